@@ -304,7 +304,7 @@ typedef struct larder_completion {
   uint32_t status; /* larder_status: LARDER_OK means that every byte on the pages was verified */
   uint32_t reserved;
   uint64_t bytes;
-  uint64_t wait_ns; /* from larder_load() to the start of the copy */
+  uint64_t wait_ns; /* from larder_load() to the copy's start, which is behind larder_after_stream() */
   uint64_t copy_ns; /* copy and verification */
 } larder_completion;
 

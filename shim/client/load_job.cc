@@ -39,7 +39,10 @@ LoadJob::LoadJob(const LoadRoom& room, LoadOrder&& order, std::size_t parts)
 bool LoadJob::copy(std::size_t part) {
   Code code = start() ? Code::kOk : Code::kDeadlineExceeded;
   try {
-    if (code == Code::kOk) code = copy_part(part);
+    if (code == Code::kOk) {
+      await_fence();
+      code = copy_part(part);
+    }
   } catch (const std::exception&) {
     code = Code::kInternal;
   }
@@ -54,7 +57,7 @@ bool LoadJob::copy(std::size_t part) {
 
 void LoadJob::finished() {
   const auto now = Clock::now();
-  const Clock::time_point started = started_ns_ <= 0 ? now : begun_ + std::chrono::nanoseconds(started_ns_);
+  const Clock::time_point started = copying_ns_ == 0 ? now : begun_ + std::chrono::nanoseconds(copying_ns_);
   if (failure_ == Code::kOk && parts_copied_ < part_count_) failure_ = Code::kUnavailable;  // the client closes
   Completion done;
   done.ticket = order_.ticket;
@@ -76,6 +79,14 @@ bool LoadJob::start() {
   std::int64_t decided = 0;
   if (started_ns_.compare_exchange_strong(decided, mine)) decided = mine;
   return decided != kTooLate;
+}
+
+// The engine's own work before the fence, up to a whole forward pass, is no part of the copy. An error of the device is the copy's to find and tell.
+// A copy that larderd makes waits as late as it can (SidecarCopies::ask), and its time has that wait.
+void LoadJob::await_fence() {
+  if (order_.after != nullptr && room_.sidecar == nullptr) static_cast<void>(order_.after->wait());
+  std::int64_t none = 0;
+  copying_ns_.compare_exchange_strong(none, std::max<std::int64_t>(1, (Clock::now() - begun_).count()));
 }
 
 Code LoadJob::find(std::size_t chunk, Source& source) {

@@ -24,7 +24,7 @@ struct Completion {
   std::uint64_t ticket = 0;
   Code status = Code::kOk;
   std::uint64_t bytes = 0;
-  std::uint64_t wait_ns = 0;
+  std::uint64_t wait_ns = 0;  // for a thread, and for the engine's work before the fence
   std::uint64_t copy_ns = 0;
 };
 
@@ -88,6 +88,7 @@ class LoadJob : public CopyJob {
  private:
   static constexpr std::int64_t kTooLate = -1;
   bool start();
+  void await_fence();
   void send_bad(const protocol::EntryView& view);
   void report(const Completion& done);
 
@@ -99,6 +100,7 @@ class LoadJob : public CopyJob {
   const Clock::time_point begun_;
   const Clock::time_point deadline_;
   std::atomic<std::int64_t> started_ns_{0};  // after begun_; 0: not yet
+  std::atomic<std::int64_t> copying_ns_{0};  // the same, behind the fence
   std::atomic<std::size_t> parts_copied_{0};
   std::atomic<Code> failure_{Code::kOk};
 };

@@ -139,6 +139,14 @@ class Client:
         _check("larder_get_state", self._lib.larder_get_state(self._client, state))
         return State(*(getattr(state, name) for name in State._fields))
 
+    def copies(self):
+        """Loads and stores that have not ended; none of a client that is closed, which waits for them."""
+        try:
+            state = self.state()
+        except LarderError:
+            return 0
+        return state.loads_running + state.stores_running
+
     def next_log(self):
         """The oldest unread line of the native threads and of refused calls as (level, text), or None."""
         with self._log_lock:

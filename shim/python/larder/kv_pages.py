@@ -1,31 +1,62 @@
-"""An engine's KV tensors as the library takes them: runs of bytes by address, whatever their shape. Host memory or a CUDA device."""
+"""An engine's KV tensors as the library takes them: runs of bytes by address, whatever their
+shape. Host memory or a CUDA device."""
 
 
-def pages_of(name, tensor, page_bytes):
-    """(address, stride, bytes, count) of a layer's pages: each must be one run of bytes, whatever its shape."""
+def pages_of(name, tensor, page_bytes, blocks=None):
+    """(address, stride, bytes, count) of a layer's pages: each must be one run of bytes, whatever
+    its shape.
+
+    blocks: how many the engine manages. Its kernel may count smaller blocks in the first
+    dimension; the kernel blocks of a managed block lie side by side, and are one page. None: a
+    page for each entry of the first dimension."""
     if not hasattr(tensor, "untyped_storage"):
         raise ValueError(f"{name} is a {type(tensor).__name__}, not one tensor")
+    pages = tensor if blocks is None else _by_block(name, tensor, blocks)
     item = tensor.element_size()
-    stride = tensor.stride(0) * item
-    if _span_bytes(tensor[0]) != page_bytes or tensor[0].numel() * item != page_bytes:
-        raise ValueError(f"{name}: a block of shape {tuple(tensor.shape[1:])} is not one run of {page_bytes} bytes")
-    if stride < page_bytes and tensor.shape[0] > 1:
+    stride = pages.stride(0) * item
+    if not _is_one_run(pages[0]) or pages[0].numel() * item != page_bytes:
+        shape = tuple(pages.shape[1:])
+        raise ValueError(f"{name}: a block of shape {shape} is not one run of {page_bytes} bytes")
+    if stride < page_bytes and pages.shape[0] > 1:
         raise ValueError(f"{name}: blocks of {page_bytes} bytes overlap, {stride} bytes apart")
-    return tensor.data_ptr(), stride, page_bytes, tensor.shape[0]
+    return tensor.data_ptr(), stride, page_bytes, pages.shape[0]
+
+
+class DeviceStream:
+    """The stream that computes on tensors of a CUDA device: a call gives its address, which may
+    change."""
+
+    def __init__(self, device):
+        self.device = device
+
+    def __call__(self):
+        import torch
+
+        return torch.cuda.current_stream(self.device).cuda_stream
 
 
 def stream_of(tensors):
-    """What gives the address of the stream that computes on them, or None: all of them are in host memory."""
+    """The DeviceStream of the tensors, or None: all of them are in host memory."""
     devices = {tensor.device for tensor in tensors if getattr(tensor, "is_cuda", False)}
-    if not devices:
-        return None
-    import torch
-
-    device = devices.pop()
-    return lambda: torch.cuda.current_stream(device).cuda_stream
+    return DeviceStream(devices.pop()) if devices else None
 
 
-def _span_bytes(tensor):
-    """Bytes from the first to behind the last element of a strided view."""
-    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
-    return (last + 1) * tensor.element_size()
+def _by_block(name, tensor, blocks):
+    if tensor.shape[0] == blocks:
+        return tensor
+    if tensor.shape[0] == 0 or tensor.shape[0] % blocks:
+        entries = tensor.shape[0]
+        raise ValueError(f"{name}: {entries} entries are no multiple of the engine's {blocks} blocks")
+    return tensor.unflatten(0, (blocks, -1))
+
+
+def _is_one_run(tensor):
+    """Whether a strided view covers its bytes without a gap and without an overlap, in any order
+    of its dimensions."""
+    dense = 1
+    dimensions = zip(tensor.stride(), tensor.shape)
+    for stride, size in sorted((stride, size) for stride, size in dimensions if size > 1):
+        if stride != dense:
+            return False
+        dense *= size
+    return True

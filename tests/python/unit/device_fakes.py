@@ -82,7 +82,7 @@ class Engine:
 
         self.client = Client(socket, "python on a fake device")
         self.client.set_namespace("engine: test\n", "m", 128, [(PAGE_BYTES, 1, BLOCKS)])
-        self.half = WorkerHalf(setup(), self.client)
+        self.half = WorkerHalf(setup(v2_runner=True), self.client)
         self.half.bind(StepWork(namespace="engine: test\n"))
         self.client.register_pages(0, [(pages, PAGE_BYTES, PAGE_BYTES, PAGES)])
         self.half._stream = lambda: None  # the default one

@@ -213,6 +213,7 @@ class Request:
         self.cache_salt = None
         self.skip_reading_prefix_cache = False
         self.mm_features = []
+        self.num_computed_tokens = 0
         self.__dict__.update(fields)
 
     @property
@@ -233,13 +234,19 @@ def blocks(*tables):
     return SimpleNamespace(get_block_ids=lambda: tuple(list(ids) for ids in tables))
 
 
-def step(new=(), cached=(), tables=None, preempted=()):
-    """A SchedulerOutput. new and cached: (request id, computed, scheduled)."""
+def step(new=(), cached=(), tables=None, preempted=(), added=None, resumed=()):
+    """A SchedulerOutput. new and cached: (request id, computed, scheduled); added: new blocks of those cached."""
     scheduled = {name: count for name, _, count in [*new, *cached]}
     return SimpleNamespace(
-        scheduled_new_reqs=[SimpleNamespace(req_id=name, num_computed_tokens=computed) for name, computed, _ in new],
+        scheduled_new_reqs=[
+            SimpleNamespace(req_id=name, num_computed_tokens=computed, block_ids=_by_group((tables or {}).get(name, [])))
+            for name, computed, _ in new
+        ],
         scheduled_cached_reqs=SimpleNamespace(
-            req_ids=[name for name, *_ in cached], num_computed_tokens=[computed for _, computed, _ in cached]
+            req_ids=[name for name, *_ in cached],
+            num_computed_tokens=[computed for _, computed, _ in cached],
+            new_block_ids=[(added or {}).get(name) for name, *_ in cached],
+            resumed_req_ids=set(resumed),
         ),
         num_scheduled_tokens=scheduled,
         preempted_req_ids=set(preempted),

@@ -187,6 +187,13 @@ class TestAnIdleEngine:
         half.step_work(step(new=[("other", 0, 300)]))
         assert [call for call in client.calls if call[0] == "waited"] == []
 
+    def test_a_data_parallel_rank_waits_for_none(self, client, request_below):
+        """All ranks step together."""
+        half = SchedulerHalf(setup(data_parallel=True), client, NAMED)
+        assert half.matched_tokens(request_below, 0) == LATER
+        half.step_work(step())
+        assert client.call_names() == ["fetch"]
+
 
 @pytest.mark.parametrize("where", ["below", "lookup"])
 def test_no_exception_leaves(half, client, request_below, where):

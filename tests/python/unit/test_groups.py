@@ -1,6 +1,8 @@
 """Several KV groups, shards and adapters in the connector's halves: what is kept of a window, what is loaded where, who stores."""
 
+import hashlib
 import time
+from array import array
 from types import SimpleNamespace as Fake
 
 import pytest
@@ -13,7 +15,7 @@ from worker_fakes import Client as WorkerClient  # noqa: E402
 from worker_fakes import completion, part  # noqa: E402
 
 from larder.vllm.groups import Shards, Unsupported, groups_of, shards_of  # noqa: E402
-from larder.vllm.messages import Move, StepWork  # noqa: E402
+from larder.vllm.messages import Move, Part, StepWork  # noqa: E402
 from larder.vllm.scheduler import SchedulerHalf  # noqa: E402
 from larder.vllm.worker import WorkerHalf  # noqa: E402
 
@@ -74,14 +76,14 @@ class TestGeometry:
     @pytest.mark.parametrize(
         ("sizes", "replicas", "count", "places"),
         [
-            ((1, 2), 1, 2, {(0, 0): (0, True), (0, 1): (1, True)}),
-            ((2, 1), 1, 2, {(0, 0): (0, True), (1, 0): (1, True)}),
-            ((2, 2), 1, 4, {(1, 0): (2, True), (1, 1): (3, True)}),
-            ((1, 4), 4, 1, {(0, 0): (0, True), (0, 3): (0, False)}),
-            ((2, 4), 2, 4, {(0, 1): (0, False), (0, 2): (1, True), (1, 0): (2, True), (1, 3): (3, False)}),
+            ((1, 2), 1, 2, {(0, 0): (0, 0), (0, 1): (1, 0)}),
+            ((2, 1), 1, 2, {(0, 0): (0, 0), (1, 0): (1, 0)}),
+            ((2, 2), 1, 4, {(1, 0): (2, 0), (1, 1): (3, 0)}),
+            ((1, 4), 4, 1, {(0, 0): (0, 0), (0, 3): (0, 3)}),
+            ((2, 4), 2, 4, {(0, 1): (0, 1), (0, 2): (1, 0), (1, 0): (2, 0), (1, 3): (3, 1)}),
         ],
     )
-    def test_ranks_with_equal_bytes_are_one_shard_and_store_once(self, sizes, replicas, count, places):
+    def test_ranks_with_equal_bytes_are_replicas_of_one_shard(self, sizes, replicas, count, places):
         stages, ranks = sizes
         shards = shards_of(
             Fake(tensor_parallel_size=ranks, pipeline_parallel_size=stages), caches(full(), kv_tp_replicas=replicas)
@@ -121,8 +123,8 @@ def spec_with(kind, heads=1):
 WINDOW = 64  # of a chunk of 4 blocks the last 2
 
 
-def two_groups():
-    return setup(groups=(group(0), group(1, window=WINDOW, layers=("layer.1",))))
+def two_groups(**changes):
+    return setup(groups=(group(0), group(1, window=WINDOW, layers=("layer.1",))), **changes)
 
 
 @pytest.fixture
@@ -180,6 +182,22 @@ class TestScheduler:
         assert found[1] == (chunk_keys(request), [23, 24])
 
 
+class Recorder(WorkerClient):
+    """What is stored, by group: the pages of each chunk."""
+
+    def __init__(self):
+        super().__init__()
+        self.chunks = {}
+
+    def store_begin(self, hashes, stride, given, group=0, shard=0, ns=0):
+        names = split(hashes, stride)
+        numbers = pages(given)
+        width = len(numbers) // len(names)
+        chunks = {name: tuple(numbers[i * width : (i + 1) * width]) for i, name in enumerate(names)}
+        self.chunks.setdefault(group, {}).update(chunks)
+        return True
+
+
 class TestWorker:
     @pytest.fixture
     def client(self):
@@ -203,11 +221,28 @@ class TestWorker:
         client.done = [completion(1)]
         assert half.transfer_results() == ({"a"}, {"a"})
 
-    def test_a_rank_whose_bytes_another_has_too_stores_nothing(self, client):
-        half = WorkerHalf(two_groups(), client, shard=0, stores=False)
-        half.bind(StepWork(stores=[Move("a", [part(0, 1, 4), part(1, 1, 2)])]))
+    @pytest.mark.parametrize("replicas", [1, 2, 3, 8])
+    def test_ranks_with_equal_bytes_take_turns_and_store_each_chunk_once(self, replicas):
+        """Each by the chunks' names alone, in all groups alike."""
+        names = [hashlib.sha256(bytes([i])).digest() for i in range(240)]
+        both = [Part(g, b"".join(names), array("I", range(240 * w)).tobytes()) for g, w in ((0, 4), (1, 2))]
+        taken = []
+        for replica in range(replicas):
+            client = Recorder()
+            half = WorkerHalf(two_groups(shards=Shards(1, replicas, replicas)), client, 0, replica)
+            half.bind(StepWork(number=1, stores=[Move("a", both)], computes=True))
+            taken.append(client.chunks)
+            assert set(client.chunks) == {0, 1} and client.chunks[0].keys() == client.chunks[1].keys()
+            assert len(client.chunks[0]) > 240 / replicas / 2, "no rank's link carries all"
+        for g, w in ((0, 4), (1, 2)):
+            stored = [(name, blocks) for chunks in taken for name, blocks in chunks[g].items()]
+            assert sorted(stored) == sorted((name, tuple(range(i * w, i * w + w))) for i, name in enumerate(names))
+
+    def test_a_rank_whose_turn_it_is_not_reports_the_step_all_the_same(self, client):
+        half = WorkerHalf(two_groups(shards=Shards(1, 2, 2)), client, 0, 1)
+        half.bind(StepWork(number=7, stores=[Move("a", [part(0, 1, 4), part(1, 1, 2)])], computes=True))
         half.wait_for_save()
-        assert client.begun == [] and not client.submitted
+        assert client.begun == [] and not client.submitted and half.report().ended == {7: 1}
 
     def test_each_group_registers_its_layers(self, client):
         import torch

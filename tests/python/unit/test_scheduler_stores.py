@@ -1,14 +1,16 @@
 """What the scheduler's half has stored and when, and whose blocks are kept until they are read."""
 
 import pickle
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("vllm")
 
-from fakes import NAMED, Request, blocks, ended, setup, split, step  # noqa: E402
-from scheduler_fakes import chunk_keys, client, half, no_wait, run_prefill  # noqa: E402, F401
+from fakes import NAMED, Request, blocks, ended, group, setup, split, step  # noqa: E402
+from scheduler_fakes import chunk_keys, client, half, no_wait, run_prefill, store_all  # noqa: E402, F401
 
+from larder.vllm.groups import Shards  # noqa: E402
 from larder.vllm.messages import RESTS, WorkerReport  # noqa: E402
 from larder.vllm.scheduler import SchedulerHalf  # noqa: E402
 
@@ -51,8 +53,6 @@ class TestBlocksUnderCopies:
         assert half.finished(request) is False
 
     def test_each_worker_is_waited_for(self, client):
-        from larder.vllm.groups import Shards
-
         half = SchedulerHalf(setup(shards=Shards(stages=2, ranks=2)), client, NAMED)
         request = Request("r", range(256))
         number = self.stored_by(half, request)
@@ -76,6 +76,146 @@ class TestBlocksUnderCopies:
         half.turn_off("a reason")
         assert half.finished(request) is True
         assert half.step_work(step(preempted=("y",))).kept == ("r",)
+
+
+class Pool:
+    """vLLM's BlockPool, as far as references go."""
+
+    def __init__(self, blocks=100):
+        self.blocks = [SimpleNamespace(block_id=i, ref_cnt=1) for i in range(blocks)]
+
+    def touch(self, blocks):
+        for block in blocks:
+            block.ref_cnt += 1
+
+    def free_blocks(self, blocks):
+        for block in blocks:
+            block.ref_cnt -= 1
+
+    def held(self):
+        return [block.block_id for block in self.blocks if block.ref_cnt > 1]
+
+
+class TestHeldBlocks:
+    """vLLM's second runner zeroes new blocks before it tells of preemptions: what is stored stays out of its pool."""
+
+    TABLE = list(range(1, 9))
+
+    @pytest.fixture
+    def half(self, client):
+        return SchedulerHalf(setup(zeroes=True, shards=Shards(ranks=2)), client, NAMED)
+
+    def store(self, half, name="r", tokens=range(256)):
+        half.allocated(Request(name, tokens), blocks(self.TABLE), 0)
+        return half.step_work(step(new=[(name, 0, 256)], tables={name: self.TABLE}))
+
+    def test_they_are_held_until_every_worker_has_reported(self, half):
+        pool = Pool()
+        half.bind_pool(pool)
+        number = self.store(half).number
+        assert pool.held() == self.TABLE and half.holds_blocks and not half.waits_for_blocks
+        half.step_work(step(preempted=("r",)))
+        for block in pool.blocks:
+            block.ref_cnt -= 1  # the request's own
+        assert half.waits_for_blocks, "they come free without a further preemption"
+        half.worker_output(ended(meta=WorkerReport(ended={number: 1})))
+        assert half.holds_blocks
+        half.worker_output(ended(meta=WorkerReport(ended={number: 1})))
+        assert not half.holds_blocks and not half.waits_for_blocks
+        assert all(block.ref_cnt == 0 for block in pool.blocks)
+
+    def test_a_pool_that_is_another_than_this_vllms_turns_the_cache_off(self, half):
+        pool = Pool()
+        pool.touch = lambda blocks, more: None
+        half.bind_pool(pool)
+        work = self.store(half)
+        assert work.stores == [] and work.number == 0 and "TypeError" in half.off
+        assert not half.holds_blocks and half.step_work(step()) is not None
+
+    def test_without_the_pool_nothing_is_stored(self, half):
+        work = self.store(half)
+        assert work.stores == [] and work.number == 0 and half.off is None
+        self.store(half, "s", range(300, 556))
+
+    def test_other_engines_hold_nothing(self, client):
+        half, pool = SchedulerHalf(setup(), client, NAMED), Pool()
+        half.bind_pool(pool)
+        assert self.store(half).number and not pool.held() and not half.holds_blocks
+
+
+class TestWindowBlocks:
+    """A step waits for the stores of those blocks of windows alone that it writes."""
+
+    FULL, WINDOW = list(range(1, 9)), list(range(11, 19))
+
+    @pytest.fixture
+    def half(self, client):
+        half = SchedulerHalf(setup(groups=(group(), group(1, window=65, layers=("layer.1",)))), client, NAMED)
+        half.allocated(Request("r", range(256)), blocks(self.FULL, self.WINDOW), 0)
+        work = half.step_work(step(new=[("r", 0, 256)], tables={"r": (self.FULL, self.WINDOW)}))
+        assert work.number == 1 and work.rewritten == ()
+        return half  # of the window blocks 13, 14, 17 and 18 are being stored
+
+    @pytest.mark.parametrize(
+        ("does", "rewritten"),
+        [
+            (dict(), ()),
+            (dict(cached=[("r", 256, 1)], added={"r": ([9], [19])}), ()),
+            (dict(cached=[("r", 256, 1), ("s", 64, 1)], added={"s": ([21], [14])}), (1,)),
+            (dict(cached=[("s", 64, 1)], added={"s": ([13], [22])}), (1,)),  # whichever group it goes to
+            (dict(new=[("s", 0, 64)], tables={"s": ([21, 22], [17, 23])}), (1,)),
+            (dict(new=[("s", 64, 64)], tables={"s": ([21, 22, 23], [0, 17, 24])}), ()),  # a hit of vLLM's own is not written
+            (dict(new=[("s", 64, 64)], tables={"s": ([21, 22, 23], [0, 25, 18])}), (1,)),
+            (dict(cached=[("s", 64, 64)], added={"s": ([1, 2, 3], [13, 14, 26])}, resumed=["s"]), ()),
+            (dict(cached=[("s", 0, 64)], added={"s": ([1, 2, 3], [13, 14, 26])}, resumed=["s"]), (1,)),
+        ],
+    )
+    def test_blocks_that_a_step_hands_out(self, half, does, rewritten):
+        assert half.step_work(step(**does)).rewritten == rewritten
+        assert half.step_work(step(**does)).rewritten == (), "the workers have waited for them"
+
+    def test_blocks_that_a_load_of_any_connector_writes(self, half):
+        half.allocated(Request("s", range(256)), blocks([31, 32], [33, 18]), 0)
+        assert half.step_work(step()).rewritten == (1,)
+
+    def test_but_not_those_that_vllm_hit_by_itself(self, half, client):
+        request = Request("s", range(300))
+        store_all(client, request)
+        assert half.matched_tokens(request, 128) == (128, True)
+        half.allocated(request, blocks([1, 2, 3, 4, 35, 36, 37, 38], [11, 12, 13, 14, 39, 40, 41, 42]), 128)
+        assert half.step_work(step()).rewritten == ()
+
+    def test_nor_where_larder_looks_nothing_up(self, half):
+        half._failed.add("s")
+        assert half.matched_tokens(Request("s", range(300)), 128) == (0, False)
+        half.allocated(Request("s", range(300)), blocks([1, 2, 3, 4, 35], [13, 14, 17, 18, 39]), 0)
+        assert half.step_work(step()).rewritten == ()
+
+    def test_nor_those_of_a_load_that_has_ended(self, half):
+        """vLLM tells of the request's blocks once more when it goes on."""
+        request = Request("s", range(300))
+        request.num_computed_tokens = 128
+        half.allocated(request, blocks([1, 2, 3, 4, 35], [13, 14, 17, 18, 39]), 0)
+        assert half.step_work(step()).rewritten == ()
+
+    def test_a_look_up_that_was_not_the_last_tells_nothing(self, half, client):
+        """vLLM's own blocks were evicted meanwhile, and Larder was not asked about it."""
+        request = Request("s", range(256))
+        store_all(client, request)
+        half.matched_tokens(request, 128)
+        half.turn_off("a reason")
+        half.matched_tokens(request, 0)
+        half.allocated(request, blocks([1, 2, 3, 4], [13, 14, 39, 40]), 0)
+        assert half.step_work(step()).rewritten == (1,)
+
+    def test_stores_that_have_ended_are_not_waited_for(self, half):
+        half.worker_output(ended(meta=WorkerReport(ended={1: 1})))
+        assert half.step_work(step(new=[("s", 0, 64)], tables={"s": ([21, 22], [17, 23])})).rewritten == ()
+
+    def test_where_it_cannot_be_told_all_are_waited_for(self, half):
+        unlike = step(new=[("s", 0, 64)], tables={"s": ([21, 22], [27, 23])})
+        del unlike.scheduled_new_reqs[0].block_ids
+        assert half.step_work(unlike).rewritten == (1,)
 
 
 class TestStores:

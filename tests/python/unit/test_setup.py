@@ -166,10 +166,69 @@ def test_layouts_that_keep_a_block_together_are_served(layout):
 
 @pytest.mark.parametrize("layout", ["LHBNC", "BHLNC"])
 def test_layouts_that_take_a_block_apart_are_refused(layout):
+    """Unless a layer has one head: MLA, or one KV head a rank."""
     found = caches(spec())
     found.kv_cache_layout = layout
     with pytest.raises(Unsupported, match=f"the KV layout {layout} takes a block apart"):
         setup_of(config(named()), found)
+    found.kv_cache_groups[0].kv_cache_spec.num_heads = 1
+    setup_of(config(named()), found)
+    found = caches(spec(), spec(SlidingWindowSpec))
+    found.kv_cache_layout = layout
+    found.kv_cache_groups[0].kv_cache_spec.num_heads = 1
+    with pytest.raises(Unsupported, match=f"the KV layout {layout} takes a block apart"):
+        setup_of(config(named()), found)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        (dict(nnodes_within_dp=2), r"one engine on several machines \(nnodes 2\) is not served yet"),
+        (dict(distributed_executor_backend="external_launcher", world_size=2), "an external_launcher starts have a scheduler each"),
+    ],
+)
+def test_an_engine_that_larderds_of_several_machines_would_serve_is_refused(fields, reason):
+    with pytest.raises(Unsupported, match=reason):
+        setup_of(config(named(), **fields), caches(spec()))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        dict(nnodes_within_dp=1, data_parallel_size=2),
+        dict(distributed_executor_backend="external_launcher", world_size=1),
+        dict(distributed_executor_backend="ray", world_size=2),
+    ],
+)
+def test_ranks_of_one_machine_are_served(fields):
+    setup = setup_of(config(named(), **fields), caches(spec()))
+    assert setup.data_parallel == ("data_parallel_size" in fields)
+
+
+def test_a_block_that_the_kernel_divides_has_a_namespace_of_its_own(monkeypatch):
+    """And one that it does not divide keeps the namespace that it had before kernel blocks were told."""
+    from larder.vllm import setup
+
+    facts = []
+    for kernel_block in (128, 64, 32):
+        monkeypatch.setattr(setup, "kernel_block", lambda *_: kernel_block)
+        facts.append(setup_of(config(named()), caches(spec())).facts)
+    assert "kernel_block_size" not in facts[0] and len(set(facts)) == 3
+
+
+@pytest.mark.parametrize(("v2", "zeroing", "zeroes"), [(True, True, True), (True, False, False), (False, True, False)])
+def test_blocks_are_held_where_the_second_runner_zeroes_them(v2, zeroing, zeroes):
+    vllm_config, found = config(named()), caches(spec())
+    vllm_config.use_v2_model_runner, found.needs_kv_cache_zeroing = v2, zeroing
+    setup = setup_of(vllm_config, found)
+    assert (setup.v2_runner, setup.zeroes) == (v2, zeroes)
+
+
+def test_padding_of_pages_is_not_stored():
+    found = caches(spec())
+    found.kv_cache_groups[0].kv_cache_spec.unpadded_page_size_bytes = 128 * 384
+    setup = setup_of(config(named()), found)
+    assert setup.groups[0].page_bytes == 128 * 384
 
 
 def test_the_layouts_are_those_of_this_vllm():

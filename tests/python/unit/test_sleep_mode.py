@@ -17,7 +17,7 @@ from worker_fakes import Client, completion, move  # noqa: E402
 
 from larder._native import DEADLINE_EXCEEDED  # noqa: E402
 from larder.client import Client as RealClient  # noqa: E402
-from larder.client import LarderError, State  # noqa: E402
+from larder.client import LarderError  # noqa: E402
 from larder.vllm import connector, sleep_mode, worker  # noqa: E402
 from larder.vllm.groups import Unsupported  # noqa: E402
 from larder.vllm.messages import RESTS, StepWork  # noqa: E402
@@ -33,11 +33,11 @@ class SleepyClient(Client):
         super().__init__()
         self.calls, self.running, self.keeps = calls, [(0, 0)], False
 
-    def state(self):
+    def copies(self):
         loads, stores = self.running.pop(0) if len(self.running) > 1 else self.running[0]
         if loads + stores:
             self.calls.append(f"{loads} {stores}")
-        return State(1, 1, 1, 1, loads, stores)
+        return loads + stores
 
     def store_abandon(self):
         super().store_abandon()

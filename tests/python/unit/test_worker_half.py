@@ -8,9 +8,9 @@ import pytest
 pytest.importorskip("vllm")
 
 import torch  # noqa: E402
-from fakes import NAMED, setup  # noqa: E402
+from fakes import NAMED, setup, step  # noqa: E402
 from fakes import Client as SchedulerClient  # noqa: E402
-from worker_fakes import client, completion, half, move  # noqa: E402, F401
+from worker_fakes import client, completion, half, move, named  # noqa: E402, F401
 
 from larder.kv_pages import stream_of  # noqa: E402
 from larder.vllm import one_process  # noqa: E402
@@ -56,6 +56,17 @@ class TestPages:
         assert half.report().disabled == half.off
         assert half.report() is None
 
+    @pytest.mark.parametrize("error", [IndexError("of torch"), RuntimeError("of torch"), TypeError("of Larder")])
+    def test_no_other_exception_leaves_it_either(self, half, monkeypatch, error):
+        """vLLM would not start."""
+
+        def fail(*_):
+            raise error
+
+        monkeypatch.setattr("larder.vllm.pages.pages_of", fail)
+        assert self.pages_of(half, torch.zeros(10, 4096, dtype=torch.uint8)) is None
+        assert f"unexpected {type(error).__name__} in register" in half.off
+
     def test_a_missing_layer_turns_the_cache_off(self, half):
         half.register({"other": torch.zeros(10, 4096, dtype=torch.uint8)})
         assert "layer.0" in half.off
@@ -65,7 +76,8 @@ class TestStream:
     """Pages on a GPU: copies come behind what the engine has queued."""
 
     @pytest.fixture
-    def half(self, half):
+    def half(self, client):
+        half = named(WorkerHalf(setup(v2_runner=True), client))
         half.register({"layer.0": torch.zeros(10, 4096, dtype=torch.uint8)})
         assert half._stream is None, "pages in host memory have none"
         half._stream = lambda: 77
@@ -104,6 +116,21 @@ class TestStream:
         half.bind(StepWork(number=2, stores=[move("c")], loads=[move("d")], computes=True))
         half.wait_for_save()
         assert len(client.loads) == 1 and len(client.submitted) == 1
+
+    def test_workers_on_another_machine_than_the_scheduler_go_off(self, client):
+        """Ray may place them there: their larderd is another one."""
+        half = WorkerHalf(setup(), client)
+        half.bind(StepWork(namespace="engine: test\n", host="another kernel's boot"))
+        assert "several machines" in half.off and client.namespaces == []
+        assert half.report().disabled == half.off
+
+    def test_workers_on_the_same_machine_do_not(self, client):
+        half, scheduler = WorkerHalf(setup(), client), SchedulerHalf(setup(), SchedulerClient(), NAMED)
+        scheduler.begin()
+        work = scheduler.step_work(step(new=[("r", 0, 1)]))
+        assert work.host
+        half.bind(work)
+        assert half.off is None and client.namespaces == [work.namespace]
 
     def test_only_tensors_on_a_gpu_have_one(self):
         assert stream_of([torch.zeros(1), []]) is None

@@ -9,6 +9,7 @@ pytest.importorskip("vllm")
 from fakes import group, setup  # noqa: E402
 from worker_fakes import client, half, move, named, part  # noqa: E402, F401
 
+from larder.client import Stored  # noqa: E402
 from larder.vllm.messages import COMPUTES, Move, StepWork, WorkerReport  # noqa: E402
 from larder.vllm.stores_under_way import WINDOW_ANSWER_WAIT_MS, WINDOW_COPY_WAIT_MS  # noqa: E402
 from larder.vllm.worker import IDLE_WAIT_MS, WorkerHalf  # noqa: E402
@@ -151,29 +152,49 @@ class TestStoresUnderWay:
         half.bind(StepWork(preempted=("a",), computes=True))
         assert client.overtaken == [2, 1], "by a vLLM that does not tell before"
 
-    def test_blocks_of_a_window_are_waited_for_and_then_taken(self, client):
-        half = WorkerHalf(setup(groups=(group(0), group(1, window=33))), client)
-        half.bind(StepWork(number=1, stores=[Move("a", [part(0, 1, 4), part(1, 1, 1)])], computes=True))
+    @pytest.fixture
+    def windows(self, client):
+        return WorkerHalf(setup(groups=(group(0), group(1, window=33))), client)
+
+    def store_window(self, half, number):
+        half.bind(StepWork(number=number, stores=[Move("a", [part(0, 1, 4), part(1, 1, 1)])], computes=True))
         half.wait_for_save()
-        assert client.submitted == [WINDOW_ANSWER_WAIT_MS]
+
+    def test_blocks_of_a_window_that_a_step_writes_are_waited_for_and_then_taken(self, windows, client):
+        self.store_window(windows, 1)
+        self.store_window(windows, 2)
+        assert client.submitted == [WINDOW_ANSWER_WAIT_MS] * 2
         client.ended = [1]
-        half.make_way()
+        windows.make_way(rewritten=(1,))
         assert client.store_waits == [WINDOW_COPY_WAIT_MS] and client.overtaken == []
-        half.bind(StepWork(number=2, stores=[Move("a", [part(0, 1, 4), part(1, 1, 1)])], computes=True))
-        half.wait_for_save()
-        half.make_way()
-        assert client.overtaken == [2], "in vain, so nothing of it may be seen"
+        windows.make_way(rewritten=(2,))
+        assert client.store_waits == [WINDOW_COPY_WAIT_MS] * 2 and client.overtaken == [2], "in vain, so nothing of it may be seen"
+        windows.bind(StepWork(computes=True, rewritten=(2,)))
+        assert len(client.store_waits) == 2, "nothing of it can be seen any more: it is waited for once"
+
+    def test_a_step_that_writes_none_of_them_waits_for_nothing(self, windows, client):
+        self.store_window(windows, 1)
+        for _ in range(5):
+            windows.make_way()
+            windows.bind(COMPUTES)
+            windows.wait_for_save()
+        assert client.store_waits == [] and client.overtaken == []
+
+    def test_other_stores_that_end_meanwhile_do_not_end_the_wait(self, windows, client):
+        for number in (1, 2, 3):
+            self.store_window(windows, number)
+        ends = iter(([1], [3], [2]))
+        client.store_poll, wait = lambda wait_ms: [(ticket, Stored(1, 0, 0, 1, 1)) for ticket in next(ends)], client.store_poll
+        windows.make_way(rewritten=(2,))
+        assert next(ends, None) is None and client.overtaken == []
+        client.store_poll = wait
+        windows.transfer_results()
+        assert windows.report().ended == {1: 1, 2: 1, 3: 1}
 
     @pytest.mark.parametrize("fail", ["store_submit", "store_begin"])
     def test_a_step_of_which_nothing_is_copied_is_reported_too(self, half, client, fail):
         client.fail = fail
         self.store(half)
-        assert self.step(half, kept=("a",)) == ({"a"}, {1: 1})
-
-    def test_a_worker_that_stores_nothing_reports_as_well(self, client):
-        half = WorkerHalf(setup(), client, stores=False)
-        self.store(half)
-        assert client.begun == []
         assert self.step(half, kept=("a",)) == ({"a"}, {1: 1})
 
     def test_a_cache_that_went_off_reports_what_is_still_copied(self, half, client):

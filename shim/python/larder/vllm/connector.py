@@ -1,6 +1,10 @@
 """LarderConnector: vLLM's KVConnectorBase_V1 over the two halves. Thin: each hook is one call."""
 
+import atexit
 import logging
+import os
+import time
+import weakref
 
 from vllm.distributed.kv_transfer.kv_connector.v1 import base
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1, KVConnectorRole, SupportsHMA
@@ -25,6 +29,9 @@ except ImportError:  # a vLLM whose metrics do not tell sources apart
     _HOST = None
 
 
+EXIT_WAIT_S = 10  # for copies, at the exit of an interpreter that did not shut vLLM down
+
+
 class LarderConnector(KVConnectorBase_V1, SupportsHMA):
     """One for the scheduler, one for each worker, each with its own attachment to larderd."""
 
@@ -37,14 +44,14 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         self._looked_around = False
         is_scheduler = role == KVConnectorRole.SCHEDULER
         setup, off, level = None, None, logging.WARNING
-        shard, stores = 0, True
+        shard, replica = 0, 0
         try:
             setup = setup_of(vllm_config, kv_cache_config)
             one_process.check()
             if is_scheduler:
                 surroundings.prepare(self, vllm_config, setup.loads)
             else:
-                shard, stores = setup.shards.of(*_stage_and_rank(setup.shards))
+                shard, replica = setup.shards.of(*_stage_and_rank(setup.shards))
             if getattr(vllm_config, "lora_config", None) is not None:
                 loaded_adapters.watch()
             self._client = _open(setup, shard, "scheduler" if is_scheduler else f"worker of shard {shard}")
@@ -64,11 +71,12 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
             events = TierEvents(setup, self._client) if off is None and wanted(vllm_config) else None
             self._half = SchedulerHalf(setup, self._client, self._naming, vllm_config, events)
         else:
-            self._half = WorkerHalf(setup, self._client, shard, stores, getattr(vllm_config, "lora_config", None))
+            self._half = WorkerHalf(setup, self._client, shard, replica, getattr(vllm_config, "lora_config", None))
         if off is not None:
             self._half.turn_off(off, level)
         elif is_scheduler:
             self._half.begin(START_WAIT_S)
+        _LIVING.add(self)
 
     def __init_subclass__(cls, **kwargs):
         """A MultiConnector names its children's statistics by their classes."""
@@ -106,6 +114,12 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
     def has_pending_block_frees(self):
         return self._half.waits_for_blocks
 
+    def has_pending_push_work(self):
+        return self._half.holds_blocks
+
+    def bind_gpu_block_pool(self, gpu_block_pool):
+        self._half.bind_pool(gpu_block_pool)
+
     def take_events(self):
         return self._half.take_events()
 
@@ -131,7 +145,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
 
     def handle_preemptions(self, kv_connector_metadata):
         if isinstance(kv_connector_metadata, StepWork):  # an older vLLM gives the requests, of which bind hears as well
-            self._half.make_way(kv_connector_metadata.preempted)
+            self._half.make_way(kv_connector_metadata.preempted, kv_connector_metadata.rewritten)
 
     def bind_connector_metadata(self, connector_metadata):
         """Keeps nothing: while no metadata is set (has_connector_metadata) vLLM leaves out the empty hooks of the layers."""
@@ -146,6 +160,9 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
 
     def save_kv_layer(self, layer_name, kv_layer, attn_metadata, **kwargs):
         """Nothing: whole chunks are stored from wait_for_save on."""
+
+    def finish_forward(self):
+        self._half.forward_ended()
 
     def wait_for_save(self):
         self._half.wait_for_save()
@@ -168,7 +185,8 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
 
     # ---- both
 
-    def shutdown(self):
+    def shutdown(self, until=None):
+        """until: of time.monotonic(). Copies that still run then are left to the end of the process; None: their end is waited for."""
         try:
             if self._naming is not None:
                 self._naming.stop()
@@ -176,10 +194,33 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
                 self._pump.stop()
             if self._client is not None:
                 self._half.off = self._half.off or "vLLM shuts down"
-                self._client.close()
+                if until is None or _copies_end(self._client, until):
+                    self._client.close()
         except Exception:
             logger.exception("Larder: shutdown failed")
         self._pump = self._client = self._naming = None
+
+
+def _copies_end(client, until):
+    while running := client.copies():
+        if time.monotonic() > until:
+            logger.warning("Larder: %d copies from and to KV pages have not ended, and the process ends without them", running)
+            return False
+        time.sleep(0.001)
+    return True
+
+
+_LIVING = weakref.WeakSet()
+os.register_at_fork(after_in_child=_LIVING.clear)  # a child has no thread of the library, and its parent ends them
+
+
+@atexit.register
+def _shut_down_all():
+    """An interpreter that ends without vLLM's shutdown: copies end before CUDA and the KV pages go. A GPU that hangs, or a larderd
+    that was stopped in mid-copy, holds the process up no longer than EXIT_WAIT_S."""
+    until = time.monotonic() + EXIT_WAIT_S
+    for one in tuple(_LIVING):
+        one.shutdown(until)
 
 
 def _stage_and_rank(shards):

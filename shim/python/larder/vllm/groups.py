@@ -52,8 +52,8 @@ class Shards:
         return self.stages * (self.ranks // self.replicas)
 
     def of(self, stage, rank):
-        """(shard, whether this rank is the one that stores it)."""
-        return stage * (self.ranks // self.replicas) + rank // self.replicas, rank % self.replicas == 0
+        """(shard, which of its replicas this rank is). Replicas take turns to store chunks (Part.of_writer)."""
+        return stage * (self.ranks // self.replicas) + rank // self.replicas, rank % self.replicas
 
 
 def groups_of(kv_cache_config, chunk_tokens):
@@ -119,7 +119,9 @@ def _group(table, group, chunk_tokens):
     span = chunk_tokens // spec.block_size
     window = spec.sliding_window if type(spec).__name__ == "SlidingWindowSpec" else None
     blocks = span if window is None else max(1, min(span, math.ceil((window - 1) / spec.block_size)))
-    return Group(table, spec, tuple(group.layer_names), spec.page_size_bytes, spec.block_size, span, blocks, window)
+    # vLLM may pad pages, so that all groups have equal ones: the padding is nobody's, and not stored.
+    page_bytes = getattr(spec, "unpadded_page_size_bytes", spec.page_size_bytes)
+    return Group(table, spec, tuple(group.layer_names), page_bytes, spec.block_size, span, blocks, window)
 
 
 def shards_of(parallel_config, kv_cache_config, model_config=None):

@@ -1,6 +1,5 @@
 """No exception leaves the connector: what a hook does instead, and the one log line that says so."""
 
-import atexit
 import contextlib
 import functools
 import logging
@@ -95,20 +94,17 @@ os.register_at_fork(after_in_child=late.__init__)  # a child has no pump, and wh
 
 
 class LogPump:
-    """Carries the native threads' log lines and the late ones to vLLM's logger, twice a second, from a thread of its own. An engine
-    that is not shut down, as in a notebook, ends it at the interpreter's exit."""
+    """Carries the native threads' log lines and the late ones to vLLM's logger, twice a second, from a thread of its own."""
 
     _LEVELS = {"error": logger.error, "warning": logger.warning, "debug": logger.debug}
     _LAST_S = 2  # for a line that is being written at the end
 
     def __init__(self, client):
         self._client = client
-        self._process = os.getpid()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="larder-log", daemon=True)
         self._thread.start()
         late.add_pump(1)
-        atexit.register(self.stop)
 
     def _run(self):
         while not self._stop.wait(0.5):
@@ -125,11 +121,8 @@ class LogPump:
             write("Larder: %s", text)
 
     def stop(self):
-        """Call before the client is closed. A second call does nothing, nor does a forked child's."""
-        if self._stop.is_set() or os.getpid() != self._process:
-            return
+        """Call once, before the client is closed."""
         self._stop.set()
-        atexit.unregister(self.stop)
         self._thread.join(self._LAST_S)
         late.add_pump(-1)
         if not self._thread.is_alive():

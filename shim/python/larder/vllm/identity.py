@@ -6,6 +6,7 @@ from importlib import metadata
 
 from larder import fingerprint
 from larder.vllm import engine_config, engine_variables
+from larder.vllm.attention_kernels import kernel_of
 from larder.vllm.groups import Unsupported, parallel_sizes
 
 _WEAK_HASHES = ("xxhash", "xxhash_cbor")
@@ -24,13 +25,13 @@ _SHOWN = (
 _FIXED_ROPE = {None, "default", "linear", "llama3", "yarn", "mrope"}
 
 
-def facts_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens, hash_block):
+def facts_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens, hash_block, kernel_blocks):
     """The first part of the text: the shape of the KV and of its keys. Equal in the scheduler and
     in every worker."""
     from vllm.version import __version__
 
     model, cache = vllm_config.model_config, vllm_config.cache_config
-    kernels = [_kernel(vllm_config, group.spec) for group in groups]
+    kernels = [kernel_of(vllm_config, group.spec) for group in groups]
     return fingerprint.facts_text(
         {
             "engine": "vllm",
@@ -47,7 +48,7 @@ def facts_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens
             "chunk_tokens": chunk_tokens,
             "hash_algorithm": cache.prefix_caching_hash_algo,
             "none_hash": _none_hash(cache, options),
-            "layers": _layer_lines(model, groups, shards),
+            "layers": _layer_lines(model, groups, shards, kernel_blocks),
         }
     )
 
@@ -73,23 +74,26 @@ def _one(values):
     return found[0] if len(set(found)) == 1 else found
 
 
-def _layer_lines(model, groups, shards):
+def _layer_lines(model, groups, shards, kernel_blocks):
     """A line for each group: its pages, and a digest of the names of its layers. A pipeline stage
     knows the names of its own layers alone. With a pipeline the lines therefore give the range of
     layers of each stage."""
+    lines = [_spec_line(group, kernel_block) for group, kernel_block in zip(groups, kernel_blocks)]
     if shards.stages == 1:
-        return [f"{_spec_line(group)} layers={len(group.layers)} names={fingerprint.digest(group.layers)}" for group in groups]
+        return [f"{line} layers={len(group.layers)} names={fingerprint.digest(group.layers)}" for line, group in zip(lines, groups)]
     from vllm.distributed.utils import get_pp_indices
 
     hidden = model.hf_text_config.num_hidden_layers
     stages = [get_pp_indices(hidden, stage, shards.stages) for stage in range(shards.stages)]
-    return [_spec_line(group) for group in groups] + [
+    return lines + [
         f"stage {stage} layers {begin} to {end}" for stage, (begin, end) in enumerate(stages)
     ]
 
 
-def _spec_line(group):
+def _spec_line(group, kernel_block):
+    """Inside a page tokens stand kernel block by kernel block. A block that its kernel does not divide is the usual case, and not named."""
     shown = {key: getattr(group.spec, key, None) for key in _SHOWN}
+    shown["kernel_block_size"] = kernel_block if kernel_block != group.block_size else None
     values = " ".join(f"{key}={value}" for key, value in shown.items() if value is not None)
     return f"{group.table} {type(group.spec).__name__} {values} kept={group.blocks}"
 
@@ -160,30 +164,3 @@ def _choose_seed(kv_cache_utils):
         raise Unsupported("this vLLM has started its hash chain at random; set PYTHONHASHSEED")
     os.environ["PYTHONHASHSEED"] = "0"
     return "0"
-
-
-def _kernel(vllm_config, spec):
-    """(backend, kernel). CPU kernels lay out a page in different ways, and vLLM chooses the kernel
-    by the machine. On a GPU the backend alone decides the layout."""
-    from vllm.platforms import current_platform
-
-    model, cache = vllm_config.model_config, vllm_config.cache_config
-    mla = type(spec).__name__ == "MLAAttentionSpec"
-    if mla or not current_platform.is_cpu():
-        return _backend(vllm_config, spec, mla), "rows" if mla else "device"
-    from vllm.v1.attention.backends import cpu_attn
-
-    choose = getattr(cpu_attn, "_get_attn_isa", None)
-    if choose is None:
-        raise Unsupported("this vLLM does not tell its CPU attention kernel (cpu_attn._get_attn_isa is missing)")
-    isa = choose(model.dtype, spec.block_size, spec.head_size, cache.cache_dtype)
-    return cpu_attn.CPUAttentionBackend.get_name(), isa
-
-
-def _backend(vllm_config, spec, mla):
-    from vllm.config import set_current_vllm_config
-    from vllm.v1.attention.selector import get_attn_backend
-
-    with set_current_vllm_config(vllm_config):
-        backend = get_attn_backend(spec.head_size, vllm_config.model_config.dtype, vllm_config.cache_config.cache_dtype, use_mla=mla)
-    return backend.get_name()

@@ -21,7 +21,8 @@ class KeptBlocks:
         return self._last
 
     def ended(self, steps):
-        """steps: number of a step whose copies have ended: how many workers say so."""
+        """steps: number of a step whose copies have ended: how many workers say so. The numbers that all workers have reported now."""
+        done = []
         for number, workers in steps.items():
             step = self._steps.get(number)
             if step is None:
@@ -29,6 +30,8 @@ class KeptBlocks:
             step[0] -= workers
             if step[0] <= 0:
                 del self._steps[number]
+                done.append(number)
+        return done
 
     def preempted(self, request_ids):
         """Those of them that are still read. They are nobody's concern here any more."""

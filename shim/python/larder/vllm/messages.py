@@ -21,6 +21,20 @@ class Part:
     hashes: bytes
     pages: bytes
 
+    def of_writer(self, writer, writers, stride):
+        """The chunks that one of several workers with equal bytes stores. stride: bytes of a hash. All of them agree by the hashes."""
+        if writers == 1:
+            return self
+        own = Part(self.group, b"", b"")
+        chunks = len(self.hashes) // stride
+        width = len(self.pages) // chunks
+        for chunk in range(chunks):
+            name = self.hashes[chunk * stride : (chunk + 1) * stride]
+            if int.from_bytes(name[:4], "little") % writers == writer:
+                own.hashes += name
+                own.pages += self.pages[chunk * width : (chunk + 1) * width]
+        return own
+
 
 @dataclass
 class Move:
@@ -48,6 +62,8 @@ class StepWork(KVConnectorMetadata):
     preempted: tuple[str, ...] = ()  # requests whose blocks go to others, though stores of them may still run
     kept: tuple[str, ...] = ()  # requests that have ended, whose blocks vLLM keeps until they are reported
     closed: list[tuple[str, bool]] = field(default_factory=list)  # namespaces by Move.line that are closed before this step; with their chunks?
+    rewritten: tuple[int, ...] = ()  # numbers of steps that stored blocks which this step writes, though their requests still run
+    host: str = ""  # the scheduler's, beside the namespace (hosts)
 
     def __reduce__(self):
         if self is COMPUTES:

@@ -5,28 +5,27 @@ Owned by the scheduler's thread. A lookup reads shared memory only: no message, 
 
 import time
 
-from larder.client import LarderError, namespace_id
+from larder.client import namespace_id
 from larder.vllm import weight_changes, words
-from larder.vllm.adapters import Adapters, NotYet, Unserved
+from larder.vllm.adapters import Adapters, NotYet
 from larder.vllm.engine_metrics import Observed
 from larder.vllm.fetches import IDLE_WAIT_MS, Fetches
 from larder.vllm.first_tokens import FirstTokens
 from larder.vllm.groups import Unsupported
 from larder.vllm.guard import Guarded, guarded, late, logger
+from larder.vllm.hosts import this_host
 from larder.vllm.items import Items
-from larder.vllm.kept_blocks import KeptBlocks
 from larder.vllm.keys import chunk_hashes, stride_of
 from larder.vllm.load_plan import LoadPlan, Lookup
 from larder.vllm.local_cache import LocalCache
 from larder.vllm.messages import COMPUTES, RESTS, Move, StepWork
 from larder.vllm.neighbours import Neighbours
+from larder.vllm.request_spaces import RequestSpaces
 from larder.vllm.shared_loads import SharedLoads
-from larder.vllm.spaces import NoSpace, Spaces
+from larder.vllm.spaces import Spaces
 from larder.vllm.store_plan import StorePlan, Tracked
+from larder.vllm.stored_blocks import StoredBlocks
 from larder.vllm.worth import LoadOrRecompute
-
-
-_MOST_TOLD = 1024  # adapters in `_unserved`; then the log may name an adapter again
 
 
 class SchedulerHalf(Guarded):
@@ -39,6 +38,7 @@ class SchedulerHalf(Guarded):
         self._model_config = getattr(vllm_config, "model_config", None)
         self._adapters = Adapters(getattr(vllm_config, "lora_config", None))
         self._spaces = Spaces(client)
+        self._names = RequestSpaces(self._spaces, self._adapters)
         self._local = LocalCache()
         self._tracked: dict[str, Tracked] = {}
         self._events = events
@@ -47,16 +47,16 @@ class SchedulerHalf(Guarded):
         note = events.note if events else None
         self._stores = StorePlan(setup, client, self._tracked, self._items, note)
         self._neighbours = Neighbours(getattr(vllm_config, "max_concurrent_batches", 1))
-        self._kept = KeptBlocks(setup.shards.stages * setup.shards.ranks if setup else 1)
+        self._stored = StoredBlocks(setup)
         self._worth = LoadOrRecompute(setup.chunk_bytes * setup.shards.count, setup.chunk_tokens) if setup else None
         self._first_tokens = FirstTokens(self._observed)
         self._shared = SharedLoads(setup)
         self._fetches = Fetches(client, self._worth, self._shared)
         self._loads = LoadPlan(setup, client, self._items)
         self._lookups: dict[str, Lookup] = {}
+        self._local_tokens: dict[str, int] = {}  # of vLLM's own hit, until it has blocks for the request
         self._failed: set[str] = set()  # failed a load once: never looked up again
         self._announced = False
-        self._unserved: set[str] = set()  # of which the log has told
 
     @guarded(lambda: None)
     def begin(self, wait_s=0):
@@ -73,12 +73,14 @@ class SchedulerHalf(Guarded):
 
     @guarded(lambda: (0, False))
     def matched_tokens(self, request, local_tokens):
+        self._lookups.pop(request.request_id, None)
+        self._local_tokens[request.request_id] = local_tokens
         if request.lora_request is not None:
             self._local.seen(request.lora_request)
         wanted = self._may_load(request)
         may_load = self.off is None and self._items.asked(request, local_tokens, wanted)
         try:
-            space = self._space_of(request) if may_load is not False else None
+            space = self._names.of(request) if may_load is not False else None
         except NotYet:
             return None, False
         if space is None:
@@ -104,12 +106,13 @@ class SchedulerHalf(Guarded):
     def allocated(self, request, blocks, external_tokens):
         """vLLM has blocks for the request; where external_tokens is not 0 it now waits for a load."""
         lookup = self._lookups.pop(request.request_id, None)
+        self._hand_out(request, blocks)
         # Empty: the worker reports it as failed.
         load = Move(request.request_id, pages=self._pages_at_stake(blocks, lookup) if external_tokens else ())
         try:
             wanted = self._is_named() and self._wanted(request)
             uses = self.off is None and self._items.admitted(request, blocks, external_tokens, wanted)
-            space = self._space_of(request) if uses else None
+            space = self._names.of(request) if uses else None
             if space is not None:
                 self._track(request, space, lookup)
                 self._first_tokens.begin(request, lookup.local_tokens if lookup else 0, external_tokens)
@@ -129,15 +132,21 @@ class SchedulerHalf(Guarded):
         if not load.parts:  # others wait for the load of a request that was to have one
             self._shared.end(request.request_id)
 
+    @guarded(lambda: None)
+    def _hand_out(self, request, blocks):
+        """Blocks of vLLM's own hit are not written, nor are those of a load that has ended."""
+        own = self._local_tokens.pop(request.request_id, 0)
+        self._stored.allocated(blocks, max(own, request.num_computed_tokens))
+
     def _fill(self, load, request, blocks, lookup):
-        load, hashes = self._loads.fill(load, request, blocks, lookup, self._adapter_of(request))
+        load, hashes = self._loads.fill(load, request, blocks, lookup, self._names.adapter_of(request))
         self._shared.begin(request.request_id, lookup.space, hashes, stride_of(request))
         return load
 
     def _track(self, request, space, lookup):
         if request.request_id in self._tracked:
             return
-        adapter, hits = self._adapter_of(request), lookup is None or lookup.local_tokens > 0
+        adapter, hits = self._names.adapter_of(request), lookup is None or lookup.local_tokens > 0
         stale = hits and self._local.may_be_old(request, adapter and adapter[1])
         self._tracked[request.request_id] = Tracked(request, space, adapter, stale=stale)
 
@@ -188,28 +197,6 @@ class SchedulerHalf(Guarded):
             text,
         )
 
-    def _space_of(self, request):
-        """The request's namespace, or None: it runs without the cache. NotYet: ask again, as long as it waits."""
-        adapter = request.lora_request
-        try:
-            return self._spaces.of(request.request_id, "" if adapter is None else self._adapters.line(adapter))
-        except (Unserved, NoSpace, LarderError) as reason:
-            self._tell_unserved(f"with the adapter {adapter.lora_name}" if adapter else "after a reset", reason)
-            return None
-
-    def _adapter_of(self, request):
-        """(number, files) for the workers to check; None for a request without an adapter."""
-        return None if request.lora_request is None else self._adapters.files(request.lora_request)
-
-    def _tell_unserved(self, name, reason):
-        if name in self._unserved:
-            return
-        if len(self._unserved) >= _MOST_TOLD:
-            self._unserved.clear()
-        self._unserved.add(name)
-        why = words.of_error(reason) if isinstance(reason, LarderError) else reason
-        logger.warning("Larder: requests %s run without the cache: %s", name, why)
-
     def _report(self, request, lookup, external_tokens):
         chunk = self.setup.chunk_tokens
         first, places = lookup.local_tokens // chunk, self._items.places(request)
@@ -253,16 +240,32 @@ class SchedulerHalf(Guarded):
         if scheduler_output.preempted_req_ids:  # a reset preempts, and the same step may begin the request's load
             for request_id in set(scheduler_output.preempted_req_ids) - {move.request_id for move in loads}:
                 self._shared.end(request_id)
-        preempted, kept = self._kept.preempted(scheduler_output.preempted_req_ids or ()), self._kept.take_told()
+        if stores and not self._hold(stores):
+            stores = []
+        rewritten = self._rewritten(scheduler_output)
+        if rewritten is None:
+            rewritten = self._stored.all_of_windows()
+        number, preempted, kept = self._stored.step(scheduler_output.preempted_req_ids or (), stores)
         closed = self._spaces.take_closed()
-        if loads or namespace or stores or prefill_tokens or preempted or kept or closed:
-            number = self._kept.stores(move.request_id for move in stores) if stores else 0
-            return StepWork(namespace, loads, stores, prefill_tokens, computes, number, preempted, kept, closed)
+        if loads or namespace or stores or prefill_tokens or preempted or kept or closed or rewritten:
+            host = this_host() if namespace else ""
+            return StepWork(namespace, loads, stores, prefill_tokens, computes, number, preempted, kept, closed, rewritten, host)
         return COMPUTES if computes else RESTS
+
+    @guarded(lambda: False)
+    def _hold(self, stores):
+        self._stored.hold(stores)
+        return True
+
+    @guarded(lambda: None)
+    def _rewritten(self, scheduler_output):
+        return self._stored.rewritten(scheduler_output)
 
     @guarded(lambda: None)
     def _rest(self):
-        if self.off is None and not self._items.rest(IDLE_WAIT_MS) and not self._adapters.rest():
+        if self.off is not None or self.setup.data_parallel:  # whose other ranks would wait for this one
+            return
+        if not self._items.rest(IDLE_WAIT_MS) and not self._adapters.rest():
             self._fetches.rest()
 
     @guarded(lambda: ("", [], 0))
@@ -270,7 +273,8 @@ class SchedulerHalf(Guarded):
         """(namespace, stores, prefill_tokens) of StepWork."""
         scheduled = scheduler_output.num_scheduled_tokens
         self._neighbours.step(scheduler_output, self._tracked)
-        stores = self._stores.of_step(scheduler_output) if scheduled and self.setup.stores else []
+        may_store = scheduled and self.setup.stores and self._stored.may_store()
+        stores = self._stores.of_step(scheduler_output) if may_store else []
         namespace = "" if self._announced else self._text
         self._announced = self._text != ""
         total, prefill = scheduler_output.total_num_scheduled_tokens, 0
@@ -282,7 +286,7 @@ class SchedulerHalf(Guarded):
 
     @guarded(lambda: None)
     def worker_output(self, output):
-        self._kept.free(getattr(output, "finished_sending", None) or ())
+        self._stored.free(getattr(output, "finished_sending", None) or ())
         if getattr(output, "invalid_block_ids", None) and self.setup is not None and not self.setup.fails_by_page:
             if self._neighbours.failed(self._tracked):
                 self._local.blocks_are_bad()
@@ -301,7 +305,7 @@ class SchedulerHalf(Guarded):
                 self._tracked[request_id] = Tracked(old.request, old.space, old.adapter, stale=old.stale)
 
     def _hear(self, report):
-        self._kept.ended(report.ended)
+        self._stored.ended(report.ended)
         if report.disabled:
             self.turn_off(report.disabled)
         if report.adapters:
@@ -323,11 +327,20 @@ class SchedulerHalf(Guarded):
     def finished(self, request):
         """Whether vLLM has to keep its blocks: copies may read them, also where the cache is off by now."""
         self._forget(request)
-        return self._kept.keeps(request.request_id)
+        return self._stored.keeps(request.request_id)
 
     @property
     def waits_for_blocks(self):
-        return self._kept.waits
+        return self._stored.waits
+
+    @property
+    def holds_blocks(self):
+        return self._stored.holds
+
+    @guarded(lambda: None)
+    def bind_pool(self, pool):
+        """vLLM's own, of KV blocks."""
+        self._stored.bind_pool(pool)
 
     @guarded(lambda: None)
     def _forget(self, request):
@@ -340,6 +353,7 @@ class SchedulerHalf(Guarded):
         self._stores.forget(request.request_id)
         self._tracked.pop(request.request_id, None)
         self._lookups.pop(request.request_id, None)
+        self._local_tokens.pop(request.request_id, None)
         self._failed.discard(request.request_id)
 
     @guarded(lambda: False)

@@ -9,6 +9,7 @@ import os
 from dataclasses import dataclass
 
 from larder.vllm import reusable, sleep_mode
+from larder.vllm.attention_kernels import kernel_block
 from larder.vllm.groups import Shards, Unsupported, check_sizes, groups_of, shards_of
 from larder.vllm.identity import facts_of
 from larder.vllm.items import items_hidden
@@ -35,6 +36,11 @@ class Setup:
     own_cache: bool = True  # vLLM's prefix cache is on: requests share blocks
     fails_by_page: bool = False  # vLLM is told of a failed load by its pages, not by its request
     items_hidden: str = ""  # why the scheduler cannot digest multi-modal items
+    blocks: int | None = None  # that vLLM manages
+    kernel_blocks: tuple = ()  # of each group, in tokens: vLLM's kernel may divide a block
+    data_parallel: bool = False  # other ranks compute in step with this engine
+    v2_runner: bool = False  # vLLM's second model runner, CUDA's default
+    zeroes: bool = False  # ... zeroes new blocks before it tells the connector of preemptions
 
     @property
     def chunk_bytes(self):
@@ -55,6 +61,8 @@ def setup_of(vllm_config, kv_cache_config):
     groups, chunk_tokens = groups_of(kv_cache_config, _count(options, "chunk_tokens"))
     shards = shards_of(vllm_config.parallel_config, kv_cache_config, vllm_config.model_config)
     check_sizes(groups, shards)
+    kernel_blocks = tuple(kernel_block(vllm_config, kv_cache_config, group) for group in groups)
+    v2_runner = bool(getattr(vllm_config, "use_v2_model_runner", False))
     hash_block = getattr(kv_cache_config, "hash_block_size", None) or min(group.block_size for group in groups)
     if chunk_tokens % hash_block:
         raise Unsupported(f"chunk_tokens {chunk_tokens} is no multiple of vLLM's hash block of {hash_block} tokens")
@@ -67,7 +75,7 @@ def setup_of(vllm_config, kv_cache_config):
         hashes_per_chunk=chunk_tokens // hash_block,
         groups=groups,
         shards=shards,
-        facts=facts_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens, hash_block),
+        facts=facts_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens, hash_block, kernel_blocks),
         weights_id=_text(options, "weights_id"),
         model=_served_name(vllm_config.model_config),
         socket=socket,
@@ -79,6 +87,11 @@ def setup_of(vllm_config, kv_cache_config):
         own_cache=bool(vllm_config.cache_config.enable_prefix_caching),
         fails_by_page=fails_by_page,
         items_hidden=items_hidden(vllm_config),
+        blocks=getattr(kv_cache_config, "num_blocks", None),
+        kernel_blocks=kernel_blocks,
+        data_parallel=getattr(vllm_config.parallel_config, "data_parallel_size", 1) > 1,
+        v2_runner=v2_runner,
+        zeroes=v2_runner and bool(getattr(kv_cache_config, "needs_kv_cache_zeroing", False)),
     )
 
 
@@ -96,19 +109,34 @@ def _check_engine(vllm_config):
     speculative = getattr(vllm_config, "speculative_config", None)
     if speculative is not None and speculative.method != "ngram":
         raise Unsupported(f"speculative decoding by {speculative.method} is not served yet, only ngram")
+    _check_hosts(vllm_config.parallel_config)
     reusable.check(vllm_config)
     if getattr(vllm_config.cache_config, "calculate_kv_scales", False):
         raise Unsupported("KV scales calculated at run time (calculate_kv_scales) differ from start to start and are not served")
 
 
-# Physical orders of layers, blocks, heads, tokens and content in which a block of a layer is one run of bytes.
+def _check_hosts(parallel):
+    """Each machine has a larderd of its own, and a hit needs every rank's part."""
+    machines = getattr(parallel, "nnodes_within_dp", 1)
+    if machines > 1:
+        raise Unsupported(f"one engine on several machines (nnodes {machines}) is not served yet")
+    launcher = getattr(parallel, "distributed_executor_backend", None)
+    if launcher == "external_launcher" and getattr(parallel, "world_size", 1) > 1:
+        raise Unsupported("ranks that an external_launcher starts have a scheduler each, which hears of its own worker alone: they are not served")
+
+
+# Physical orders of layers, blocks, heads, tokens and content in which a block of a layer is one run of bytes ...
 _LAYOUTS = ("LBHNC", "LBNHC", "BLHNC", "BLNHC")
+# ... and those in which a block is, where a layer has one head: MLA, or one KV head a rank.
+_LAYOUTS_OF_ONE_HEAD = ("LHBNC", "BHLNC")
 
 
 def _check_pages(vllm_config, kv_cache_config):
     layout = getattr(kv_cache_config, "kv_cache_layout", None)  # an older vLLM does not tell: its tensors will (larder.kv_pages)
     name = getattr(layout, "name", layout)
-    if name is not None and name not in _LAYOUTS:
+    heads = {getattr(group.kv_cache_spec, "num_heads", None) for group in kv_cache_config.kv_cache_groups}
+    served = _LAYOUTS + _LAYOUTS_OF_ONE_HEAD if heads == {1} else _LAYOUTS
+    if name is not None and name not in served:
         raise Unsupported(f"the KV layout {name} takes a block apart; set VLLM_KV_CACHE_LAYOUT to one of {', '.join(_LAYOUTS)}")
     sleep_mode.check(vllm_config.model_config)
 

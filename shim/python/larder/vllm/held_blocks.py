@@ -1,0 +1,51 @@
+"""References to blocks of vLLM's pool: a block that a store reads goes to no other request,
+whatever becomes of its own.
+
+vLLM's second runner zeroes blocks that a step newly uses before it tells the connector of
+preemptions. Where blocks are zeroed at all (Setup.zeroes), stored blocks are held here from the
+step that stores until every worker has reported it. Owned by the scheduler's thread, which owns
+the pool too."""
+
+from array import array
+
+
+class HeldBlocks:
+    def __init__(self):
+        self._pool = None
+        self._touched = []  # blocks of a step that has no number yet
+        self._held = {}  # number of a step: its blocks
+
+    def bind(self, pool):
+        """pool: vLLM's BlockPool, which outlives this."""
+        self._pool = pool
+
+    @property
+    def can_hold(self):
+        return self._pool is not None
+
+    def hold(self, moves):
+        """What a step is to store. REQUIRES: can_hold; requests own the blocks now. Raises what vLLM's pool raises."""
+        pages = {page for move in moves for part in move.parts for page in array("I", part.pages)}
+        blocks = [self._pool.blocks[page] for page in sorted(pages)]
+        self._pool.touch(blocks)
+        self._touched = blocks
+
+    def begun(self, number):
+        """What is held since the last call belongs to the step of that number."""
+        if self._touched:
+            self._held[number], self._touched = self._touched, []
+
+    def release(self, number):
+        """No worker reads blocks of the step any more."""
+        blocks = self._held.pop(number, ())
+        if blocks:
+            self._pool.free_blocks(reversed(blocks))
+
+    @property
+    def any(self):
+        return bool(self._held)
+
+    @property
+    def any_alone(self):
+        """Whether blocks come free when stores end."""
+        return any(block.ref_cnt == 1 for blocks in self._held.values() for block in blocks)

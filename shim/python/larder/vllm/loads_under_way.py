@@ -1,0 +1,83 @@
+"""A worker's loads between the step that began them and their end.
+
+Owned by the worker's thread; the copies run on the library's threads. Every load is told exactly
+once, well or failed, and never while a thread still writes its pages."""
+
+from dataclasses import dataclass
+
+from larder.vllm import words
+from larder.vllm.guard import late, logger
+
+
+@dataclass
+class Load:
+    """One request's load: a ticket for each group, ended when all are."""
+
+    request_id: str
+    pages: tuple[int, ...] = ()
+    tickets: int = 0
+    failure: str = ""
+    bytes: int = 0
+    wait_ns: int = 0
+    copy_ns: int = 0
+
+
+class LoadsUnderWay:
+    def __init__(self, client):
+        self._client = client
+        self._tickets: dict[int, Load] = {}
+        self._failed: list[Load] = []  # before anything was started
+
+    def __bool__(self):
+        return bool(self._tickets or self._failed)
+
+    def begin(self, load, orders):
+        """orders: arguments of Client.load, one for each group. An exception of theirs, or of
+        Client.load, is the load's failure."""
+        try:
+            for order in orders:
+                self._tickets[self._client.load(*order)] = load
+                load.tickets += 1
+        except Exception as error:
+            foreseen = type(error) is LookupError
+            load.failure = str(error) if foreseen else words.of_fault(error, "load")
+            if not load.tickets:  # else it has failed when what was started has ended
+                text = "Request %s is computed, not loaded: %s"
+                logger.warning(text, load.request_id, load.failure)
+                self._failed.append(load)
+
+    def poll(self, wait_ms):
+        """Completions of the library. Waits for one, at most so long."""
+        return self._client.poll(wait_ms) if self._tickets else []
+
+    def take_ended(self, completions):
+        """Loads that have ended by these completions, or could not begin."""
+        ended, self._failed = self._failed, []
+        for completion in completions:
+            load = self._tickets.pop(completion.ticket, None)
+            if load is None:
+                continue
+            load.tickets -= 1
+            load.bytes += completion.bytes
+            load.wait_ns = max(load.wait_ns, completion.wait_ns)
+            load.copy_ns += completion.copy_ns
+            if not completion.ok:
+                load.failure = load.failure or words.of_load(completion.reason)
+            if not load.tickets:
+                ended.append(load)
+                _tell(load)
+        return ended
+
+
+def _tell(load):
+    if load.failure:
+        text = "Load of request %s failed (%s): it is computed"
+        logger.warning(text, load.request_id, load.failure)
+    else:
+        late.info(
+            "Loaded %d bytes for request %s: waited %.2f ms, copied and verified in %.2f ms",
+            load.bytes,
+            load.request_id,
+            load.wait_ns / 1e6,
+            load.copy_ns / 1e6,
+        )

@@ -1,0 +1,88 @@
+"""Blocks that stores read after the step that began them, as vLLM's scheduler is to treat them.
+
+Three ways for a block to be written under a copy, each with a class of its own: its request ends
+or is preempted (KeptBlocks), a window leaves it behind (WindowBlocks), vLLM zeroes it early
+(HeldBlocks). Owned by the scheduler's thread."""
+
+from larder.vllm.guard import logger
+from larder.vllm.held_blocks import HeldBlocks
+from larder.vllm.kept_blocks import KeptBlocks
+from larder.vllm.window_blocks import WindowBlocks
+
+_CANNOT_HOLD = (
+    "Larder stores nothing: this vLLM zeroes blocks before it tells of preemptions, and does not give"
+    " its block pool (bind_gpu_block_pool)"
+)
+
+
+class StoredBlocks:
+    def __init__(self, setup):
+        """setup: None where the engine is not served."""
+        self._zeroes = setup is not None and setup.zeroes
+        self._kept = KeptBlocks(setup.shards.stages * setup.shards.ranks if setup else 1)
+        self._windows = WindowBlocks(setup.groups if setup else ())
+        self._held = HeldBlocks()
+        self._told = False
+
+    def bind_pool(self, pool):
+        self._held.bind(pool)
+
+    def may_store(self):
+        """Whether blocks of a store can be kept as they are until it ends."""
+        if not self._zeroes or self._held.can_hold:
+            return True
+        if not self._told:
+            self._told = True
+            logger.warning(_CANNOT_HOLD)
+        return False
+
+    def allocated(self, blocks, local_tokens):
+        """As WindowBlocks has it."""
+        self._windows.allocated(blocks, local_tokens)
+
+    def rewritten(self, scheduler_output):
+        """As WindowBlocks has it. Ask before step()."""
+        return self._windows.rewritten(scheduler_output)
+
+    def all_of_windows(self):
+        """The same where it cannot be told which."""
+        return self._windows.all()
+
+    def hold(self, stores):
+        """Before step(), as HeldBlocks has it."""
+        if self._zeroes:
+            self._held.hold(stores)
+
+    def step(self, preempted, stores):
+        """(number, preempted, kept) of StepWork, for a step that stores these moves, which were held."""
+        preempted, kept, number = self._kept.preempted(preempted), self._kept.take_told(), 0
+        if stores:
+            number = self._kept.stores(move.request_id for move in stores)
+            self._windows.stores(number, stores)
+            self._held.begun(number)
+        return number, preempted, kept
+
+    def ended(self, steps):
+        """As KeptBlocks has it."""
+        for number in self._kept.ended(steps):
+            self._windows.ended(number)
+            self._held.release(number)
+
+    def keeps(self, request_id):
+        """The request has ended. Whether vLLM has to keep its blocks."""
+        return self._kept.keeps(request_id)
+
+    def free(self, request_ids):
+        """vLLM was told that no worker reads their blocks."""
+        self._kept.free(request_ids)
+
+    @property
+    def waits(self):
+        """Whether blocks will come free that vLLM need not take from a running request."""
+        return self._kept.waits or self._held.any_alone
+
+    @property
+    def holds(self):
+        """Whether vLLM must go on stepping until workers have reported: else held blocks stay
+        out of its pool."""
+        return self._held.any
