@@ -1,10 +1,7 @@
 """The connector where Larder cannot take part: who says why, and how loudly."""
 
 import logging
-import os
 import re
-import subprocess
-import sys
 import time
 from types import SimpleNamespace
 
@@ -156,29 +153,3 @@ def test_late_lines_come_from_the_pump_with_their_own_time_and_place(told):
     assert told == [("INFO", "Storing 256 tokens")]
     (record,) = records
     assert before <= record.created <= time.time() and record.filename == "test_connector.py" and record.levelname == "INFO"
-
-
-def test_an_interpreter_that_ends_without_a_shutdown_closes_its_clients():
-    """Threads of the library must not write to KV pages while CUDA and torch go. Here a client that waits for larderd."""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", ENDS], capture_output=True, text=True, timeout=120, env=env)
-    assert done.returncode == 0 and done.stdout == "pump stopped\nclient closed\n", done.stdout + done.stderr[-2000:]
-
-
-ENDS = """
-from types import SimpleNamespace
-from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
-from larder.vllm import connector
-
-def refuse(*_):
-    raise connector.Unsupported("a test")
-
-connector.setup_of = refuse
-config = SimpleNamespace(kv_transfer_config=SimpleNamespace(kv_load_failure_policy="fail"))
-kept, shut = (connector.LarderConnector(config, KVConnectorRole.WORKER, None) for _ in range(2))
-for one in (kept, shut):
-    one._pump = SimpleNamespace(stop=lambda: print("pump stopped", flush=True))
-    one._client = SimpleNamespace(close=lambda: print("client closed", flush=True))
-shut._pump = shut._client = None
-shut.shutdown()
-"""

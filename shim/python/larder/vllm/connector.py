@@ -2,6 +2,7 @@
 
 import atexit
 import logging
+import os
 import weakref
 
 from vllm.distributed.kv_transfer.kv_connector.v1 import base
@@ -37,6 +38,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         super().__init__(vllm_config, role, kv_cache_config, **kwargs)
         self._client = self._pump = self._naming = None
         self._looked_around = False
+        self._process = os.getpid()
         is_scheduler = role == KVConnectorRole.SCHEDULER
         setup, off, level = None, None, logging.WARNING
         shard, replica = 0, 0
@@ -199,9 +201,11 @@ _LIVING = weakref.WeakSet()
 
 @atexit.register
 def _shut_down_all():
-    """An interpreter that ends without vLLM's shutdown: copies end before CUDA and the KV pages go."""
+    """An interpreter that ends without vLLM's shutdown: copies end before CUDA and the KV pages go. A forked child leaves its parent's
+    connectors alone."""
     for one in tuple(_LIVING):
-        one.shutdown()
+        if one._process == os.getpid():
+            one.shutdown()
 
 
 def _stage_and_rank(shards):
