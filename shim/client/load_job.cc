@@ -84,7 +84,8 @@ bool LoadJob::start() {
 // The engine's own work before the fence, up to a whole forward pass, is no part of the copy. An error of the device is the copy's to find and tell.
 // A copy that larderd makes waits as late as it can (SidecarCopies::ask), and its time has that wait.
 void LoadJob::await_fence() {
-  if (order_.after != nullptr && room_.sidecar == nullptr) static_cast<void>(order_.after->wait());
+  const bool by_larderd = room_.sidecar != nullptr && room_.sidecar->open();
+  if (order_.after != nullptr && !by_larderd) static_cast<void>(order_.after->wait());
   std::int64_t none = 0;
   copying_ns_.compare_exchange_strong(none, std::max<std::int64_t>(1, (Clock::now() - begun_).count()));
 }
