@@ -189,6 +189,8 @@ def test_what_could_not_be_found_out_ends_with_2(check, plugin, world):
     assert status == 2 and "does not exist" in err
     status, _, err = plugin("check")
     assert status == 2 and "check what?" in err
+    status, _, err = plugin("check", "llm.yaml")
+    assert status == 2 and "files stand behind -f" in err
     status, out = check(DEPLOYMENT, "--as=system:serviceaccount:default:nobody")
     assert status == 2 and "for which you need the right to create pods" in out
 
