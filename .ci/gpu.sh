@@ -137,8 +137,8 @@ bench() {
     run_here "$gpu/bin/gpu_bench" "$commit" build/bench || status=1
     "$python" tests/bench/gpu_submit_bench.py || status=1
   fi
-  for part in G1 G2 G3 G4 G5 G6 G8; do
-    wanted "$part" || continue
+  for part in $(tr , ' ' <<<"${GPU_PARTS:-$parts}"); do
+    [[ $part == G* ]] || continue
     GPU_PARTS=$part timeout -k 10 "${GPU_PART_S:-600}" "$python" tests/bench/gpu_copy_bench.py || failed_part "$part" $? || status=1
   done
   if ! wanted T; then
