@@ -165,8 +165,8 @@ Status CopyStreams::reserve(std::size_t streams, const Sizes& bytes) {
     if (!stream.ok()) return stream.status();
     all.push_back(std::move(stream).value());
     CopyStream& one = *all.back();
-    for (const auto& [buffer, size] : {std::pair(&one.pieces, bytes.pieces), std::pair(&one.digests, bytes.digests),
-                                       std::pair(&one.staging, bytes.staging)})
+    for (const auto& [buffer, size] :
+         {std::pair(&one.pieces, bytes.pieces), std::pair(&one.digests, bytes.digests), std::pair(&one.staging, bytes.staging)})
       if (Status status = buffer->ensure(size); !status.ok()) return status;
   }
   return {};

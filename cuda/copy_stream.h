@@ -90,7 +90,8 @@ class CopyStream {
 // Thread-safe. As many streams as threads ever copied at once.
 class CopyStreams {
  public:
-  explicit CopyStreams(ContextPtr context, Log log = [](std::string_view, std::string_view) {})
+  explicit CopyStreams(
+      ContextPtr context, Log log = [](std::string_view, std::string_view) {})
       : context_(std::move(context)), batches_(std::move(log)) {}
   ~CopyStreams();
 

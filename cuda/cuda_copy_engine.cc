@@ -61,8 +61,8 @@ Result<std::unique_ptr<CudaCopyEngine>> CudaCopyEngine::make(const void* page, C
   if (!blocks.ok()) return blocks.status();
   engine->kernel_blocks_ = *blocks;
   Result<std::unique_ptr<PieceKernels>> kernels = PieceKernels::load(*context, engine->options_.kernels);
-  Result<std::unique_ptr<KernelLanes>> lanes = kernels.ok() ? KernelLanes::make(*context, *blocks)
-                                                            : Result<std::unique_ptr<KernelLanes>>(kernels.status());
+  Result<std::unique_ptr<KernelLanes>> lanes =
+      kernels.ok() ? KernelLanes::make(*context, *blocks) : Result<std::unique_ptr<KernelLanes>>(kernels.status());
   if (lanes.ok()) {
     engine->kernels_ = std::move(kernels).value();
     engine->lanes_ = std::move(lanes).value();
@@ -77,7 +77,10 @@ Result<std::unique_ptr<CudaCopyEngine>> CudaCopyEngine::make(const void* page, C
 }
 
 CudaCopyEngine::CudaCopyEngine(ContextPtr context, CudaOptions options)
-    : context_(std::move(context)), options_(std::move(options)), fences_(Fences::make(context_)), streams_(context_, options_.log) {}
+    : context_(std::move(context)),
+      options_(std::move(options)),
+      fences_(Fences::make(context_)),
+      streams_(context_, options_.log) {}
 
 const char* CudaCopyEngine::name() const {
   switch (options_.method) {
@@ -143,9 +146,8 @@ Status CudaCopyEngine::run_kernels(CopyStream& stream, Move move, CopyStream::Be
                       reinterpret_cast<unsigned char*>(packed == 0 ? 0 : packed + done * pieces.piece_bytes),
                       reinterpret_cast<std::uint64_t*>(stream.digests.device()) + first * units, pieces.piece_bytes,
                       std::min(at_once, pieces.count - done)};
-    if (Status status =
-            stream.launch(*lanes_, pieces.direction, behind,
-                          [&](unsigned blocks, Handle lane) { return kernels_->launch(move, job, blocks, lane); });
+    if (Status status = stream.launch(*lanes_, pieces.direction, behind,
+                                      [&](unsigned blocks, Handle lane) { return kernels_->launch(move, job, blocks, lane); });
         !status.ok())
       return status;
   }
@@ -206,7 +208,9 @@ Status CudaCopyEngine::store_staged(CopyStream& stream, const PieceList& from, s
   auto* const staging = stream.staging.data<std::byte>();
   for (std::size_t first = 0; first < from.pieces.size(); first += at_once) {
     const PieceList part = part_of(from, first, std::min(at_once, from.pieces.size() - first));
-    if (Status status = move(stream, Direction::kStore, kernel, part, stream.staging.range(part.pieces.size() * part.piece_bytes)); !status.ok())
+    if (Status status =
+            move(stream, Direction::kStore, kernel, part, stream.staging.range(part.pieces.size() * part.piece_bytes));
+        !status.ok())
       return status;
     if (Status status = stream.finish(); !status.ok()) return status;
     for (std::size_t i = 0; i < part.pieces.size(); ++i)
@@ -242,7 +246,8 @@ Status CudaCopyEngine::load_staged(CopyStream& stream, std::span<const std::byte
         host_loop().copy_piece(staging + i * to.piece_bytes, slot.data() + (first + i) * to.piece_bytes, to.piece_bytes,
                                table.data() + (first + i) * units, slot.data() + (first + i + 1) * to.piece_bytes);
     host_loop().publish();
-    if (Status status = move(stream, Direction::kLoad, kernel, part, stream.staging.range(part.pieces.size() * part.piece_bytes)); !status.ok())
+    if (Status status = move(stream, Direction::kLoad, kernel, part, stream.staging.range(part.pieces.size() * part.piece_bytes));
+        !status.ok())
       return status;
     if (Status status = stream.finish(); !status.ok()) return status;
   }

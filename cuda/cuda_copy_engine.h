@@ -27,11 +27,11 @@ enum class Method { kAuto, kBatch, kKernel };
 
 struct CudaOptions {
   Method method = Method::kAuto;
-  WayTable ways;                                // of kAuto, where it measures nothing
+  WayTable ways;                                 // of kAuto, where it measures nothing
   std::chrono::milliseconds measure_ways{2000};  // make() waits so long at most for that; 0: it does not measure
   std::size_t measure_bytes = 8 << 20;           // of device memory and of pinned memory, for that
   KnownWays* known = &KnownWays::of_process();   // outlives the engine
-  unsigned kernel_blocks = 0;                    // multiprocessors that all copies together take at most, at least 2; 0: as blocks_of() says
+  unsigned kernel_blocks = 0;  // multiprocessors that all copies together take at most, at least 2; 0: as blocks_of() says
   KernelImages kernels = built_in_kernels();
   std::size_t staging_bytes = 16 << 20;  // of each copy that is under way; at least one piece
   RegistrationOptions registration;
@@ -95,8 +95,8 @@ class CudaCopyEngine final : public CopyEngine {
   static Named name_pieces(CopyStream& stream, Direction direction, const PieceList& list, std::size_t first = 0);
   // Queues kernels over them, of kLaunchBytes each.
   Status run_kernels(CopyStream& stream, Move move, CopyStream::Behind behind, const Named& pieces, DevicePtr packed) const;
-  Status store_pinned(CopyStream& stream, bool kernel, const PieceList& from, std::span<std::byte> slot, const DeviceRange& device,
-                      std::span<std::uint64_t> table) const;
+  Status store_pinned(CopyStream& stream, bool kernel, const PieceList& from, std::span<std::byte> slot,
+                      const DeviceRange& device, std::span<std::uint64_t> table) const;
   Status store_staged(CopyStream& stream, const PieceList& from, std::span<std::byte> slot, std::span<std::uint64_t> table) const;
   Status load_pinned(CopyStream& stream, bool kernel, const DeviceRange& device, const PieceList& to,
                      std::span<std::uint64_t> table) const;

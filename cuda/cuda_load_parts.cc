@@ -41,8 +41,8 @@ Status CudaCopyEngine::load_parts_pinned(CopyStream& stream, std::span<const Dir
       return status;
   }
   if (!kernel)
-    if (Status status = run_kernels(stream, Move::kDigest, CopyStream::Behind::kCopies,
-                                    {Direction::kLoad, 0, pieces, piece_bytes}, 0);
+    if (Status status =
+            run_kernels(stream, Move::kDigest, CopyStream::Behind::kCopies, {Direction::kLoad, 0, pieces, piece_bytes}, 0);
         !status.ok())
       return status;
   if (Status status = stream.finish(); !status.ok()) return status;

@@ -40,8 +40,8 @@ void CudaCopyEngine::choose_ways() {
   }
   if (measured.status().code() != Code::kDeadlineExceeded) measuring_.reset();
   if (!measured.ok())
-    return options_.log(
-        "warning", "GPU copies could not be measured (" + measured.status().text() + "), a guess stands: " + ways_.told().in_words());
+    return options_.log("warning", "GPU copies could not be measured (" + measured.status().text() +
+                                       "), a guess stands: " + ways_.told().in_words());
   ways_ = *measured;
   options_.known->keep(context_->handle(), kernel_blocks_, ways_);
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);

@@ -35,7 +35,7 @@ constexpr bool is_capture_error(ResultCode code) {
   return code >= kFirstCaptureError && code <= kLastCaptureError;
 }
 
-inline constexpr int kProcessorCount = 16;        // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+inline constexpr int kProcessorCount = 16;       // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 inline constexpr int kPointerContext = 1;        // CU_POINTER_ATTRIBUTE_CONTEXT
 inline constexpr int kPointerMemoryType = 2;     // ..._MEMORY_TYPE
 inline constexpr int kPointerBufferId = 7;       // ..._BUFFER_ID: no two allocations of a process ever have the same

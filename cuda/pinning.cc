@@ -5,8 +5,7 @@
 namespace larder::copy::cuda {
 
 Pinning::Pinning(ContextPtr context, std::span<std::byte> memory, Log log, const RegistrationOptions& options, int file)
-    : registration_(Registration::of(memory, file, options)),
-      view_(std::move(context), std::move(log), registration_->slices()) {
+    : registration_(Registration::of(memory, file, options)), view_(std::move(context), std::move(log), registration_->slices()) {
   registration_->join(view_);
 }
 

@@ -39,7 +39,8 @@ bool of_its_kind(ResultCode code) {
 const char* reason(ResultCode code) {
   switch (code) {
     case kOutOfMemory:
-      return "there is no memory for the driver's tables, 16 bytes of kernel memory and 8 of the GPU's for each page and process: pages of 2 MiB "
+      return "there is no memory for the driver's tables, 16 bytes of kernel memory and 8 of the GPU's for each page and "
+             "process: pages of 2 MiB "
              "(memory.hugepages) need 512 times less";
     case kNotPermitted:
     case kNotSupported: return "this GPU or container does not allow it, as in confidential computing mode";
@@ -141,8 +142,10 @@ void Registration::work() {
 // A device that does not know all addresses yet. A refusal leaves it those that it has.
 Registration::View* Registration::behind() const {
   for (View* const view : views_)
-    if (view->ready < owners_.size() && !view->ended) return view;
-    else if (view->ready == owners_.size() && !refused_.empty()) view->ended = true;
+    if (view->ready < owners_.size() && !view->ended)
+      return view;
+    else if (view->ready == owners_.size() && !refused_.empty())
+      view->ended = true;
   return nullptr;
 }
 
@@ -168,8 +171,8 @@ void Registration::name_next(Lock& lock, View& view) {
   if (status.ok()) view.ready = next + 1;
   if (!status.ok()) {
     view.ended = true;
-    view.log("warning", "a GPU has no address for registered memory (" + status.text() +
-                            "): copies of the rest go through staging memory");
+    view.log("warning",
+             "a GPU has no address for registered memory (" + status.text() + "): copies of the rest go through staging memory");
   }
   lock.lock();
   named_ = nullptr;
@@ -237,9 +240,12 @@ void Registration::tell_progress() {
   const bool all = done == memory_.size();
   if (now - told_ < options_.progress_every && (!all || now - begun_ < options_.progress_every / 10)) return;
   told_ = now;
-  const auto ms = [](Clock::duration time) { return std::to_string(std::chrono::duration_cast<milliseconds>(time).count()) + " ms"; };
-  tell("info", "registered " + mib(done) + " of " + mib(memory_.size()) + " with CUDA in " + ms(now - begun_) + ", the longest call " +
-                   ms(longest_) + (all ? "" : ": copies of the rest go through staging memory until then"));
+  const auto ms = [](Clock::duration time) {
+    return std::to_string(std::chrono::duration_cast<milliseconds>(time).count()) + " ms";
+  };
+  tell("info", "registered " + mib(done) + " of " + mib(memory_.size()) + " with CUDA in " + ms(now - begun_) +
+                   ", the longest call " + ms(longest_) +
+                   (all ? "" : ": copies of the rest go through staging memory until then"));
 }
 
 void Registration::refuse(const Status& status, ResultCode code) {

@@ -24,7 +24,7 @@
 namespace larder::copy::cuda {
 
 struct RegistrationOptions {
-  std::size_t slice_bytes = 128 << 20;         // a call of some 13 ms, as others have measured (0.1 s a GB)
+  std::size_t slice_bytes = 128 << 20;          // a call of some 13 ms, as others have measured (0.1 s a GB)
   std::chrono::milliseconds turn_wait{10'000};  // for other processes; longer than this none is waited for any more
   std::chrono::milliseconds progress_every{10'000};
 };
@@ -36,9 +36,9 @@ class Registration {
     View(ContextPtr of, Log its_log, std::size_t slices) : context(std::move(of)), log(std::move(its_log)), devices(slices) {}
     const ContextPtr context;
     const Log log;
-    std::vector<DevicePtr> devices;      // of each slice; the first `ready` are set
-    std::atomic<std::size_t> ready{0};   // slices
-    std::atomic<bool> ended{false};      // no more will be
+    std::vector<DevicePtr> devices;        // of each slice; the first `ready` are set
+    std::atomic<std::size_t> ready{0};     // slices
+    std::atomic<bool> ended{false};        // no more will be
     std::atomic<bool> not_allowed{false};  // by the kind of GPU or container: nothing can be registered there
   };
 
@@ -81,8 +81,8 @@ class Registration {
 
   const std::span<std::byte> memory_;
   const RegistrationOptions options_;
-  Turn turn_;           // the thread's
-  bool turns_ = true;   // the thread's: others are waited for
+  Turn turn_;          // the thread's
+  bool turns_ = true;  // the thread's: others are waited for
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<View*> views_;

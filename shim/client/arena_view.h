@@ -22,11 +22,7 @@ namespace larder::client {
 class ArenaView {
  public:
   ArenaView(Mapping mapping, Fd fd, const struct stat& file)
-      : mapping_(std::move(mapping)),
-        fd_(std::move(fd)),
-        device_(file.st_dev),
-        inode_(file.st_ino),
-        prefault_(mapping_.size()) {}
+      : mapping_(std::move(mapping)), fd_(std::move(fd)), device_(file.st_dev), inode_(file.st_ino), prefault_(mapping_.size()) {}
 
   // Whether it maps so many bytes of this very file. While it does, no other file has the same number.
   bool maps(const struct stat& file, std::uint64_t size_bytes) const {

@@ -30,12 +30,14 @@ void Launches::run() {
   const cuda::Driver& driver = device_.driver();
   const cuda::ContextScope scope(driver, device_.context());
   cuda::Handle stream = nullptr;
-  failed_ = driver.status(driver->stream_create_with_priority(&stream, cuda::kStreamNonBlocking, 0), "cuStreamCreateWithPriority");
+  failed_ =
+      driver.status(driver->stream_create_with_priority(&stream, cuda::kStreamNonBlocking, 0), "cuStreamCreateWithPriority");
   while (failed_.ok() && !stop_ && us_.size() < kMost) {
     const Clock::time_point start = Clock::now();
     failed_ = driver.status(set_(reinterpret_cast<cuda::DevicePtr>(memory_), 0, kBytes, stream), "cuMemsetD8Async");
     us_.push_back(std::chrono::duration<float, std::micro>(Clock::now() - start).count());
-    if (failed_.ok() && us_.size() % kBetweenWaits == 0) failed_ = driver.status(driver->stream_synchronize(stream), "cuStreamSynchronize");
+    if (failed_.ok() && us_.size() % kBetweenWaits == 0)
+      failed_ = driver.status(driver->stream_synchronize(stream), "cuStreamSynchronize");
   }
   if (stream == nullptr) return;
   driver->stream_synchronize(stream);

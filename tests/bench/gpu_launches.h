@@ -31,7 +31,8 @@ class Launches {
   static constexpr std::size_t kBytes = 4096;
   static constexpr std::size_t kMost = 1 << 24;
 
-  Launches(copy::testing_support::RealDevice& device, Set* set, std::byte* memory) : device_(device), set_(set), memory_(memory) {}
+  Launches(copy::testing_support::RealDevice& device, Set* set, std::byte* memory)
+      : device_(device), set_(set), memory_(memory) {}
   void run();
   copy::testing_support::RealDevice& device_;
   Set* const set_;

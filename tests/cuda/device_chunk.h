@@ -43,9 +43,8 @@ class DeviceChunk {
     const std::uint64_t before = fake_cuda::counters().registered_bytes;
     ready_ = engine.make_ready(slot());
     ready_->present(slot_bytes_);
-    test::eventually([&] {
-      return fake_cuda::counters().registered_bytes == before + slot_bytes_ && ready_->ready_bytes() == slot_bytes_;
-    });
+    test::eventually(
+        [&] { return fake_cuda::counters().registered_bytes == before + slot_bytes_ && ready_->ready_bytes() == slot_bytes_; });
   }
   PieceList list(const Fence* after = nullptr) const { return {pieces_, piece_bytes_, after}; }
   std::span<std::byte> slot() { return {slot_.get(), slot_bytes_}; }

@@ -86,7 +86,8 @@ TEST_F(CudaCopyEngineTest, PartsOfManyChunksAreOneBatchAndOneWait) {
     ASSERT_TRUE(verified_digests(chunk->slot(), 4 * 16384, root, digests.back()).ok());
     chunk->fill(2);
   }
-  parts = {{one.slot().first(4 * 16384), one.list().pieces, digests[0]}, {other.slot().first(4 * 16384), other.list().pieces, digests[1]}};
+  parts = {{one.slot().first(4 * 16384), one.list().pieces, digests[0]},
+           {other.slot().first(4 * 16384), other.list().pieces, digests[1]}};
   const fake_cuda::Counters before = fake_cuda::counters();
   ASSERT_TRUE(engine.load_parts(parts, 16384, nullptr).ok());
   const fake_cuda::Counters after = fake_cuda::counters();
@@ -116,7 +117,8 @@ TEST_F(CudaCopyEngineTest, NoKernelStandsForMoreThanAFewMebibytes) {
 }
 
 TEST_F(CudaCopyEngineTest, TheMultiprocessorsAreASixteenthOfTheDevices) {
-  for (const auto& [processors, blocks] : {std::pair(132U, 8U), std::pair(108U, 6U), std::pair(58U, 3U), std::pair(16U, 2U), std::pair(0U, 2U)})
+  for (const auto& [processors, blocks] :
+       {std::pair(132U, 8U), std::pair(108U, 6U), std::pair(58U, 3U), std::pair(16U, 2U), std::pair(0U, 2U)})
     EXPECT_EQ(CudaCopyEngine::blocks_of(processors), blocks);
   fake_cuda::have(58);
   DeviceChunk chunk(64 << 10, 4);

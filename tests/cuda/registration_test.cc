@@ -118,7 +118,8 @@ TEST_F(RegistrationTest, EnginesOfTwoDevicesCopyFromOneArenaDirectly) {
   options.kernels = testing_support::fake_kernels();
   options.measure_ways = {};
   options.registration = options_;
-  const auto first = CudaCopyEngine::make(one.page(), options).value(), second = CudaCopyEngine::make(other.page(), options).value();
+  const auto first = CudaCopyEngine::make(one.page(), options).value(),
+             second = CudaCopyEngine::make(other.page(), options).value();
   const auto ready_first = first->make_ready(memory_), ready_second = second->make_ready(memory_);
   ready_first->present(kBytes);
   const std::span<std::byte> slot = memory_.first(one.slot().size());
@@ -217,16 +218,18 @@ TEST_F(RegistrationTest, ASliceOfWhichAnotherHasRegisteredAPartEndsItByName) {
 // The reason is the driver's code. No limit of the process has to do with it.
 TEST_F(RegistrationTest, ARefusalIsToldByItsCode) {
   constexpr int kUnknown = 999;
-  for (const auto& [code, words] : {std::pair(kOutOfMemory, "no memory for the driver's tables"), std::pair(kNotSupported, "confidential computing"),
-                                    std::pair(kNotPermitted, "confidential computing"), std::pair(kInvalidValue, "gVisor"),
-                                    std::pair(kOperatingSystem, "operating system"), std::pair(kUnknown, "gives no reason")}) {
+  for (const auto& [code, words] :
+       {std::pair(kOutOfMemory, "no memory for the driver's tables"), std::pair(kNotSupported, "confidential computing"),
+        std::pair(kNotPermitted, "confidential computing"), std::pair(kInvalidValue, "gVisor"),
+        std::pair(kOperatingSystem, "operating system"), std::pair(kUnknown, "gives no reason")}) {
     SCOPED_TRACE(code);
     said_.clear();
     fake_cuda::fail("cuMemHostRegister", 2, code);
     const std::unique_ptr<Pinning> pinning = pin();
     ASSERT_TRUE(test::eventually([&] { return pinning->gave_up() && !said_.lines().empty(); }));
-    EXPECT_THAT(said_.lines(), ElementsAre(AllOf(HasSubstr("warning the arena cannot be registered with CUDA beyond 0 MiB"), HasSubstr(words),
-                                                 HasSubstr(std::to_string(code)), testing::Not(HasSubstr("MEMLOCK")))));
+    EXPECT_THAT(said_.lines(),
+                ElementsAre(AllOf(HasSubstr("warning the arena cannot be registered with CUDA beyond 0 MiB"), HasSubstr(words),
+                                  HasSubstr(std::to_string(code)), testing::Not(HasSubstr("MEMLOCK")))));
     fake_cuda::forget_faults();
   }
 }

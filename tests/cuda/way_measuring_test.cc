@@ -28,7 +28,8 @@ TEST(WayTable, AGuessIsKernelsForSmallLoadsAlone) {
 
 // By what trial() says of bytes a second.
 WayTable measured(const std::function<double(Direction, bool kernel, std::uint64_t piece_bytes)>& trial) {
-  return measure_ways([&](Direction direction, bool kernel, std::uint64_t bytes) { return Result<double>(trial(direction, kernel, bytes)); },
+  return measure_ways([&](Direction direction, bool kernel,
+                          std::uint64_t bytes) { return Result<double>(trial(direction, kernel, bytes)); },
                       kGoOn)
       .value();
 }
@@ -81,8 +82,9 @@ TEST(SteadyRate, SeveralThreadsCopyForAWhileAndAFailureIsTold) {
   EXPECT_GE(copies, 3 * 2);
   EXPECT_GT(*rate, 0);
   EXPECT_LE(*rate, 3 * 1000 / 0.001);
-  const Status failed =
-      steady_rate(2, 1, kGoOn, [](std::size_t number) { return number == 1 ? Status(Code::kUnavailable, "no") : Status(); }).status();
+  const Status failed = steady_rate(2, 1, kGoOn, [](std::size_t number) {
+                          return number == 1 ? Status(Code::kUnavailable, "no") : Status();
+                        }).status();
   EXPECT_EQ(failed.code(), Code::kUnavailable);
   const Status thrown = steady_rate(1, 1, kGoOn, [](std::size_t) -> Status { throw std::bad_alloc(); }).status();
   EXPECT_EQ(thrown.code(), Code::kResourceExhausted);

@@ -20,7 +20,6 @@ using namespace copy::cuda;
 constexpr ResultCode kCaptureIsolation = 905, kCapturedEvent = 907;
 constexpr int kLeastPriority = 0;
 
-
 ResultCode init(unsigned) {
   LARDER_BEGIN("cuInit", false);
   if (const int delay = setting("FAKE_CUDA_DELAY_MS", 0); delay != 0) delay_ms(delay, "copy");

@@ -8,8 +8,8 @@
 // Thread-safe.
 #pragma once
 
-#include <cstddef>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -70,10 +70,10 @@ struct Counters {
   std::uint64_t host_allocs = 0, host_frees = 0;
   std::uint64_t most_launch_bytes = 0;  // of the pieces of one kernel
   std::uint64_t host_waits = 0;         // for events
-  std::uint64_t spinning_waits = 0;  // on the host for events that were not made to be waited for without a processor
-  unsigned most_blocks = 0;          // of all kernels that ran at once, on whatever streams
-  unsigned most_kernels = 0;         // at once
-  unsigned other_streams = 0;        // made with another priority than the least
+  std::uint64_t spinning_waits = 0;     // on the host for events that were not made to be waited for without a processor
+  unsigned most_blocks = 0;             // of all kernels that ran at once, on whatever streams
+  unsigned most_kernels = 0;            // at once
+  unsigned other_streams = 0;           // made with another priority than the least
 };
 Counters counters();
 // How many contexts are on this thread's stack.

@@ -68,7 +68,8 @@ std::size_t absent(const void* memory, std::size_t bytes) {
   std::vector<std::uint64_t> pages(count, kPresent);
   const int map = ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
   if (map >= 0) {
-    const ssize_t got = ::pread(map, pages.data(), count * sizeof(std::uint64_t), static_cast<off_t>(first * sizeof(std::uint64_t)));
+    const ssize_t got =
+        ::pread(map, pages.data(), count * sizeof(std::uint64_t), static_cast<off_t>(first * sizeof(std::uint64_t)));
     static_cast<void>(got);
     ::close(map);
   }

@@ -44,12 +44,18 @@ SharedMemory& shared_memory() {
 }
 
 IpcHandle SharedMemory::name(int heap, std::uint64_t offset, std::uint64_t bytes, std::uint64_t place, std::uint64_t id,
-                              int device) {
+                             int device) {
   struct stat file {};
   ::fstat(heap, &file);
-  const Named named{
-      kMagic, file.st_ino, offset, bytes, place, id, static_cast<std::uint32_t>(::getpid()), static_cast<std::uint32_t>(heap),
-      static_cast<std::uint64_t>(device)};
+  const Named named{kMagic,
+                    file.st_ino,
+                    offset,
+                    bytes,
+                    place,
+                    id,
+                    static_cast<std::uint32_t>(::getpid()),
+                    static_cast<std::uint32_t>(heap),
+                    static_cast<std::uint64_t>(device)};
   IpcHandle handle;
   std::memcpy(handle.bytes, &named, sizeof(named));
   return handle;
@@ -244,7 +250,9 @@ std::optional<SharedMemory::Seen> SharedMemory::find(DevicePtr address) const {
   const Region& region = at->second;
   if (address - at->first >= region.bytes || region.alias == nullptr) return std::nullopt;
   const bool freed = region.live != nullptr && region.live->id[region.place].load() != region.id;
-  return Seen{at->first,     region.bytes, region.id, region.live == nullptr, region.device, freed ? nullptr : region.alias + (address - at->first)};
+  return Seen{at->first,     region.bytes,
+              region.id,     region.live == nullptr,
+              region.device, freed ? nullptr : region.alias + (address - at->first)};
 }
 
 }  // namespace larder::fake_cuda
