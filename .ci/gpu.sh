@@ -4,8 +4,9 @@
 # carry: all that the other two run, from the programs in BUILD (build/release), into FOLDER (build/gpu): programs with the libraries that
 # such a machine may lack, pytest, and a redis-server where there is one here. The sources are read where they stand: what is to be
 # copied to that machine is this tree and FOLDER.
+# test: first what the driver answers where the tests without a GPU only guess (tests/bench/gpu_probe.py): it is told, and fails nothing.
 # test, bench: with the Python of `make deps`, or python3, or LARDER_PYTHON: one that has PyTorch. Nothing is fetched or built.
-# bench: all that GPU_PARTS names (by default all of it), one after the other; what fails is no end of the others.
+# bench: all that GPU_PARTS names (by default all of it), one after the other; what fails, or takes more than GPU_PART_S seconds (600), is no end of the others.
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./paths.sh
@@ -17,6 +18,8 @@ cd ..
 readonly of_libc='/(ld-linux[^/]*|lib(c|m|dl|rt|pthread|resolv|util)\.so[^/]*)$'
 # Those of them that the driver's library loads, which larderd opens where it copies itself: another libc's would not go with this one.
 readonly of_driver='libdl.so.2 libpthread.so.0 librt.so.1'
+readonly most_mb=64 # as such a machine is lent
+readonly probe_s=180
 readonly parts='submit,G1,G2,G3,G4,G5,G6,G8,T'
 
 # PROGRAM NAME FOLDER: a script FOLDER/bin/NAME that runs it with its libraries, whatever this machine has. What those lack is looked for where
@@ -66,6 +69,7 @@ carry() {
   done
   carry_pytest "$to/python"
   git rev-parse --short HEAD >"$to/commit"
+  [ "$(du -sm "$to" | cut -f1)" -le $most_mb ] || fail "$to has more than $most_mb MB, which is what may be carried"
   echo "$to, $(du -sm "$to" | cut -f1) MB: copy it with this tree to a machine that has a GPU, and there: make test-gpu bench-gpu"
 }
 
@@ -120,14 +124,23 @@ check_parts() {
   done
 }
 
+# PART STATUS: why it ended.
+failed_part() {
+  if [ "$2" = 124 ] || [ "$2" = 137 ]; then echo "$1: FAILED: not done within ${GPU_PART_S:-600} s (GPU_PART_S)"; fi
+  return 1
+}
+
 bench() {
-  local status=0
+  local status=0 part
   mkdir -p build/bench
   if wanted submit; then
     run_here "$gpu/bin/gpu_bench" "$commit" build/bench || status=1
     "$python" tests/bench/gpu_submit_bench.py || status=1
   fi
-  if wanted G1 G2 G3 G4 G5 G6 G8; then "$python" tests/bench/gpu_copy_bench.py || status=1; fi
+  for part in $(tr , ' ' <<<"${GPU_PARTS:-$parts}"); do
+    [[ $part == G* ]] || continue
+    GPU_PARTS=$part timeout -k 10 "${GPU_PART_S:-600}" "$python" tests/bench/gpu_copy_bench.py || failed_part "$part" $? || status=1
+  done
   if ! wanted T; then
     :
   elif "$python" -c 'import torch' 2>/dev/null; then
@@ -143,6 +156,7 @@ case $what in
   carry) carry "$2" "${3:-build/gpu}" ;;
   test)
     prepare "${2:-build/gpu}"
+    timeout -k 10 $probe_s "$python" tests/bench/gpu_probe.py || echo "the driver has not answered all that it was asked"
     run_here "$gpu/bin/gpu_test" || status=1
     LARDER_ENGINE_DEVICE=cuda "$python" -m pytest tests/engine -p no:cacheprovider --timeout 600 -v -rs || status=1
     ;;

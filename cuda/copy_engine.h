@@ -12,6 +12,7 @@
 #include <span>
 #include <string_view>
 
+#include "shim/protocol/copy_way.h"
 #include "shim/protocol/status.h"
 
 namespace larder::copy {
@@ -45,6 +46,8 @@ class ReadyMemory {
   virtual ~ReadyMemory() = default;
   // So many bytes from its start are present by now: no others are asked of the kernel, since who touches first may be charged.
   virtual void present(std::uint64_t bytes) = 0;
+  // So many bytes from its start are ready.
+  virtual std::uint64_t ready_bytes() const = 0;
 };
 
 class CopyEngine {
@@ -67,6 +70,16 @@ class CopyEngine {
   // what holds after return, are those of load().
   virtual Status load_parts(std::span<const ChunkPart> parts, std::uint64_t piece_bytes, const Fence* after) const = 0;
 
+  // Copies will follow of so many pieces each, on so many threads: memory that they need is made now, where the engine's thread may wait, and not in the midst of
+  // them. What cannot be had is tried again by a copy.
+  virtual void prepare(std::uint64_t piece_bytes, std::size_t pieces, unsigned threads) const {
+    static_cast<void>(piece_bytes), static_cast<void>(pieces), static_cast<void>(threads);
+  }
+  // Chunks that are loaded by one load_parts() cost one wait together: so many bytes of them are worth it. 0: each by itself.
+  virtual std::uint64_t joined_bytes() const { return 0; }
+  // By what copies go, for a log or a status.
+  virtual protocol::CopyWay way() const { return {}; }
+
   // The digests of what stands on the pieces, by kernels where they lie on a device: nothing is copied. A null piece's are left as they are. kUnsupported:
   // this engine cannot. REQUIRES: `table` has units_per_piece() elements for each piece.
   virtual Status digests(const PieceList& of, std::span<std::uint64_t> table) const {
@@ -84,9 +97,10 @@ class CopyEngine {
   // Whether what store() has begun may go on for a moment where this process is killed meanwhile, as a GPU's copies may. Those of threads end with it.
   virtual bool outlives_process() const { return false; }
 
-  // nullptr: this engine copies from and to all memory alike. The engine and `memory` outlive what is returned.
-  virtual std::unique_ptr<ReadyMemory> make_ready(std::span<std::byte> memory) const {
-    static_cast<void>(memory);
+  // nullptr: this engine copies from and to all memory alike. The engine, `memory` and `file`, of which it is a mapping, outlive what is returned. -1: no other
+  // process makes the same memory ready.
+  virtual std::unique_ptr<ReadyMemory> make_ready(std::span<std::byte> memory, int file = -1) const {
+    static_cast<void>(memory), static_cast<void>(file);
     return nullptr;
   }
 };

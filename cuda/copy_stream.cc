@@ -5,6 +5,14 @@
 #include "cuda/fences.h"
 
 namespace larder::copy::cuda {
+namespace {
+
+// The device's own state: another kind of copy would fail as well, or is not to be tried.
+bool is_of_the_device(ResultCode result) {
+  return result == kOutOfMemory || is_capture_error(result) || (result >= kIllegalAddress && result < kNotPermitted);
+}
+
+}  // namespace
 
 void CopyList::add(DevicePtr to_address, DevicePtr from_address, std::size_t count) {
   to.push_back(to_address);
@@ -12,20 +20,32 @@ void CopyList::add(DevicePtr to_address, DevicePtr from_address, std::size_t cou
   bytes.push_back(count);
 }
 
-void CopyList::add_pieces(bool gather, const PieceList& list, const std::byte* packed) {
+void CopyList::add_pieces(bool gather, const PieceList& list, const DeviceRange& packed) {
   for (std::size_t i = 0; i < list.pieces.size(); ++i) {
     if (list.pieces[i] == nullptr) continue;
-    const auto piece = reinterpret_cast<DevicePtr>(list.pieces[i]);
-    const auto in_packed = reinterpret_cast<DevicePtr>(packed + i * list.piece_bytes);
-    gather ? add(in_packed, piece, list.piece_bytes) : add(piece, in_packed, list.piece_bytes);
+    auto piece = reinterpret_cast<DevicePtr>(list.pieces[i]);
+    packed.for_each(i * list.piece_bytes, list.piece_bytes, [&](DevicePtr in_packed, std::size_t count) {
+      gather ? add(in_packed, piece, count) : add(piece, in_packed, count);
+      piece += count;
+    });
   }
 }
 
-CopyStream::CopyStream(ContextPtr context)
-    : pieces(*context), digests(*context), staging(*context), context_(std::move(context)), driver_(context_->driver()) {}
+void BatchUse::stop(ResultCode result, std::string_view why) {
+  if (wanted_.exchange(false) && result != kNotSupported)
+    log_("warning", "copies of a GPU are made one by one from here on, and not in batches: " + std::string(why));
+}
 
-Result<std::unique_ptr<CopyStream>> CopyStream::make(ContextPtr context) {
-  std::unique_ptr<CopyStream> made(new CopyStream(std::move(context)));
+CopyStream::CopyStream(ContextPtr context, BatchUse& batches)
+    : pieces(*context),
+      digests(*context),
+      staging(*context),
+      context_(std::move(context)),
+      driver_(context_->driver()),
+      batches_(batches) {}
+
+Result<std::unique_ptr<CopyStream>> CopyStream::make(ContextPtr context, BatchUse& batches) {
+  std::unique_ptr<CopyStream> made(new CopyStream(std::move(context), batches));
   const Driver& driver = made->driver_;
   if (Status status = make_stream(driver, made->stream_); !status.ok()) return status;
   if (Status status =
@@ -50,9 +70,11 @@ Status CopyStream::wait_for(const Fence& fence) {
   return status;
 }
 
-Status CopyStream::launch(KernelLanes& lanes, Direction direction, const KernelLanes::Launch& kernel) {
-  if (busy_)
-    if (Status status = finish(); !status.ok()) return status;
+Status CopyStream::launch(KernelLanes& lanes, Direction direction, Behind behind, const KernelLanes::Launch& kernel) {
+  Status ready;
+  if (behind == Behind::kCopies && busy_) ready = finish();
+  if (behind == Behind::kFence && behind_ != nullptr) ready = behind_->wait();
+  if (!ready.ok()) return ready;
   lanes_ = &lanes;
   direction_ = direction;
   ++kernels_;
@@ -61,15 +83,21 @@ Status CopyStream::launch(KernelLanes& lanes, Direction direction, const KernelL
 
 Status CopyStream::copy(CopyList& list) {
   if (list.bytes.empty()) return {};
-  if (driver_.has_batch() && list.bytes.size() > 1) {
-    CopyAttributes attributes;
-    attributes.source_access_order = kAccessOrderStream;
-    attributes.flags = kBesideCompute;  // a hint: the model's multiprocessors are not for these copies
-    std::size_t start = 0, failed = 0;
-    const ResultCode result = driver_->memcpy_batch(list.to.data(), list.from.data(), list.bytes.data(), list.bytes.size(),
-                                                    &attributes, &start, 1, &failed, queue());
-    if (result != kNotSupported) return driver_.status(result, "cuMemcpyBatchAsync");
-  }
+  if (!driver_.has_batch() || !batches_.wanted() || list.bytes.size() == 1) return copy_one_by_one(list);
+  CopyAttributes attributes;
+  attributes.source_access_order = kAccessOrderStream;
+  attributes.flags = kBesideCompute;  // a hint: the model's multiprocessors are not for these copies
+  std::size_t start = 0, failed = 0;
+  const ResultCode result = driver_->memcpy_batch(list.to.data(), list.from.data(), list.bytes.data(), list.bytes.size(),
+                                                  &attributes, &start, 1, &failed, queue());
+  if (result == kSuccess) return {};
+  const Status status = driver_.status(result, "cuMemcpyBatchAsync");
+  if (is_of_the_device(result)) return status;
+  batches_.stop(result, status.text() + ", copy " + std::to_string(failed) + " of " + std::to_string(list.bytes.size()));
+  return copy_one_by_one(list);  // some may be made twice: the same bytes to the same place
+}
+
+Status CopyStream::copy_one_by_one(const CopyList& list) {
   for (std::size_t i = 0; i < list.bytes.size(); ++i)
     if (Status status = driver_.status(driver_->memcpy_async(list.to[i], list.from[i], list.bytes[i], queue()), "cuMemcpyAsync");
         !status.ok())
@@ -77,12 +105,22 @@ Status CopyStream::copy(CopyList& list) {
   return {};
 }
 
-// Where the event fails the stream itself is waited for.
+// Copies and kernels at once: the stream waits for the lane, and the host for the stream. Where the event fails both are waited for themselves.
 Status CopyStream::finish() {
-  const Handle stream = kernels_ != 0 ? lanes_->stream(direction_) : stream_;
-  Status status = driver_.status(driver_->event_record(done_, stream), "cuEventRecord");
+  Status status;
+  Handle last = stream_;
+  if (kernels_ != 0) {
+    const Handle lane = lanes_->stream(direction_);
+    status = driver_.status(driver_->event_record(done_, lane), "cuEventRecord");
+    if (status.ok() && busy_) status = driver_.status(driver_->stream_wait_event(stream_, done_, 0), "cuStreamWaitEvent");
+    if (!busy_) last = nullptr;
+  }
+  if (status.ok() && last != nullptr) status = driver_.status(driver_->event_record(done_, last), "cuEventRecord");
   if (status.ok()) status = driver_.status(driver_->event_synchronize(done_), "cuEventSynchronize");
-  if (!status.ok()) await_stream(driver_, stream);
+  if (!status.ok()) {
+    if (last != nullptr) await_stream(driver_, stream_);
+    if (kernels_ != 0) await_stream(driver_, lanes_->stream(direction_));
+  }
   if (kernels_ != 0) lanes_->ended(direction_, std::exchange(kernels_, 0));
   const CudaFence* const behind = std::exchange(behind_, nullptr);
   if (status.ok() && behind != nullptr) behind->note_reached();
@@ -111,11 +149,27 @@ Result<CopyStreams::Lease> CopyStreams::any() {
       return Lease(*this, std::move(stream));
     }
   }
-  Result<std::unique_ptr<CopyStream>> made = CopyStream::make(context_);
+  Result<std::unique_ptr<CopyStream>> made = CopyStream::make(context_, batches_);
   if (!made.ok()) return made.status();
   const std::lock_guard lock(mutex_);
   free_.reserve(++made_);
   return Lease(*this, std::move(made).value());
+}
+
+Status CopyStreams::reserve(std::size_t streams, const Sizes& bytes) {
+  const ContextScope scope(context_->driver(), context_->handle());
+  if (!scope.status().ok()) return scope.status();
+  std::vector<Lease> all;
+  while (all.size() < streams) {
+    Result<Lease> stream = any();
+    if (!stream.ok()) return stream.status();
+    all.push_back(std::move(stream).value());
+    CopyStream& one = *all.back();
+    for (const auto& [buffer, size] :
+         {std::pair(&one.pieces, bytes.pieces), std::pair(&one.digests, bytes.digests), std::pair(&one.staging, bytes.staging)})
+      if (Status status = buffer->ensure(size); !status.ok()) return status;
+  }
+  return {};
 }
 
 void CopyStreams::give_back(std::unique_ptr<CopyStream> stream) {

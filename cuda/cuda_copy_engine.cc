@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <system_error>
 
 #include "cuda/host_copy_engine.h"
-#include "cuda/trial_memory.h"
 #include "shim/protocol/checksum.h"
 
 namespace larder::copy::cuda {
@@ -36,8 +34,9 @@ void take_left_out(std::span<std::byte* const> pieces, std::uint64_t units, cons
 // A Pinning that is known to the engine while it lives.
 class CudaCopyEngine::Ready final : public ReadyMemory {
  public:
-  Ready(std::shared_ptr<Arenas> arenas, ContextPtr context, std::span<std::byte> memory, Log log, std::size_t span_bytes)
-      : arenas_(std::move(arenas)), pinning_(std::move(context), memory, std::move(log), span_bytes) {
+  Ready(std::shared_ptr<Arenas> arenas, ContextPtr context, std::span<std::byte> memory, Log log,
+        const RegistrationOptions& options, int file)
+      : arenas_(std::move(arenas)), pinning_(std::move(context), memory, std::move(log), options, file) {
     const std::lock_guard lock(arenas_->mutex);
     arenas_->all.push_back(&pinning_);
   }
@@ -46,6 +45,7 @@ class CudaCopyEngine::Ready final : public ReadyMemory {
     std::erase(arenas_->all, &pinning_);
   }
   void present(std::uint64_t bytes) override { pinning_.present(bytes); }
+  std::uint64_t ready_bytes() const override { return pinning_.ready_bytes(); }
 
  private:
   const std::shared_ptr<Arenas> arenas_;
@@ -57,9 +57,12 @@ Result<std::unique_ptr<CudaCopyEngine>> CudaCopyEngine::make(const void* page, C
   if (!context.ok()) return context.status();
   std::unique_ptr<CudaCopyEngine> engine(new CudaCopyEngine(*context, std::move(options)));
   if (engine->options_.kernels.empty()) return engine;
+  const Result<unsigned> blocks = engine->count_blocks();
+  if (!blocks.ok()) return blocks.status();
+  engine->kernel_blocks_ = *blocks;
   Result<std::unique_ptr<PieceKernels>> kernels = PieceKernels::load(*context, engine->options_.kernels);
-  Result<std::unique_ptr<KernelLanes>> lanes = kernels.ok() ? KernelLanes::make(*context, engine->options_.kernel_blocks)
-                                                            : Result<std::unique_ptr<KernelLanes>>(kernels.status());
+  Result<std::unique_ptr<KernelLanes>> lanes =
+      kernels.ok() ? KernelLanes::make(*context, *blocks) : Result<std::unique_ptr<KernelLanes>>(kernels.status());
   if (lanes.ok()) {
     engine->kernels_ = std::move(kernels).value();
     engine->lanes_ = std::move(lanes).value();
@@ -74,7 +77,10 @@ Result<std::unique_ptr<CudaCopyEngine>> CudaCopyEngine::make(const void* page, C
 }
 
 CudaCopyEngine::CudaCopyEngine(ContextPtr context, CudaOptions options)
-    : context_(std::move(context)), options_(std::move(options)), fences_(Fences::make(context_)), streams_(context_) {}
+    : context_(std::move(context)),
+      options_(std::move(options)),
+      fences_(Fences::make(context_)),
+      streams_(context_, options_.log) {}
 
 const char* CudaCopyEngine::name() const {
   switch (options_.method) {
@@ -85,61 +91,27 @@ const char* CudaCopyEngine::name() const {
   return "cuda";
 }
 
-void CudaCopyEngine::choose_ways() {
-  if (options_.method != Method::kAuto || options_.measure_ways.count() == 0) return;
-  if (const std::optional<WayTable> known = options_.known->find(context_->handle(), options_.kernel_blocks)) {
-    ways_ = *known;
-    return options_.log("info", "GPU copies, as measured before in this process: " + ways_.in_words());
-  }
-  const auto start = std::chrono::steady_clock::now();
-  Result<WayTable> measured = Status(Code::kResourceExhausted, "no thread can be made");
-  try {
-    measuring_ = std::make_unique<WayMeasuring>([this](const std::atomic<bool>& stop) { return measure(stop); });
-    measured = measuring_->wait(options_.measure_ways);
-  } catch (const std::system_error&) {  // said below
-  }
-  if (measured.status().code() != Code::kDeadlineExceeded) measuring_.reset();
-  if (!measured.ok())
-    return options_.log(
-        "warning", "GPU copies could not be measured (" + measured.status().text() + "), a guess stands: " + ways_.in_words());
-  ways_ = *measured;
-  options_.known->keep(context_->handle(), options_.kernel_blocks, ways_);
-  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
-  options_.log("info", "GPU copies, measured in " + std::to_string(took.count()) + " ms: " + ways_.in_words());
-}
-
-// Whole copies as the engine does them, digests included, but on memory of its own: the engine's pages are not touched.
-Result<WayTable> CudaCopyEngine::measure(const std::atomic<bool>& stop) const {
-  const ContextScope scope(context_->driver(), context_->handle());
-  if (!scope.status().ok()) return scope.status();
-  Result<std::unique_ptr<TrialMemory>> memory = TrialMemory::make(*context_, options_.measure_bytes);
-  if (!memory.ok()) return memory.status();
-  Result<CopyStreams::Lease> stream = streams_.take();  // goes before the memory
-  if (!stream.ok()) return stream.status();
-  const auto trial = [&](Direction direction, bool kernel, std::uint64_t piece_bytes) {
-    const PieceList list = (*memory)->pieces(piece_bytes);
-    const std::span<std::uint64_t> table = (*memory)->table(list);
-    if (direction == Direction::kStore)
-      return store_pinned(**stream, kernel, list, (*memory)->slot(), (*memory)->slot_on_device(), table);
-    return load_pinned(**stream, kernel, (*memory)->slot(), (*memory)->slot_on_device(), list, table);
-  };
-  return measure_ways(trial, stop);
-}
-
-bool CudaCopyEngine::by_kernel(Direction direction, std::uint64_t piece_bytes) const {
-  if (kernels_ == nullptr || options_.method == Method::kBatch) return false;
-  return options_.method == Method::kKernel || ways_.by_kernel(direction, piece_bytes);
-}
-
-std::optional<DevicePtr> CudaCopyEngine::pinned(std::span<const std::byte> slot) const {
+DeviceRange CudaCopyEngine::pinned(std::span<const std::byte> slot) const {
   const std::lock_guard lock(arenas_->mutex);
   for (const Pinning* arena : arenas_->all)
-    if (const std::optional<DevicePtr> device = arena->device(slot)) return device;
-  return std::nullopt;
+    if (DeviceRange device = arena->device(slot); !device.empty()) return device;
+  return {};
 }
 
-std::size_t CudaCopyEngine::staged_pieces(const PieceList& list) const {
-  return std::min<std::size_t>(list.pieces.size(), std::max<std::size_t>(1, options_.staging_bytes / list.piece_bytes));
+void CudaCopyEngine::prepare(std::uint64_t piece_bytes, std::size_t pieces, unsigned threads) const {
+  const std::size_t most = std::max<std::size_t>(pieces, kJoinedBytes / piece_bytes);
+  CopyStreams::Sizes bytes;
+  bytes.staging = staged_pieces(pieces, piece_bytes) * piece_bytes;
+  if (kernels_ != nullptr) {
+    bytes.pieces = most * sizeof(DevicePtr);
+    bytes.digests = most * protocol::units_per_piece(piece_bytes) * sizeof(std::uint64_t);
+  }
+  if (Status status = streams_.reserve(threads, bytes); !status.ok())
+    options_.log("warning", "memory for copies of a GPU could not be had in time, copies make it as they come: " + status.text());
+}
+
+std::size_t CudaCopyEngine::staged_pieces(std::size_t pieces, std::uint64_t piece_bytes) const {
+  return std::min<std::size_t>(pieces, std::max<std::size_t>(1, options_.staging_bytes / piece_bytes));
 }
 
 Status CudaCopyEngine::noted(Status status) const {
@@ -157,46 +129,63 @@ Status CudaCopyEngine::make_tables(CopyStream& stream, std::size_t pieces, std::
   return {};
 }
 
-Status CudaCopyEngine::run_kernel(CopyStream& stream, Direction direction, Move move, const PieceList& list, DevicePtr packed,
-                                  std::size_t first_piece) const {
-  const std::uint64_t first_unit = first_piece * protocol::units_per_piece(list.piece_bytes);
-  DevicePtr* const addresses = stream.pieces.data<DevicePtr>() + first_piece;
+CudaCopyEngine::Named CudaCopyEngine::name_pieces(CopyStream& stream, Direction direction, const PieceList& list,
+                                                  std::size_t first) {
+  DevicePtr* const addresses = stream.pieces.data<DevicePtr>() + first;
   for (std::size_t i = 0; i < list.pieces.size(); ++i) addresses[i] = address(list.pieces[i]);
-  const MoveJob job{reinterpret_cast<const std::uint64_t*>(stream.pieces.device()) + first_piece,
-                    reinterpret_cast<unsigned char*>(packed),
-                    reinterpret_cast<std::uint64_t*>(stream.digests.device()) + first_unit, list.piece_bytes, list.pieces.size()};
-  return stream.launch(*lanes_, direction,
-                       [&](unsigned blocks, Handle lane) { return kernels_->launch(move, job, blocks, lane); });
+  return {direction, first, list.pieces.size(), list.piece_bytes};
 }
 
-// Queues one way to move all pieces. `packed` and `device` name the same memory, to the host and to the device.
-Status CudaCopyEngine::move(CopyStream& stream, Direction direction, bool kernel, const PieceList& list, std::byte* packed,
-                            DevicePtr device) const {
+Status CudaCopyEngine::run_kernels(CopyStream& stream, Move move, CopyStream::Behind behind, const Named& pieces,
+                                   DevicePtr packed) const {
+  const std::size_t at_once = std::max<std::size_t>(1, kLaunchBytes / pieces.piece_bytes);
+  const std::uint64_t units = protocol::units_per_piece(pieces.piece_bytes);
+  for (std::size_t done = 0; done < pieces.count; done += at_once) {
+    const std::size_t first = pieces.first + done;
+    const MoveJob job{reinterpret_cast<const std::uint64_t*>(stream.pieces.device()) + first,
+                      reinterpret_cast<unsigned char*>(packed == 0 ? 0 : packed + done * pieces.piece_bytes),
+                      reinterpret_cast<std::uint64_t*>(stream.digests.device()) + first * units, pieces.piece_bytes,
+                      std::min(at_once, pieces.count - done)};
+    if (Status status = stream.launch(*lanes_, pieces.direction, behind,
+                                      [&](unsigned blocks, Handle lane) { return kernels_->launch(move, job, blocks, lane); });
+        !status.ok())
+      return status;
+  }
+  return {};
+}
+
+// Queues one way to move all pieces. A kernel needs one address for them.
+Status CudaCopyEngine::move(CopyStream& stream, Direction direction, bool kernel, const PieceList& list,
+                            const DeviceRange& device) const {
   const bool gather = direction == Direction::kStore;
   if (kernel) {
     if (Status status = make_tables(stream, list.pieces.size(), list.piece_bytes); !status.ok()) return status;
-    return run_kernel(stream, direction, gather ? Move::kGather : Move::kScatter, list, device);
+    return run_kernels(stream, gather ? Move::kGather : Move::kScatter, CopyStream::Behind::kCopies,
+                       name_pieces(stream, direction, list), device.in_one_piece());
   }
   CopyList copies;
-  copies.add_pieces(gather, list, packed);
+  copies.add_pieces(gather, list, device);
   return stream.copy(copies);
 }
 
-// Queues the copies, and where the copy engines make them waits for these and queues a kernel that digests the pages.
+// Queues the copies, and where the copy engines make them kernels that digest the pages: behind a load's copies, which are waited for, and beside a store's, since
+// both only read the pages.
 Status CudaCopyEngine::move_and_digest(CopyStream& stream, Direction direction, bool kernel, const PieceList& list,
-                                       std::byte* packed, DevicePtr device) const {
-  if (Status status = move(stream, direction, kernel, list, packed, device); kernel || !status.ok()) return status;
+                                       const DeviceRange& device) const {
+  if (kernel && device.in_one_piece() != 0) return move(stream, direction, true, list, device);
   if (Status status = make_tables(stream, list.pieces.size(), list.piece_bytes); !status.ok()) return status;
-  return run_kernel(stream, direction, Move::kDigest, list, 0);
+  if (Status status = move(stream, direction, false, list, device); !status.ok()) return status;
+  const auto behind = direction == Direction::kStore ? CopyStream::Behind::kFence : CopyStream::Behind::kCopies;
+  return run_kernels(stream, Move::kDigest, behind, name_pieces(stream, direction, list), 0);
 }
 
-// A kernel's digests are of what it stored. Behind the copy engines they are of the pages, which nobody writes meanwhile: where somebody did, or a byte went wrong
+// A kernel's digests are of what it stored. Beside the copy engines they are of the pages, which nobody writes meanwhile: where somebody did, or a byte went wrong
 // on its way, the slot has others, and whoever loads it finds that out. Without kernels they are taken of the slot, which is this call's alone.
 Status CudaCopyEngine::store_pinned(CopyStream& stream, bool kernel, const PieceList& from, std::span<std::byte> slot,
-                                    DevicePtr device, std::span<std::uint64_t> table) const {
+                                    const DeviceRange& device, std::span<std::uint64_t> table) const {
   const bool on_device = kernels_ != nullptr;
-  if (Status status = on_device ? move_and_digest(stream, Direction::kStore, kernel, from, slot.data(), device)
-                                : move(stream, Direction::kStore, false, from, slot.data(), device);
+  if (Status status = on_device ? move_and_digest(stream, Direction::kStore, kernel, from, device)
+                                : move(stream, Direction::kStore, false, from, device);
       !status.ok())
     return status;
   if (Status status = stream.finish(); !status.ok()) return status;
@@ -214,12 +203,14 @@ Status CudaCopyEngine::store_staged(CopyStream& stream, const PieceList& from, s
                                     std::span<std::uint64_t> table) const {
   const bool kernel = by_kernel(Direction::kStore, from.piece_bytes);
   const std::uint64_t units = protocol::units_per_piece(from.piece_bytes);
-  const std::size_t at_once = staged_pieces(from);
+  const std::size_t at_once = staged_pieces(from.pieces.size(), from.piece_bytes);
   if (Status status = stream.staging.ensure(at_once * from.piece_bytes); !status.ok()) return status;
   auto* const staging = stream.staging.data<std::byte>();
   for (std::size_t first = 0; first < from.pieces.size(); first += at_once) {
     const PieceList part = part_of(from, first, std::min(at_once, from.pieces.size() - first));
-    if (Status status = move(stream, Direction::kStore, kernel, part, staging, stream.staging.device()); !status.ok())
+    if (Status status =
+            move(stream, Direction::kStore, kernel, part, stream.staging.range(part.pieces.size() * part.piece_bytes));
+        !status.ok())
       return status;
     if (Status status = stream.finish(); !status.ok()) return status;
     for (std::size_t i = 0; i < part.pieces.size(); ++i)
@@ -232,11 +223,9 @@ Status CudaCopyEngine::store_staged(CopyStream& stream, const PieceList& from, s
 
 // A slot may be overwritten while it is read. So digests are taken of what came to lie on the device: by the kernel that wrote it, or by one
 // behind the copy engines.
-Status CudaCopyEngine::load_pinned(CopyStream& stream, bool kernel, std::span<const std::byte> slot, DevicePtr device,
-                                   const PieceList& to, std::span<std::uint64_t> table) const {
-  if (Status status = move_and_digest(stream, Direction::kLoad, kernel, to, const_cast<std::byte*>(slot.data()), device);
-      !status.ok())
-    return status;
+Status CudaCopyEngine::load_pinned(CopyStream& stream, bool kernel, const DeviceRange& device, const PieceList& to,
+                                   std::span<std::uint64_t> table) const {
+  if (Status status = move_and_digest(stream, Direction::kLoad, kernel, to, device); !status.ok()) return status;
   if (Status status = stream.finish(); !status.ok()) return status;
   std::memcpy(table.data(), stream.digests.data<std::uint64_t>(), table.size_bytes());
   return {};
@@ -247,7 +236,7 @@ Status CudaCopyEngine::load_staged(CopyStream& stream, std::span<const std::byte
                                    std::span<std::uint64_t> table) const {
   const bool kernel = by_kernel(Direction::kLoad, to.piece_bytes);
   const std::uint64_t units = protocol::units_per_piece(to.piece_bytes);
-  const std::size_t at_once = staged_pieces(to);
+  const std::size_t at_once = staged_pieces(to.pieces.size(), to.piece_bytes);
   if (Status status = stream.staging.ensure(at_once * to.piece_bytes); !status.ok()) return status;
   auto* const staging = stream.staging.data<std::byte>();
   for (std::size_t first = 0; first < to.pieces.size(); first += at_once) {
@@ -257,7 +246,8 @@ Status CudaCopyEngine::load_staged(CopyStream& stream, std::span<const std::byte
         host_loop().copy_piece(staging + i * to.piece_bytes, slot.data() + (first + i) * to.piece_bytes, to.piece_bytes,
                                table.data() + (first + i) * units, slot.data() + (first + i + 1) * to.piece_bytes);
     host_loop().publish();
-    if (Status status = move(stream, Direction::kLoad, kernel, part, staging, stream.staging.device()); !status.ok())
+    if (Status status = move(stream, Direction::kLoad, kernel, part, stream.staging.range(part.pieces.size() * part.piece_bytes));
+        !status.ok())
       return status;
     if (Status status = stream.finish(); !status.ok()) return status;
   }
@@ -272,9 +262,10 @@ Result<std::uint64_t> CudaCopyEngine::store(const PieceList& from, std::span<std
   Result<CopyStreams::Lease> stream = streams_.take(from.after);
   if (!stream.ok()) return noted(stream.status());
   const std::uint64_t payload_bytes = from.pieces.size() * from.piece_bytes;
-  const std::optional<DevicePtr> device = pinned(slot.first(payload_bytes));
-  if (Status status = device ? store_pinned(**stream, by_kernel(Direction::kStore, from.piece_bytes), from, slot, *device, table)
-                             : store_staged(**stream, from, slot, table);
+  const DeviceRange device = pinned(slot.first(payload_bytes));
+  if (Status status = device.empty()
+                          ? store_staged(**stream, from, slot, table)
+                          : store_pinned(**stream, by_kernel(Direction::kStore, from.piece_bytes), from, slot, device, table);
       !status.ok())
     return noted(status);
   host_loop().copy_words(slot.data() + protocol::digest_table_offset(payload_bytes), table.data(), table.size());
@@ -294,9 +285,9 @@ Status CudaCopyEngine::load(std::span<const std::byte> slot, std::uint64_t root,
   Result<CopyStreams::Lease> stream = streams_.take(to.after);
   if (!stream.ok()) return noted(stream.status());
   // Without kernels nothing can look at what the copy engines wrote: then it goes through staging, whose digests are as good.
-  const std::optional<DevicePtr> device = kernels_ != nullptr ? pinned(slot.first(payload_bytes)) : std::nullopt;
-  if (Status status = device ? load_pinned(**stream, by_kernel(Direction::kLoad, to.piece_bytes), slot, *device, to, table)
-                             : load_staged(**stream, slot, to, table);
+  const DeviceRange device = kernels_ != nullptr ? pinned(slot.first(payload_bytes)) : DeviceRange();
+  if (Status status = device.empty() ? load_staged(**stream, slot, to, table)
+                                     : load_pinned(**stream, by_kernel(Direction::kLoad, to.piece_bytes), device, to, table);
       !status.ok())
     return noted(status);
   const std::byte* const stored = slot.data() + protocol::digest_table_offset(payload_bytes);
@@ -314,8 +305,8 @@ Result<std::shared_ptr<const Fence>> CudaCopyEngine::fence(void* stream) const {
   return fence;
 }
 
-std::unique_ptr<ReadyMemory> CudaCopyEngine::make_ready(std::span<std::byte> memory) const {
-  return std::make_unique<Ready>(arenas_, context_, memory, options_.log, options_.pin_span_bytes);
+std::unique_ptr<ReadyMemory> CudaCopyEngine::make_ready(std::span<std::byte> memory, int file) const {
+  return std::make_unique<Ready>(arenas_, context_, memory, options_.log, options_.registration, file);
 }
 
 }  // namespace larder::copy::cuda

@@ -1,8 +1,8 @@
 // CudaCopyEngine: the CopyEngine of KV pages on a CUDA device, inside the engine's own process and context.
 //
 // Between pages and a slot that Pinning has registered it copies directly; other slots go through pinned staging memory of its own. It has
-// two ways to move, `batch` (the copy engines of the device, one call a chunk) and `kernel` (few multiprocessors, digests on the way), and
-// picks by direction and the size of the pieces, as it has measured when it was made. Each call copies on a stream of its own, behind its fence, its kernels run on the
+// two ways to move, `batch` (the copy engines of the device, one call a chunk) and `kernel` (few multiprocessors, digests on the way). Small pieces alone may go by
+// kernels, as it has measured when it was made (way_table.h). Each call copies on a stream of its own, behind its fence, its kernels run on the
 // lanes of all (kernel_lanes.h), and it returns when all of it is done.
 // Thread-safe. A CUDA error other than lack of memory, and than a refusal while a graph is captured, ends it for good: it says so once, and from then on answers
 // kUnavailable.
@@ -27,14 +27,14 @@ enum class Method { kAuto, kBatch, kKernel };
 
 struct CudaOptions {
   Method method = Method::kAuto;
-  WayTable ways;                                // of kAuto, where it measures nothing
-  std::chrono::milliseconds measure_ways{200};  // make() waits so long at most for that; 0: it does not measure
-  std::size_t measure_bytes = 8 << 20;          // that one trial moves, of device memory and of pinned memory; at least 2 MiB
-  KnownWays* known = &KnownWays::of_process();  // outlives the engine
-  unsigned kernel_blocks = 8;                   // multiprocessors that all copies together take at most; at least 2
+  WayTable ways;                                 // of kAuto, where it measures nothing
+  std::chrono::milliseconds measure_ways{2000};  // make() waits so long at most for that; 0: it does not measure
+  std::size_t measure_bytes = 8 << 20;           // of device memory and of pinned memory, for that
+  KnownWays* known = &KnownWays::of_process();   // outlives the engine
+  unsigned kernel_blocks = 0;  // multiprocessors that all copies together take at most, at least 2; 0: as blocks_of() says
   KernelImages kernels = built_in_kernels();
   std::size_t staging_bytes = 16 << 20;  // of each copy that is under way; at least one piece
-  std::size_t pin_span_bytes = Pinning::kSpanBytes;
+  RegistrationOptions registration;
   Log log = [](std::string_view, std::string_view) {};
 };
 
@@ -51,12 +51,22 @@ class CudaCopyEngine final : public CopyEngine {
   Status digests(const PieceList& of, std::span<std::uint64_t> table) const override;
   Result<std::shared_ptr<const Fence>> fence(void* stream) const override;
   bool outlives_process() const override { return true; }
-  std::unique_ptr<ReadyMemory> make_ready(std::span<std::byte> memory) const override;
+  void prepare(std::uint64_t piece_bytes, std::size_t pieces, unsigned threads) const override;
+  std::uint64_t joined_bytes() const override { return kJoinedBytes; }
+  protocol::CopyWay way() const override;
+  std::unique_ptr<ReadyMemory> make_ready(std::span<std::byte> memory, int file = -1) const override;
+
+  // That one call of load_parts() queues at once: above that a wait costs nothing any more.
+  static constexpr std::uint64_t kJoinedBytes = 32 << 20;
+  // That one kernel moves or digests at most, but for one piece: a kernel of the model that needs every multiprocessor waits for no longer than that takes.
+  static constexpr std::uint64_t kLaunchBytes = 4 << 20;
+  // Multiprocessors for our kernels on a device that has so many: one in 16, of 2 to 8.
+  static unsigned blocks_of(unsigned processors);
 
   // Which way pieces go.
   const WayTable& ways() const { return ways_; }
   // Whether copies of this slot are direct by now. For tests and benchmarks.
-  bool is_pinned(std::span<const std::byte> slot) const { return pinned(slot).has_value(); }
+  bool is_pinned(std::span<const std::byte> slot) const { return !pinned(slot).empty(); }
 
  private:
   // The arenas that are being registered: one, or a second while the first is let go.
@@ -67,35 +77,47 @@ class CudaCopyEngine final : public CopyEngine {
   class Ready;
 
   CudaCopyEngine(ContextPtr context, CudaOptions options);
+  Result<unsigned> count_blocks() const;
   void choose_ways();
   Result<WayTable> measure(const std::atomic<bool>& stop) const;
   bool by_kernel(Direction direction, std::uint64_t piece_bytes) const;
-  std::optional<DevicePtr> pinned(std::span<const std::byte> slot) const;
-  std::size_t staged_pieces(const PieceList& list) const;
-  // Queues kernels over lists that follow each other in the stream's tables. REQUIRES of run_kernel(): make_tables() for all of them.
+  bool kernels_allowed() const;
+  DeviceRange pinned(std::span<const std::byte> slot) const;
+  std::size_t staged_pieces(std::size_t pieces, std::uint64_t piece_bytes) const;
+  // Pieces whose addresses stand in the stream's tables.
+  struct Named {
+    Direction direction;
+    std::size_t first, count;
+    std::uint64_t piece_bytes;
+  };
   static Status make_tables(CopyStream& stream, std::size_t pieces, std::uint64_t piece_bytes);
-  Status run_kernel(CopyStream& stream, Direction direction, Move move, const PieceList& list, DevicePtr packed,
-                    std::size_t first_piece = 0) const;
-  Status store_pinned(CopyStream& stream, bool kernel, const PieceList& from, std::span<std::byte> slot, DevicePtr device,
-                      std::span<std::uint64_t> table) const;
+  // REQUIRES: make_tables() for all of them.
+  static Named name_pieces(CopyStream& stream, Direction direction, const PieceList& list, std::size_t first = 0);
+  // Queues kernels over them, of kLaunchBytes each.
+  Status run_kernels(CopyStream& stream, Move move, CopyStream::Behind behind, const Named& pieces, DevicePtr packed) const;
+  Status store_pinned(CopyStream& stream, bool kernel, const PieceList& from, std::span<std::byte> slot,
+                      const DeviceRange& device, std::span<std::uint64_t> table) const;
   Status store_staged(CopyStream& stream, const PieceList& from, std::span<std::byte> slot, std::span<std::uint64_t> table) const;
-  Status load_pinned(CopyStream& stream, bool kernel, std::span<const std::byte> slot, DevicePtr device, const PieceList& to,
+  Status load_pinned(CopyStream& stream, bool kernel, const DeviceRange& device, const PieceList& to,
                      std::span<std::uint64_t> table) const;
   Status load_staged(CopyStream& stream, std::span<const std::byte> slot, const PieceList& to,
                      std::span<std::uint64_t> table) const;
   // Parts whose slots are registered, by one wait for all.
-  Status load_parts_pinned(CopyStream& stream, std::span<const ChunkPart* const> parts, std::span<const DevicePtr> devices,
-                           std::uint64_t piece_bytes) const;
+  struct DirectPart {
+    const ChunkPart* part;
+    DeviceRange device;
+  };
+  Status load_parts_pinned(CopyStream& stream, std::span<const DirectPart> parts, std::uint64_t piece_bytes) const;
   Status load_part_staged(CopyStream& stream, const ChunkPart& part, std::uint64_t piece_bytes) const;
-  Status move(CopyStream& stream, Direction direction, bool kernel, const PieceList& list, std::byte* packed,
-              DevicePtr device) const;
-  Status move_and_digest(CopyStream& stream, Direction direction, bool kernel, const PieceList& list, std::byte* packed,
-                         DevicePtr device) const;
+  Status move(CopyStream& stream, Direction direction, bool kernel, const PieceList& list, const DeviceRange& device) const;
+  Status move_and_digest(CopyStream& stream, Direction direction, bool kernel, const PieceList& list,
+                         const DeviceRange& device) const;
   // What a failed call means for the next ones.
   Status noted(Status status) const;
 
   const ContextPtr context_;
   const CudaOptions options_;
+  unsigned kernel_blocks_ = 0;
   std::unique_ptr<PieceKernels> kernels_;  // or nullptr
   std::unique_ptr<KernelLanes> lanes_;     // where there are kernels
   mutable std::atomic<bool> ended_{false};

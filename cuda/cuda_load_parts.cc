@@ -17,29 +17,40 @@ Status compared(const ChunkPart& part, std::uint64_t units, const std::uint64_t*
 
 }  // namespace
 
-Status CudaCopyEngine::load_parts_pinned(CopyStream& stream, std::span<const ChunkPart* const> parts,
-                                         std::span<const DevicePtr> devices, std::uint64_t piece_bytes) const {
-  const bool kernel = by_kernel(Direction::kLoad, piece_bytes);
+// The digests behind the copy engines are of pages alone, so that one run of kernels goes over all parts.
+Status CudaCopyEngine::load_parts_pinned(CopyStream& stream, std::span<const DirectPart> parts, std::uint64_t piece_bytes) const {
   const std::uint64_t units = protocol::units_per_piece(piece_bytes);
   std::size_t pieces = 0;
-  CopyList copies;
-  for (const ChunkPart* part : parts) {
-    pieces += part->pieces.size();
-    if (!kernel) copies.add_pieces(false, {part->pieces, piece_bytes}, part->packed.data());
+  bool kernel = by_kernel(Direction::kLoad, piece_bytes);
+  for (const DirectPart& part : parts) {
+    pieces += part.part->pieces.size();
+    kernel = kernel && part.device.in_one_piece() != 0;
   }
   if (Status status = make_tables(stream, pieces, piece_bytes); !status.ok()) return status;
+  CopyList copies;
+  if (!kernel)
+    for (const DirectPart& part : parts) copies.add_pieces(false, {part.part->pieces, piece_bytes}, part.device);
   if (Status status = stream.copy(copies); !status.ok()) return status;
   std::size_t first = 0;
-  for (std::size_t i = 0; i < parts.size(); first += parts[i++]->pieces.size())
-    if (Status status = run_kernel(stream, Direction::kLoad, kernel ? Move::kScatter : Move::kDigest,
-                                   {parts[i]->pieces, piece_bytes}, devices[i], first);
+  for (const DirectPart& part : parts) {
+    const Named named = name_pieces(stream, Direction::kLoad, {part.part->pieces, piece_bytes}, first);
+    first += named.count;
+    if (!kernel) continue;
+    if (Status status = run_kernels(stream, Move::kScatter, CopyStream::Behind::kCopies, named, part.device.in_one_piece());
+        !status.ok())
+      return status;
+  }
+  if (!kernel)
+    if (Status status =
+            run_kernels(stream, Move::kDigest, CopyStream::Behind::kCopies, {Direction::kLoad, 0, pieces, piece_bytes}, 0);
         !status.ok())
       return status;
   if (Status status = stream.finish(); !status.ok()) return status;
-  first = 0;
-  for (std::size_t i = 0; i < parts.size(); first += parts[i++]->pieces.size())
-    if (Status status = compared(*parts[i], units, stream.digests.data<std::uint64_t>() + first * units); !status.ok())
-      return status;
+  const std::uint64_t* digests = stream.digests.data<std::uint64_t>();
+  for (const DirectPart& part : parts) {
+    if (Status status = compared(*part.part, units, digests); !status.ok()) return status;
+    digests += part.part->pieces.size() * units;
+  }
   return {};
 }
 
@@ -50,24 +61,31 @@ Status CudaCopyEngine::load_part_staged(CopyStream& stream, const ChunkPart& par
   return compared(part, units, table.data());
 }
 
+// As many parts at once as kJoinedBytes has pieces, for which prepare() has made room.
 Status CudaCopyEngine::load_parts(std::span<const ChunkPart> parts, std::uint64_t piece_bytes, const Fence* after) const {
   if (ended_) return {Code::kUnavailable, "copies from and to the GPU have ended in this engine"};
-  std::vector<const ChunkPart*> direct;
-  std::vector<DevicePtr> devices;
   const ContextScope scope(context_->driver(), context_->handle());
   if (!scope.status().ok()) return noted(scope.status());
   Result<CopyStreams::Lease> stream = streams_.take(after);
   if (!stream.ok()) return noted(stream.status());
+  const std::size_t most = kJoinedBytes / piece_bytes;
+  std::vector<DirectPart> direct;
+  std::size_t pieces = 0;
   for (const ChunkPart& part : parts) {
-    const std::optional<DevicePtr> device = kernels_ != nullptr ? pinned(part.packed) : std::nullopt;  // see load()
-    if (device) {
-      direct.push_back(&part);
-      devices.push_back(*device);
-    } else if (Status status = load_part_staged(**stream, part, piece_bytes); !status.ok()) {
-      return noted(status);
+    DeviceRange device = kernels_ != nullptr ? pinned(part.packed) : DeviceRange();  // see load()
+    if (device.empty()) {
+      if (Status status = load_part_staged(**stream, part, piece_bytes); !status.ok()) return noted(status);
+      continue;
     }
+    if (!direct.empty() && pieces + part.pieces.size() > most) {
+      if (Status status = load_parts_pinned(**stream, direct, piece_bytes); !status.ok()) return noted(status);
+      direct.clear();
+      pieces = 0;
+    }
+    pieces += part.pieces.size();
+    direct.push_back({&part, std::move(device)});
   }
-  return direct.empty() ? Status() : noted(load_parts_pinned(**stream, direct, devices, piece_bytes));
+  return direct.empty() ? Status() : noted(load_parts_pinned(**stream, direct, piece_bytes));
 }
 
 }  // namespace larder::copy::cuda

@@ -33,6 +33,8 @@ Status Driver::fill(GetProcAddress by_name) {
   need("cuGetErrorName", table_.get_error_name);
   need("cuPointerGetAttribute", table_.pointer_get_attribute);
   need("cuDeviceGet", table_.device_get);
+  need("cuDeviceGetAttribute", table_.device_get_attribute);
+  need("cuCtxGetDevice", table_.ctx_get_device);
   need("cuDevicePrimaryCtxRetain", table_.device_primary_ctx_retain);
   need("cuDevicePrimaryCtxRelease", table_.device_primary_ctx_release);
   need("cuCtxPushCurrent", table_.ctx_push_current);

@@ -18,10 +18,13 @@ inline constexpr ResultCode kInvalidValue = 1;
 inline constexpr ResultCode kOutOfMemory = 2;
 inline constexpr ResultCode kNotInitialized = 3;
 inline constexpr ResultCode kNoDevice = 100;
+inline constexpr ResultCode kInvalidContext = 201;
+inline constexpr ResultCode kOperatingSystem = 304;
 inline constexpr ResultCode kNotFound = 500;
 inline constexpr ResultCode kNotReady = 600;
 inline constexpr ResultCode kIllegalAddress = 700;
 inline constexpr ResultCode kAlreadyRegistered = 712;
+inline constexpr ResultCode kNotPermitted = 800;
 inline constexpr ResultCode kNotSupported = 801;
 // A stream is being captured into a graph, and the call cannot be part of that or beside it (CUDA_ERROR_STREAM_CAPTURE_*, CUDA_ERROR_CAPTURED_EVENT): nothing
 // is wrong with the context.
@@ -32,6 +35,7 @@ constexpr bool is_capture_error(ResultCode code) {
   return code >= kFirstCaptureError && code <= kLastCaptureError;
 }
 
+inline constexpr int kProcessorCount = 16;       // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 inline constexpr int kPointerContext = 1;        // CU_POINTER_ATTRIBUTE_CONTEXT
 inline constexpr int kPointerMemoryType = 2;     // ..._MEMORY_TYPE
 inline constexpr int kPointerBufferId = 7;       // ..._BUFFER_ID: no two allocations of a process ever have the same
@@ -88,6 +92,8 @@ struct DriverTable {
   ResultCode (*get_error_name)(ResultCode, const char** name);
   ResultCode (*pointer_get_attribute)(void* value, int attribute, DevicePtr);
   ResultCode (*device_get)(int* device, int ordinal);
+  ResultCode (*device_get_attribute)(int* value, int attribute, int device);
+  ResultCode (*ctx_get_device)(int* device);
   ResultCode (*device_primary_ctx_retain)(Handle* context, int device);
   ResultCode (*device_primary_ctx_release)(int device);
   ResultCode (*ctx_push_current)(Handle context);

@@ -30,6 +30,8 @@ LARDER_SAME(init, PFN_cuInit_v2000);
 LARDER_SAME(get_error_name, PFN_cuGetErrorName_v6000);
 LARDER_SAME(pointer_get_attribute, PFN_cuPointerGetAttribute_v4000);
 LARDER_SAME(device_get, PFN_cuDeviceGet_v2000);
+LARDER_SAME(device_get_attribute, PFN_cuDeviceGetAttribute_v2000);
+LARDER_SAME(ctx_get_device, PFN_cuCtxGetDevice_v2000);
 LARDER_SAME(device_primary_ctx_retain, PFN_cuDevicePrimaryCtxRetain_v7000);
 LARDER_SAME(device_primary_ctx_release, PFN_cuDevicePrimaryCtxRelease_v11000);
 LARDER_SAME(ctx_push_current, PFN_cuCtxPushCurrent_v4000);
@@ -91,6 +93,9 @@ static_assert(kCaptureRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
 static_assert(kAccessOrderStream == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM);
 static_assert(kBesideCompute == CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE);
 
+static_assert(kNotPermitted == CUDA_ERROR_NOT_PERMITTED && kInvalidContext == CUDA_ERROR_INVALID_CONTEXT);
+static_assert(kOperatingSystem == CUDA_ERROR_OPERATING_SYSTEM);
+static_assert(kProcessorCount == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 static_assert(kNoDevice == CUDA_ERROR_NO_DEVICE && kPointerBufferId == CU_POINTER_ATTRIBUTE_BUFFER_ID);
 static_assert(kIpcLazyPeerAccess == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS && kLocationDevice == CU_MEM_LOCATION_TYPE_DEVICE);
 static_assert(kHandleTypeDescriptor == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&

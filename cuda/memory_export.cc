@@ -82,14 +82,20 @@ class CudaExporter final : public MemoryExporter {
     return {};
   }
 
-  bool still_there(const PageExport& made) const override {
-    const Result<const Driver*> driver = Driver::find();
-    if (!driver.ok()) return false;
-    return std::ranges::all_of(made.ranges(), [&](const PageExport::Range& range) {
+  // A buffer's number is told in a context alone, and threads that copy have none.
+  Status still_there(const PageExport& made) const override {
+    for (const PageExport::Range& range : made.ranges()) {
+      const Result<cuda::ContextPtr> context = cuda::DeviceContext::of(range.first);
+      if (!context.ok()) return context.status();
+      const Driver& driver = (*context)->driver();
+      const cuda::ContextScope scope(driver, (*context)->handle());
+      if (!scope.status().ok()) return scope.status();
       std::uint64_t id = 0;
-      return (**driver)->pointer_get_attribute(&id, cuda::kPointerBufferId, address(range.first)) == cuda::kSuccess &&
-             id == range.id;
-    });
+      const cuda::ResultCode code = driver->pointer_get_attribute(&id, cuda::kPointerBufferId, address(range.first));
+      if (code != cuda::kSuccess && code != cuda::kInvalidValue) return driver.status(code, "cuPointerGetAttribute");
+      if (code != cuda::kSuccess || id != range.id) return {Code::kNotFound, "the memory of the pages went, and nobody said so"};
+    }
+    return {};
   }
 
  private:

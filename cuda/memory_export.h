@@ -42,8 +42,9 @@ class MemoryExporter {
   virtual ~MemoryExporter() = default;
   // kHostMemory, kNotExportable, kMig, kBound, kOldDriver: see TransferReason. `handles`: one for each range. REQUIRES: all on one device.
   virtual TransferRefusal take(std::span<const PageSpan> pages, PageExport& made, std::vector<MemoryHandle>& handles) const = 0;
-  // Whether the same allocations are still there. Memory that was freed, or unmapped to sleep, and is there anew is another.
-  virtual bool still_there(const PageExport& made) const = 0;
+  // Whether the same allocations are still there, asked on any thread. kNotFound: memory that was freed, or unmapped to sleep, also where it is there anew. Any other
+  // failure: the driver does not say.
+  virtual Status still_there(const PageExport& made) const = 0;
 };
 
 // Of libcuda as this process has loaded it. Static lifetime.

@@ -70,6 +70,17 @@ class MappedDescriptor final : public ImportedMemory {
 
 class CudaImporter final : public MemoryImporter {
  public:
+  void prepare() override {
+    const Result<const Driver*> driver = Driver::load();
+    int count = 0;
+    if (!driver.ok() || !(*driver)->shares() || (**driver)->init(0) != cuda::kSuccess ||
+        (**driver)->device_get_count(&count) != cuda::kSuccess)
+      return;
+    for (int ordinal = 0; ordinal < count; ++ordinal)
+      if (Result<ContextPtr> context = cuda::DeviceContext::primary(**driver, ordinal); context.ok())
+        kept_.push_back(std::move(context).value());
+  }
+
   TransferRefusal look(const DeviceId& device) override {
     int ordinal = 0;
     const Driver* driver = nullptr;
@@ -140,6 +151,7 @@ class CudaImporter final : public MemoryImporter {
     return {TransferReason::kOtherDevice, "larderd sees " + std::to_string(count) + " GPU" + (count == 1 ? "" : "s") +
                                               ", and not the one that the engine's pages lie on"};
   }
+  std::vector<ContextPtr> kept_;  // by prepare()
 };
 
 }  // namespace

@@ -22,6 +22,9 @@ class ImportedMemory {
 class MemoryImporter {
  public:
   virtual ~MemoryImporter() = default;
+  // Makes a context on each GPU that this process sees, before the first engine asks: that takes a second, and some 0.5 GB of the GPU, which an engine that starts
+  // later then reckons with. Nothing where there is no GPU; look() says why.
+  virtual void prepare() {}
   // Whether memory of that device can be opened here at all.
   virtual TransferRefusal look(const DeviceId& device) = 0;
   // kNotOpened, kSize. REQUIRES: look() did not refuse.

@@ -15,7 +15,9 @@ Status CudaCopyEngine::digests(const PieceList& of, std::span<std::uint64_t> tab
   Result<CopyStreams::Lease> stream = streams_.take(of.after);
   if (!stream.ok()) return noted(stream.status());
   if (Status status = make_tables(**stream, of.pieces.size(), of.piece_bytes); !status.ok()) return noted(status);
-  if (Status status = run_kernel(**stream, Direction::kLoad, Move::kDigest, of, 0); !status.ok()) return noted(status);
+  const Named named = name_pieces(**stream, Direction::kLoad, of);
+  if (Status status = run_kernels(**stream, Move::kDigest, CopyStream::Behind::kCopies, named, 0); !status.ok())
+    return noted(status);
   if (Status status = (*stream)->finish(); !status.ok()) return noted(status);
   const std::uint64_t units = protocol::units_per_piece(of.piece_bytes);
   for (std::size_t i = 0; i < of.pieces.size(); ++i)

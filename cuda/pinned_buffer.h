@@ -1,10 +1,14 @@
 // PinnedBuffer: memory of the host that a device reads and writes, and that grows when more is asked. Thread-compatible.
+//
+// What it has outgrown stays until it goes: to give such memory back may wait for all that the GPU does.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <vector>
 
 #include "cuda/device_context.h"
+#include "cuda/device_range.h"
 
 namespace larder::copy::cuda {
 
@@ -12,28 +16,31 @@ class PinnedBuffer {
  public:
   explicit PinnedBuffer(const DeviceContext& context) : driver_(context.driver()) {}
   // REQUIRES: the context is current, and nothing uses it any more.
-  ~PinnedBuffer() { release(); }
+  ~PinnedBuffer() {
+    for (void* const memory : all_) driver_->mem_free_host(memory);
+  }
   PinnedBuffer(const PinnedBuffer&) = delete;
   PinnedBuffer& operator=(const PinnedBuffer&) = delete;
 
   // So much at least; and when it grows so much more than is asked at most: to make such memory takes the driver as long as many copies do.
   static constexpr std::size_t kLeastBytes = 64 << 10, kMostAheadBytes = 4 << 20;
 
-  // At least so many bytes; what it held before is lost where it grows. REQUIRES: as the destructor.
+  // At least so many bytes; what it held before is not there where it grows. REQUIRES: the context is current.
   Status ensure(std::size_t wanted) {
     if (wanted <= size_) return {};
     const std::size_t bytes = std::max({wanted, kLeastBytes, std::min(2 * size_, wanted + kMostAheadBytes)});
-    release();
+    all_.reserve(all_.size() + 1);
     void* memory = nullptr;
+    DevicePtr device = 0;
     if (Status status = driver_.status(driver_->mem_host_alloc(&memory, bytes, kHostPortable | kHostDeviceMap), "cuMemHostAlloc");
         !status.ok())
       return status;
-    memory_ = memory;
-    if (Status status = driver_.status(driver_->mem_host_get_device_pointer(&device_, memory, 0), "cuMemHostGetDevicePointer");
-        !status.ok()) {
-      release();
+    all_.push_back(memory);
+    if (Status status = driver_.status(driver_->mem_host_get_device_pointer(&device, memory, 0), "cuMemHostGetDevicePointer");
+        !status.ok())
       return status;
-    }
+    memory_ = memory;
+    device_ = device;
     size_ = bytes;
     return {};
   }
@@ -44,15 +51,12 @@ class PinnedBuffer {
   }
   // The same as a device names it.
   DevicePtr device() const { return device_; }
+  DeviceRange range(std::size_t bytes) const { return {device_, bytes}; }
 
  private:
-  void release() {
-    if (memory_ != nullptr) driver_->mem_free_host(memory_);
-    memory_ = nullptr;
-    size_ = 0;
-  }
   const Driver& driver_;
-  void* memory_ = nullptr;
+  std::vector<void*> all_;
+  void* memory_ = nullptr;  // the latest of them
   DevicePtr device_ = 0;
   std::size_t size_ = 0;
 };

@@ -9,7 +9,7 @@
 namespace larder::copy::cuda {
 
 Result<std::unique_ptr<TrialMemory>> TrialMemory::make(const DeviceContext& context, std::size_t bytes) {
-  constexpr std::size_t kGreatest = WayTable::kSizes.back();
+  constexpr std::size_t kGreatest = WayTable::kKernelsEnd.back();
   std::unique_ptr<TrialMemory> made(
       new TrialMemory(context, std::max<std::size_t>(1, (bytes + kGreatest - 1) / kGreatest) * kGreatest));
   if (Status status = made->slot_.ensure(made->bytes_); !status.ok()) return status;
@@ -23,12 +23,13 @@ TrialMemory::~TrialMemory() {
   if (pages_ != 0) driver_->mem_free(pages_);
 }
 
-// As long as 17 does not divide their number each of them comes once; else some come twice, which costs the same.
+// Each comes once: two copies of a batch onto one page have no order.
 PieceList TrialMemory::pieces(std::uint64_t piece_bytes) {
   const std::uint64_t count = bytes_ / piece_bytes;
+  const std::uint64_t step = count % 17 == 0 ? 1 : 17;
   pieces_.clear();
   for (std::uint64_t i = 0; i < count; ++i)
-    pieces_.push_back(reinterpret_cast<std::byte*>(pages_ + i * 17 % count * piece_bytes));
+    pieces_.push_back(reinterpret_cast<std::byte*>(pages_ + i * step % count * piece_bytes));
   return {pieces_, piece_bytes};
 }
 

@@ -25,7 +25,7 @@ class TrialMemory {
   // For the digests of such a list; valid until the next call.
   std::span<std::uint64_t> table(const PieceList& list);
   std::span<std::byte> slot() const { return {slot_.data<std::byte>(), bytes_}; }
-  DevicePtr slot_on_device() const { return slot_.device(); }
+  DeviceRange slot_on_device() const { return slot_.range(bytes_); }
 
  private:
   TrialMemory(const DeviceContext& context, std::size_t bytes) : driver_(context.driver()), bytes_(bytes), slot_(context) {}

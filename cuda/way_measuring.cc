@@ -1,7 +1,6 @@
 #include "cuda/way_measuring.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "cuda/quiet_thread.h"
 
@@ -10,36 +9,66 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-Result<double> timed(const Trial& trial, Direction direction, bool kernel, std::uint64_t piece_bytes) {
-  const Clock::time_point start = Clock::now();
-  if (Status status = trial(direction, kernel, piece_bytes); !status.ok()) return status;
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 // In turns, so that what else the machine does meets both.
 Result<bool> kernel_is_faster(const Trial& trial, const std::atomic<bool>& stop, Direction direction, std::uint64_t piece_bytes) {
-  double best[2] = {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+  double best[2] = {};
   for (int round = 0; round < kTrialRounds; ++round)
     for (const bool kernel : {false, true}) {
       if (stop) return Status(Code::kDeadlineExceeded, "told to stop");
-      const Result<double> seconds = timed(trial, direction, kernel, piece_bytes);
-      if (!seconds.ok()) return seconds.status();
-      best[kernel ? 1 : 0] = std::min(best[kernel ? 1 : 0], *seconds);
+      const Result<double> rate = trial(direction, kernel, piece_bytes);
+      if (!rate.ok()) return rate.status();
+      best[kernel ? 1 : 0] = std::max(best[kernel ? 1 : 0], *rate);
     }
-  return best[1] * kKernelGain <= best[0];
+  return best[1] >= kKernelGain * best[0];
+}
+
+Status no_throw(const std::function<Status(std::size_t number)>& copy, std::size_t number) {
+  try {
+    return copy(number);
+  } catch (const std::exception& error) {
+    return {Code::kResourceExhausted, error.what()};
+  }
 }
 
 }  // namespace
 
 Result<WayTable> measure_ways(const Trial& trial, const std::atomic<bool>& stop) {
   WayTable table;
-  for (const Direction direction : {Direction::kStore, Direction::kLoad})
-    for (std::size_t i = 0; i < WayTable::kSizes.size(); ++i) {
-      const Result<bool> kernel = kernel_is_faster(trial, stop, direction, WayTable::kSizes[i]);
+  for (const Direction direction : {Direction::kStore, Direction::kLoad}) {
+    std::uint64_t below = 0;
+    for (std::uint64_t size = WayTable::kLeast; size < WayTable::kKernelsEnd[static_cast<std::size_t>(direction)]; size *= 2) {
+      const Result<bool> kernel = kernel_is_faster(trial, stop, direction, size);
       if (!kernel.ok()) return kernel.status();
-      table.set(direction, i, *kernel);
+      if (!*kernel) break;
+      below = 2 * size;
     }
+    table.set(direction, below);
+  }
   return table;
+}
+
+Result<double> steady_rate(std::size_t threads, std::size_t bytes, const std::atomic<bool>& stop,
+                           const std::function<Status(std::size_t number)>& copy) {
+  std::mutex mutex;
+  Status failed;
+  std::atomic<std::uint64_t> moved{0};
+  const Clock::time_point start = Clock::now();
+  {
+    std::vector<std::jthread> all;
+    for (std::size_t number = 0; number < threads; ++number)
+      all.emplace_back([&, number] {
+        do {
+          if (const Status status = no_throw(copy, number); !status.ok()) {
+            const std::lock_guard lock(mutex);
+            failed = status;
+            return;
+          }
+          moved += bytes;
+        } while (!stop && Clock::now() - start < kTrialTime);
+      });
+  }
+  if (!failed.ok()) return failed;
+  return static_cast<double>(moved) / std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 WayMeasuring::WayMeasuring(std::function<Result<WayTable>(const std::atomic<bool>& stop)> measure)

@@ -1,4 +1,4 @@
-// WayMeasuring: fills a WayTable from what one copy each takes on this machine, on a thread of its own, so that who starts an engine waits
+// WayMeasuring: fills a WayTable from the rates that copies reach on this machine, on a thread of its own, so that who starts an engine waits
 // for it no longer than told, whatever the device does. And what was measured is kept for the process.
 //
 // Owned by one thread. Its destructor waits for the copy that is under way.
@@ -18,14 +18,22 @@
 
 namespace larder::copy::cuda {
 
-// Moves the same bytes once, in pieces of that size, and returns when it is done.
-using Trial = std::function<Status(Direction direction, bool kernel, std::uint64_t piece_bytes)>;
+// The rate at which copies go in pieces of that size, in bytes a second.
+using Trial = std::function<Result<double>(Direction direction, bool kernel, std::uint64_t piece_bytes)>;
 
-// The faster way of each size, by the best of kTrialRounds. kUnavailable, kResourceExhausted: a trial's. kDeadlineExceeded: told to stop.
+// From the least size on, in each direction, as long as kernels are so much faster by the best of kTrialRounds. kUnavailable, kResourceExhausted: a trial's.
+// kDeadlineExceeded: told to stop.
 Result<WayTable> measure_ways(const Trial& trial, const std::atomic<bool>& stop);
 inline constexpr int kTrialRounds = 3;  // the first of them finds cold caches and code that is not loaded yet
 // Kernels take multiprocessors from the model, which copy engines do not: they have to be so much faster.
-inline constexpr double kKernelGain = 1.05;
+inline constexpr double kKernelGain = 1.3;
+
+// What several threads together copy a second, each `bytes` again and again for kTrialTime and at least once. `copy`(number of the thread) makes one. Throws
+// std::system_error where no thread can be made.
+Result<double> steady_rate(std::size_t threads, std::size_t bytes, const std::atomic<bool>& stop,
+                           const std::function<Status(std::size_t number)>& copy);
+inline constexpr std::size_t kTrialThreads = 4;
+inline constexpr std::chrono::milliseconds kTrialTime{4};  // some 200 MB on a link of 50 GB/s
 
 class WayMeasuring {
  public:

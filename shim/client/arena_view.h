@@ -21,8 +21,8 @@ namespace larder::client {
 
 class ArenaView {
  public:
-  ArenaView(Mapping mapping, const struct stat& file)
-      : mapping_(std::move(mapping)), device_(file.st_dev), inode_(file.st_ino), prefault_(mapping_.size()) {}
+  ArenaView(Mapping mapping, Fd fd, const struct stat& file)
+      : mapping_(std::move(mapping)), fd_(std::move(fd)), device_(file.st_dev), inode_(file.st_ino), prefault_(mapping_.size()) {}
 
   // Whether it maps so many bytes of this very file. While it does, no other file has the same number.
   bool maps(const struct stat& file, std::uint64_t size_bytes) const {
@@ -32,10 +32,12 @@ class ArenaView {
   std::size_t size() const { return mapping_.size(); }
   // Once, and then as more of it is present. The control thread's; `engine` outlives this.
   void make_ready(const copy::CopyEngine& engine, std::uint64_t present_bytes) {
-    if (!asked_) ready_ = engine.make_ready({mapping_.data(), mapping_.size()});
+    if (!asked_) ready_ = engine.make_ready({mapping_.data(), mapping_.size()}, fd_.get());
     asked_ = true;
     if (ready_ != nullptr) ready_->present(std::min<std::uint64_t>(present_bytes, mapping_.size()));
   }
+  // How much of it is ready by now.
+  std::uint64_t ready_bytes() const { return ready_ == nullptr ? 0 : ready_->ready_bytes(); }
   // The control thread's.
   void prefault(std::uint64_t offset_bytes, std::span<std::byte> slot) { prefault_.ensure(offset_bytes, slot); }
   // See Prefault. The control thread's.
@@ -46,11 +48,12 @@ class ArenaView {
 
  private:
   const Mapping mapping_;
+  const Fd fd_;  // by which processes take turns (cuda/turn.h)
   const dev_t device_;
   const ino_t inode_;
   Prefault prefault_;
   bool asked_ = false;
-  std::unique_ptr<copy::ReadyMemory> ready_;  // goes before the mapping
+  std::unique_ptr<copy::ReadyMemory> ready_;  // goes before the mapping and its file
 };
 
 }  // namespace larder::client

@@ -36,14 +36,14 @@ Status take_lock(const Fd& fd) {
 }
 
 // The arena's mapping that `earlier` has, or one of its own.
-Result<std::shared_ptr<ArenaView>> view_of(const Fd& fd, std::uint64_t size_bytes, const std::shared_ptr<ArenaView>& earlier) {
+Result<std::shared_ptr<ArenaView>> view_of(Fd fd, std::uint64_t size_bytes, const std::shared_ptr<ArenaView>& earlier) {
   if (Status status = check_size(fd, size_bytes, "arena"); !status.ok()) return status;
   struct stat file {};
   if (::fstat(fd.get(), &file) != 0) return Status::from_errno(errno, "fstat of the arena");
   if (earlier && earlier->maps(file, size_bytes)) return earlier;
   Result<Mapping> mapping = Mapping::map_shared(fd, size_bytes, PROT_READ | PROT_WRITE, "arena");
   if (!mapping.ok()) return mapping.status();
-  return std::make_shared<ArenaView>(*std::move(mapping), file);
+  return std::make_shared<ArenaView>(*std::move(mapping), std::move(fd), file);
 }
 
 }  // namespace
@@ -92,7 +92,7 @@ Result<std::shared_ptr<Attachment>> Attachment::make(const protocol::Welcome& we
                   "WELCOME brought " + std::to_string(fds.size()) + " descriptors, not " + std::to_string(wanted));
   if (welcome.session_bytes < sizeof(protocol::SessionRegion))
     return Status(Code::kInvalidArgument, "WELCOME: session region too small");
-  Result<std::shared_ptr<ArenaView>> arena = view_of(fds[0], welcome.arena_bytes, earlier ? earlier->arena_ : nullptr);
+  Result<std::shared_ptr<ArenaView>> arena = view_of(std::move(fds[0]), welcome.arena_bytes, earlier ? earlier->arena_ : nullptr);
   if (!arena.ok()) return arena.status();
   Result<Mapping> index = map_region(fds[1], welcome.index_bytes, PROT_READ, "index");
   if (!index.ok()) return index.status();

@@ -60,7 +60,12 @@ class Attachment {
     if (const std::span<std::byte> bytes = slot(offset_bytes, size_bytes); !bytes.empty()) arena_->prefault(offset_bytes, bytes);
   }
   // For copies of the engine that wants it, as far as larderd has touched the arena. The control thread's.
-  void make_ready(const copy::CopyEngine& engine) { arena_->make_ready(engine, reader_.touched_bytes()); }
+  // And tells larderd how far that is.
+  void make_ready(const copy::CopyEngine& engine) {
+    arena_->make_ready(engine, reader_.touched_bytes());
+    region().registered_bytes.store(arena_->ready_bytes(), std::memory_order_relaxed);
+    region().copy_way.store(engine.way().packed(), std::memory_order_relaxed);
+  }
   // Before a device of this process writes into a slot for the first time; once is enough, and later calls cost nothing. False: larderd cannot be
   // told, and nothing may be written so.
   bool tell_device_writes();

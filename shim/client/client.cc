@@ -100,6 +100,7 @@ Status Client::register_pages(std::uint32_t group, GroupPages layers) {
       return {Code::kInvalidArgument, "pages overlap: stride below page_bytes"};
   }
   if (Status status = copies_.serve(layers); !status.ok()) return status;
+  copies_.prepare(spec_.groups[group].piece_bytes, spec_.groups[group].pieces(), options_.copy_threads);
   for (const LayerPages& layer : layers) page_counts_[group] = std::min(page_counts_[group], layer.page_count);
   pages_[group] = std::move(layers);
   registered_[group].store(true, std::memory_order_release);
@@ -288,6 +289,11 @@ void Client::beaten(Attachment& attachment) {
     attachment.make_ready(copies_);
   else
     attachment.prefault_ahead();
+}
+
+// An arena that is registered with a GPU is taken back for seconds, and that waits for the GPU.
+void Client::let_go(std::shared_ptr<Attachment> attachment) {
+  if (copies_.on_device()) in_background([attachment] {});
 }
 
 void Client::opened(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, std::uint32_t handle) {

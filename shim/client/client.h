@@ -141,6 +141,9 @@ class Client final : public ControlListener {
     return sidecar_.answered(attachment, decoder, std::move(fds));
   }
   std::vector<protocol::SlotRef> still_writing() override;
+  void let_go(std::shared_ptr<Attachment> attachment) override;
+  // What may wait for a GPU, which the thread that beats must not. False: not just now.
+  bool in_background(std::function<void()> work) { return pool_.submit(std::make_shared<PoolWork>(std::move(work))); }
 
   // The control thread exists from set_namespace() on.
   Control* control() const { return control_ready_.load(std::memory_order_acquire); }
@@ -161,7 +164,7 @@ class Client final : public ControlListener {
   std::vector<GroupPages> pages_;           // by group; sized with the namespace, as is the next
   std::vector<std::uint64_t> page_counts_;  // pages that every layer has
   PageCopies copies_;                       // before all that copies, and what holds an arena
-  SidecarCopies sidecar_{copies_, log_};
+  SidecarCopies sidecar_{copies_, log_, [this](std::function<void()> work) { return in_background(std::move(work)); }};
   mutable std::mutex setup_mutex_;
   std::vector<std::atomic<bool>> registered_;  // by group
   Namespaces namespaces_{spec_};

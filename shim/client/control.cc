@@ -160,7 +160,11 @@ void Control::let_go_of_the_dead() {
 }
 
 void Control::unmap_unused() {
-  std::erase_if(earlier_, [](const std::shared_ptr<Attachment>& attachment) { return attachment.use_count() == 1; });
+  std::erase_if(earlier_, [this](std::shared_ptr<Attachment>& attachment) {
+    if (attachment.use_count() != 1) return false;
+    listener_.let_go(std::move(attachment));
+    return true;
+  });
 }
 
 void Control::publish(const std::shared_ptr<Attachment>& attachment, const std::string& difference) {

@@ -18,7 +18,7 @@ bool bound_to_one_processor() {
 
 }  // namespace
 
-CopyPool::CopyPool(unsigned threads) : one_processor_(bound_to_one_processor()) {
+CopyPool::CopyPool(unsigned threads) : one_processor_(bound_to_one_processor()), count_(threads) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -8,9 +8,11 @@
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace larder::client {
@@ -37,6 +39,20 @@ class CopyJob {
   bool done_ = false;
 };
 
+// Work that is no copy, on a thread of the pool; nobody waits for it. Where the pool closes first it is dropped. It must not throw.
+class PoolWork final : public CopyJob {
+ public:
+  explicit PoolWork(std::function<void()> work) : CopyJob(1, Urgency::kYields), work_(std::move(work)) {}
+  bool copy(std::size_t) override {
+    work_();
+    return true;
+  }
+  void finished() override { work_ = nullptr; }
+
+ private:
+  std::function<void()> work_;
+};
+
 class CopyPool {
  public:
   static constexpr std::size_t kMaxQueued = 1024;
@@ -47,6 +63,8 @@ class CopyPool {
 
   // Finishes every job that is queued without starting another part, and joins the threads. Twice is once.
   void close();
+
+  std::size_t threads() const { return count_; }
 
   // False, and nothing happened: the queue is full or the pool closes. REQUIRES: at least one part.
   bool submit(std::shared_ptr<CopyJob> job);
@@ -66,6 +84,7 @@ class CopyPool {
   void finish_if_left(const std::shared_ptr<CopyJob>& job, Lock& lock);
 
   const bool one_processor_;
+  const std::size_t count_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable finished_;

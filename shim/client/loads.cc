@@ -8,27 +8,85 @@
 namespace larder::client {
 namespace {
 
-// Whole chunks, each verified by its root.
+// Whole chunks, each verified by its root. Where a copy engine has it so, a thread copies several at once: they cost one wait together.
 class ChunkLoad final : public LoadJob {
  public:
-  ChunkLoad(const LoadRoom& room, LoadOrder order) : LoadJob(room, std::move(order), order.transfer.hashes.size()) {}
+  ChunkLoad(const LoadRoom& room, LoadOrder order, std::size_t at_once)
+      : LoadJob(room, std::move(order), (order.transfer.hashes.size() + at_once - 1) / at_once), at_once_(at_once) {}
+
+  // That each thread has a part of the load, which is no larger than what is worth one wait.
+  static std::size_t chunks_at_once(const LoadRoom& room, const Transfer& transfer, std::size_t threads) {
+    const bool by_sidecar = room.sidecar != nullptr && room.sidecar->open();
+    const std::uint64_t payload_bytes = room.spec.groups[transfer.group].payload_bytes();
+    const std::size_t most = by_sidecar ? 0 : room.engine.joined_bytes() / payload_bytes;
+    return std::clamp<std::size_t>((transfer.hashes.size() + threads - 1) / threads, 1, std::max<std::size_t>(most, 1));
+  }
 
  private:
-  Code copy_part(std::size_t chunk) override {
-    std::vector<std::byte*> pieces;
-    pieces_of(chunk, pieces);
+  struct One {
     Source source;  // lets go also where the copy throws
-    if (const Code code = find(chunk, source); code != Code::kOk) return code;
-    const Status copied = load_chunk(source, {pieces, group().piece_bytes, after()});
-    const bool still = still_there(source);
-    LARDER_POINT(load_copied);
-    source.held.reset();
-    LARDER_POINT(load_hold_released);
-    if (const Code code = ended_as(copied, source, still); code != Code::kOk) return code;
-    touch(source);
-    bytes_ += group().payload_bytes();
+    std::vector<std::byte*> pieces;
+    std::vector<std::uint64_t> digests;
+  };
+
+  Code copy_part(std::size_t part) override {
+    const std::size_t first = part * at_once_;
+    const std::size_t count = std::min(at_once_, transfer().hashes.size() - first);
+    if (count == 1) return copy_one(first);
+    std::vector<One> chunks(count);
+    for (std::size_t i = 0; i < count; ++i)
+      if (const Code code = find(first + i, chunks[i].source); code != Code::kOk) return code;
+    const Status copied = copy_joined(first, chunks);
+    // Which of them it was is found out by each alone.
+    if (copied.code() == Code::kDataLoss) {
+      chunks.clear();
+      return copy_each(first, count);
+    }
+    return ended(copied, chunks);
+  }
+
+  Code copy_each(std::size_t first, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i)
+      if (const Code code = copy_one(first + i); code != Code::kOk) return code;
     return Code::kOk;
   }
+
+  Code copy_one(std::size_t chunk) {
+    std::vector<One> one(1);
+    pieces_of(chunk, one[0].pieces);
+    if (const Code code = find(chunk, one[0].source); code != Code::kOk) return code;
+    return ended(load_chunk(one[0].source, {one[0].pieces, group().piece_bytes, after()}), one);
+  }
+
+  // Each by its digest table, which its root speaks for.
+  Status copy_joined(std::size_t first, std::vector<One>& chunks) {
+    std::vector<copy::ChunkPart> parts;
+    for (std::size_t i = 0; i < chunks.size(); ++i) {
+      One& one = chunks[i];
+      pieces_of(first + i, one.pieces);
+      one.digests.resize(protocol::digest_count(group().payload_bytes(), group().piece_bytes));
+      if (Status status = copy::verified_digests(one.source.slot, group().payload_bytes(), one.source.view.root, one.digests);
+          !status.ok())
+        return status;
+      parts.push_back({one.source.slot.first(group().payload_bytes()), one.pieces, one.digests});
+    }
+    return engine().load_parts(parts, group().piece_bytes, after());
+  }
+
+  Code ended(const Status& copied, std::vector<One>& chunks) {
+    std::vector<std::uint8_t> still;
+    for (const One& one : chunks) still.push_back(still_there(one.source) ? 1 : 0);
+    LARDER_POINT(load_copied);
+    for (One& one : chunks) one.source.held.reset();
+    LARDER_POINT(load_hold_released);
+    for (std::size_t i = 0; i < chunks.size(); ++i)
+      if (const Code code = ended_as(copied, chunks[i].source, still[i] != 0); code != Code::kOk) return code;
+    for (const One& one : chunks) touch(one.source);
+    bytes_ += chunks.size() * group().payload_bytes();
+    return Code::kOk;
+  }
+
+  const std::size_t at_once_;
 };
 
 }  // namespace
@@ -56,7 +114,10 @@ Result<std::uint64_t> Loads::start(std::shared_ptr<Attachment> attachment, Trans
 
 // A load by layers is known before it begins: it may end at once.
 bool Loads::submit(LoadOrder order, bool by_layer) {
-  if (!by_layer) return pool_.submit(std::make_shared<ChunkLoad>(room_, std::move(order)));
+  if (!by_layer) {
+    const std::size_t at_once = ChunkLoad::chunks_at_once(room_, order.transfer, pool_.threads());
+    return pool_.submit(std::make_shared<ChunkLoad>(room_, std::move(order), at_once));
+  }
   const std::uint64_t ticket = order.ticket;
   const auto job = std::make_shared<LayerLoad>(room_, std::move(order));
   job->on_layer([this] {

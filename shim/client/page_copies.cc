@@ -38,9 +38,9 @@ Result<std::shared_ptr<const copy::Fence>> PageCopies::after() const {
   return after_;
 }
 
-std::unique_ptr<copy::ReadyMemory> PageCopies::make_ready(std::span<std::byte> memory) const {
+std::unique_ptr<copy::ReadyMemory> PageCopies::make_ready(std::span<std::byte> memory, int file) const {
   try {
-    return chosen().make_ready(memory);
+    return chosen().make_ready(memory, file);
   } catch (const std::system_error& error) {
     log_.add("warning", std::string("the arena is not registered with CUDA, copies go through staging memory: ") + error.what());
     return nullptr;

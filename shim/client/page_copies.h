@@ -40,8 +40,13 @@ class PageCopies final : public copy::CopyEngine {
   }
   Status digests(const copy::PieceList& of, std::span<std::uint64_t> table) const override { return chosen().digests(of, table); }
   bool outlives_process() const override { return chosen().outlives_process(); }
+  void prepare(std::uint64_t piece_bytes, std::size_t pieces, unsigned threads) const override {
+    chosen().prepare(piece_bytes, pieces, threads);
+  }
+  std::uint64_t joined_bytes() const override { return chosen().joined_bytes(); }
+  protocol::CopyWay way() const override { return chosen().way(); }
   // nullptr also where no thread can be made for it: copies are slower then.
-  std::unique_ptr<copy::ReadyMemory> make_ready(std::span<std::byte> memory) const override;
+  std::unique_ptr<copy::ReadyMemory> make_ready(std::span<std::byte> memory, int file = -1) const override;
 
  private:
   const copy::CopyEngine& chosen() const { return *chosen_.load(std::memory_order_acquire); }

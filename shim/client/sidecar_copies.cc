@@ -38,13 +38,45 @@ Result<std::uint64_t> store_by_itself(Attachment& attachment, const copy::CopyEn
 }
 
 void SidecarCopies::beaten(Attachment& attachment, const std::vector<GroupPages>& pages, bool on_device) {
+  std::uint64_t number = 0;
+  {
+    const Lock lock(mutex_);
+    if (asleep_ || state_ != State::kNew || (attachment.welcome().capabilities & protocol::kCapabilityTransfer) == 0) return;
+    session_ = &attachment;
+    if (!on_device) return decline({TransferReason::kHostMemory, "the KV pages lie in host memory, which needs no CUDA IPC"});
+    state_ = State::kLooking;
+    number = ++look_;
+  }
+  if (background_([this, &pages, number] { look(pages, number); })) return;
   const Lock lock(mutex_);
-  if (asleep_ || state_ != State::kNew || (attachment.welcome().capabilities & protocol::kCapabilityTransfer) == 0) return;
-  session_ = &attachment;
+  if (state_ == State::kLooking && look_ == number) state_ = State::kNew;  // the next beat tries again
+}
+
+// What it finds counts only where nothing happened to the session or the memory meanwhile.
+void SidecarCopies::look(const std::vector<GroupPages>& pages, std::uint64_t number) {
+  const auto is_void = [&] { return state_ != State::kLooking || look_ != number; };
+  {
+    const Lock lock(mutex_);
+    if (is_void()) return;
+    ++looking_;
+  }
+  TransferRefusal refusal;
+  copy::PageExport exported;
+  std::vector<copy::MemoryHandle> handles;
+  try {
+    refusal = look_at(pages);
+    if (!refusal.refused()) refusal = exporter_.take(spans_of(pages), exported, handles);
+  } catch (const std::exception& error) {
+    refusal = {TransferReason::kFailed, error.what()};
+  }
+  const Lock lock(mutex_);
+  --looking_;
+  changed_.notify_all();
+  if (is_void()) return;
+  if (refusal.refused()) return decline(refusal);
   state_ = State::kAsked;
-  if (!on_device) return decline({TransferReason::kHostMemory, "the KV pages lie in host memory, which needs no CUDA IPC"});
-  if (const TransferRefusal refusal = look_at(pages); refusal.refused()) return decline(refusal);
-  export_pages(pages);
+  exported_ = std::move(exported);
+  send_exports(exported_.device(), std::move(handles));
 }
 
 // Without kernels here nothing that larderd copies could be verified. A page is only read.
@@ -55,13 +87,6 @@ TransferRefusal SidecarCopies::look_at(const std::vector<GroupPages>& pages) con
   const Status status = own_.digests({{&page, 1}, layer.page_bytes, nullptr}, table);
   if (status.ok()) return {};
   return {TransferReason::kNotVerified, "what larderd copies could not be verified by the engine: " + status.text()};
-}
-
-void SidecarCopies::export_pages(const std::vector<GroupPages>& pages) {
-  std::vector<copy::MemoryHandle> handles;
-  if (const TransferRefusal refusal = exporter_.take(spans_of(pages), exported_, handles); refusal.refused())
-    return decline(refusal);
-  send_exports(exported_.device(), std::move(handles));
 }
 
 // In messages within the limits of ranges and descriptors.
@@ -159,8 +184,9 @@ void SidecarCopies::withdraw(bool again) {
 Status SidecarCopies::leave(std::chrono::milliseconds wait) {
   Lock lock(mutex_);
   asleep_ = true;
+  if (state_ == State::kLooking) state_ = State::kNew;
   if (state_ == State::kOpen || state_ == State::kAsked) withdraw(true);
-  if (changed_.wait_for(lock, wait, [this] { return state_ != State::kLeaving; })) return {};
+  if (changed_.wait_for(lock, wait, [this] { return state_ != State::kLeaving && looking_ == 0; })) return {};
   return {Code::kDeadlineExceeded, "larderd has not let go of the KV memory yet"};
 }
 
@@ -205,9 +231,10 @@ Result<std::uint64_t> SidecarCopies::ask(Attachment& attachment, CopyVerb verb, 
   if (list.after != nullptr)
     if (Status status = list.after->wait(); !status.ok()) return status;
   // As late as can be: the wait had no bound.
-  if (!exporter_.still_there(open->pages)) {
-    mistrust(*open, {TransferReason::kNotVerified, "the memory of the pages went, and nobody said so"}, true);
-    return Status(Code::kUnavailable, "the memory that was exported is gone");
+  if (const Status there = exporter_.still_there(open->pages); !there.ok()) {
+    const bool gone = there.code() == Code::kNotFound;
+    mistrust(*open, {gone ? TransferReason::kNotVerified : TransferReason::kFailed, there.text()}, gone);
+    return Status(Code::kUnavailable, "the memory that was exported is not known to be there");
   }
   const std::optional<std::uint32_t> flag = open->flags->take();
   if (!flag) return Status(Code::kResourceExhausted, "too many copies at once");

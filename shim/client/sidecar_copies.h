@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -29,9 +30,12 @@ Result<std::uint64_t> store_by_itself(Attachment& attachment, const copy::CopyEn
 
 class SidecarCopies {
  public:
+  // Has work done on another thread, which may wait for a GPU. False: not just now.
+  using Background = std::function<bool(std::function<void()> work)>;
   // All outlive it. `own`: copies, and digests pages where they lie.
-  SidecarCopies(const copy::CopyEngine& own, LogRing& log, const copy::MemoryExporter& exporter = copy::cuda_exporter())
-      : own_(own), log_(log), exporter_(exporter) {}
+  SidecarCopies(const copy::CopyEngine& own, LogRing& log, Background background,
+                const copy::MemoryExporter& exporter = copy::cuda_exporter())
+      : own_(own), log_(log), background_(std::move(background)), exporter_(exporter) {}
 
   // As CopyEngine::store() and load(); `slot` names the same memory as `ref`, in this attachment's arena.
   Result<std::uint64_t> store(Attachment& attachment, const protocol::SlotRef& ref, const copy::PieceList& from,
@@ -44,7 +48,7 @@ class SidecarCopies {
   Status leave(std::chrono::milliseconds wait);
   void back();
 
-  // From the control thread, once a heartbeat and when all pages are registered. Not on a device: that is told, and nothing else.
+  // From the control thread, once a heartbeat and when all pages are registered, which it keeps. Waits for no GPU. Not on a device: that is told, and nothing else.
   void beaten(Attachment& attachment, const std::vector<GroupPages>& pages, bool on_device);
   // EXPORTED or WITHDRAWN.
   Status answered(Attachment& attachment, protocol::Decoder& decoder, std::vector<Fd> fds);
@@ -53,7 +57,7 @@ class SidecarCopies {
   bool open() const { return current() != nullptr; }
 
  private:
-  enum class State { kNew, kAsked, kOpen, kLeaving, kRefused };
+  enum class State { kNew, kLooking, kAsked, kOpen, kLeaving, kRefused };
   // What larderd has open, and how it is asked.
   struct Open {
     const Attachment* attachment;
@@ -66,9 +70,10 @@ class SidecarCopies {
     const Lock lock(mutex_);
     return open_;
   }
-  // REQUIRES of these: the mutex is held.
-  void export_pages(const std::vector<GroupPages>& pages);
+  // Looks at the pages in the background, for one beaten().
+  void look(const std::vector<GroupPages>& pages, std::uint64_t number);
   copy::TransferRefusal look_at(const std::vector<GroupPages>& pages) const;
+  // REQUIRES of these: the mutex is held.
   void send_exports(const copy::DeviceId& device, std::vector<copy::MemoryHandle> handles);
   void decline(const copy::TransferRefusal& why);
   void tell_why(const copy::TransferRefusal& why);
@@ -88,12 +93,15 @@ class SidecarCopies {
 
   const copy::CopyEngine& own_;
   LogRing& log_;
+  const Background background_;
   const copy::MemoryExporter& exporter_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   State state_ = State::kNew;
   Attachment* session_ = nullptr;  // that state_ is of; it lives until lost()
   bool asleep_ = false;            // between leave() and back()
+  std::uint64_t look_ = 0;         // number of the last one; an earlier one is void
+  unsigned looking_ = 0;           // at pages just now
   bool again_ = false;             // to be exported anew once larderd has let go
   std::uint32_t awaited_ = 0;      // EXPORTED that are still to come
   copy::PageExport exported_;

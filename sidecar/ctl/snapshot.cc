@@ -107,6 +107,9 @@ Sessions read_sessions(const json& sessions) {
     state.attached[i].way = text_at(session.at("transfer"), "way");
     state.attached[i].way_reason = text_at(session.at("transfer"), "reason");
     state.attached[i].way_why = text_at(session.at("transfer"), "why");
+    if (!session.at("transfer").contains("copies")) continue;
+    state.attached[i].copies_by = text_at(session.at("transfer"), "copies");
+    state.attached[i].registered_bytes = number_at(session.at("transfer"), "registered_bytes");
   }
   state.opened = number_at(sessions, "opened");
   state.refused = number_at(sessions, "refused");

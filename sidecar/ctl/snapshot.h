@@ -64,7 +64,9 @@ struct SessionState {
   bool silent = false;
   std::string space;  // its namespace's id; empty before one is open
   std::string way = {}, way_reason = {},
-              way_why = {};  // who copies: "shim" or "sidecar"; where it was to be the sidecar, why it is not
+              way_why = {};    // who copies: "shim" or "sidecar"; where it was to be the sidecar, why it is not
+  std::string copies_by = {};  // of an engine with pages on a GPU; else empty
+  std::uint64_t registered_bytes = 0;
 };
 
 struct Sessions {

@@ -141,13 +141,19 @@ std::string way(const SessionState& session) {
   return ", copies by itself (" + session.way_reason + ": " + session.way_why + ")";
 }
 
+// Until its memory is registered an engine copies through staging memory, which is slower.
+std::string on_a_gpu(const SessionState& session) {
+  if (session.copies_by.empty()) return "";
+  return "\n    GPU copies: " + session.copies_by + "; " + bytes_text(session.registered_bytes) + " of the memory registered";
+}
+
 std::string sessions(const Sessions& sessions) {
   std::string out = "\nSessions        " + grouped(sessions.attached.size()) + " attached, " + grouped(sessions.opened) +
                     " ever, " + grouped(sessions.refused) + " refused, " + grouped(sessions.protocol_errors) +
                     " ended by protocol errors\n";
   for (const SessionState& session : sessions.attached)
     out += "  " + session.engine + ": " + plural(session.holds, "hold") + ", " + plural(session.grants, "grant") +
-           (session.silent ? ", SILENT" : "") + way(session) + "\n";
+           (session.silent ? ", SILENT" : "") + way(session) + on_a_gpu(session) + "\n";
   return out;
 }
 

@@ -185,7 +185,9 @@ Object sessions_of(const stats::Stats& stats) {
                     {"transfer",
                      {{"way", session.sidecar_copies ? "sidecar" : "shim"},
                       {"reason", session.transfer_reason},
-                      {"why", session.transfer_why}}}});
+                      {"why", session.transfer_why},
+                      {"copies", session.copies_by},
+                      {"registered_bytes", session.registered_bytes}}}});
   return {{"attached", list},
           {"opened", stats.sessions_opened},
           {"ended", stats.sessions_ended},

@@ -63,7 +63,8 @@ EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
   if (!parts_.tiers.empty())
     below_ = std::make_unique<TiersBelow>(std::move(parts_.tiers), parts_.config, store_, stats_, clock_, arena);
   if (parts_.config.transfer == config::Transfer::kSidecar)
-    transfers_ = std::make_unique<transfer::Transfers>(copy::cuda_importer(), arena, [this] { signal_wake(parts_.wake); });
+    transfers_ = std::make_unique<transfer::Transfers>(
+        copy::cuda_importer(), arena, [this] { signal_wake(parts_.wake); }, parts_.arena.fd.get());
   if (parts_.earlier.index) restore();
   running_ = true;
   publish();

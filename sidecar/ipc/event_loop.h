@@ -127,6 +127,7 @@ class EventLoop final : public Sidecar {
   void drain_events(Connection& connection);
   void publish();
   void show_way(stats::Stats& view, const std::string& name) const;
+  static void show_gpu(stats::Stats& view, const protocol::SessionRegion& region);
   void note_fallback(const std::string& what, const std::string& why);
 
   LoopParts parts_;

@@ -1,6 +1,7 @@
 // The loop's tick: everything that happens because time has passed, and the view of it that others get.
 #include <algorithm>
 
+#include "shim/protocol/copy_way.h"
 #include "shim/protocol/transfer_messages.h"
 #include "sidecar/base/log_drain.h"
 #include "sidecar/base/log_throttle.h"
@@ -110,6 +111,13 @@ void EventLoop::show_way(stats::Stats& view, const std::string& name) const {
                                 name + " copies by itself (" + session.transfer_reason + "): " + session.transfer_why);
 }
 
+// What an engine says of itself is shown, and believed no further than that.
+void EventLoop::show_gpu(stats::Stats& view, const protocol::SessionRegion& region) {
+  stats::SessionStats& session = view.sessions.back();
+  session.copies_by = protocol::CopyWay::unpacked(region.copy_way.load(std::memory_order_relaxed)).in_words();
+  session.registered_bytes = std::min(region.registered_bytes.load(std::memory_order_relaxed), view.arena_bytes);
+}
+
 void EventLoop::publish() {
   shows_now_ = false;
   stats::Stats view = stats_;
@@ -129,6 +137,7 @@ void EventLoop::publish() {
     view.sessions.push_back({number, connection->protocol.engine(),
                              handles.empty() ? "" : store_.namespaces().at(handles.back()).spec.id.to_hex(), connection->silent,
                              use.holds, use.grants, use.held_bytes, use.granted_bytes, false, "", ""});
+    show_gpu(view, connection->memory.region());
     if (transfers_) show_way(view, session_name(*connection));
   }
   if (transfers_) {

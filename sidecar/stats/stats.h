@@ -66,6 +66,9 @@ struct SessionStats {
   std::uint64_t granted_bytes = 0;
   bool sidecar_copies = false;                          // larderd copies for it, and not its own process
   std::string transfer_reason = {}, transfer_why = {};  // why not, by its name and in words; empty: it was not to, or does
+  // Of an engine with pages on a GPU, as it tells: how much of the arena is registered with it, and by what it copies, in words. Empty: no GPU.
+  std::uint64_t registered_bytes = 0;
+  std::string copies_by = {};
 };
 
 // Copies that larderd makes itself (transfer: sidecar). Counters of chunks; of allocations of engines' memory that it ever opened, and how many are open.

@@ -22,8 +22,10 @@ bool writes(const CopyOrder& order) {
 
 }  // namespace
 
-Transfers::Transfers(std::unique_ptr<copy::MemoryImporter> importer, std::span<std::byte> arena, std::function<void()> wake)
-    : importer_(std::move(importer)), arena_(arena), wake_(std::move(wake)) {
+Transfers::Transfers(std::unique_ptr<copy::MemoryImporter> importer, std::span<std::byte> arena, std::function<void()> wake,
+                     int arena_file)
+    : importer_(std::move(importer)), arena_(arena), arena_file_(arena_file), wake_(std::move(wake)) {
+  queue_.emplace_back([this] { importer_->prepare(); });
   for (unsigned i = 0; i < kThreads; ++i) threads_.emplace_back(&Transfers::work, this);
 }
 

@@ -60,8 +60,10 @@ class Transfers {
   // Of one session at once. What a thread has answered for counts until the thread has let go of it, and its flag may be asked for again by then.
   static constexpr std::uint32_t kMaxTasks = protocol::kMaxCopies + kThreads;
 
-  // `wake` is called when there are answers, on any thread. `arena` outlives it. Throws std::system_error where no thread can be made.
-  Transfers(std::unique_ptr<copy::MemoryImporter> importer, std::span<std::byte> arena, std::function<void()> wake);
+  // `wake` is called when there are answers, on any thread. `arena` and `arena_file`, of which it is a mapping (or -1), outlive it. Throws std::system_error where no
+  // thread can be made.
+  Transfers(std::unique_ptr<copy::MemoryImporter> importer, std::span<std::byte> arena, std::function<void()> wake,
+            int arena_file = -1);
   // Ends what has begun, and nothing else.
   ~Transfers();
 
@@ -117,6 +119,7 @@ class Transfers {
 
   const std::unique_ptr<copy::MemoryImporter> importer_;
   const std::span<std::byte> arena_;
+  const int arena_file_;
   const std::function<void()> wake_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;

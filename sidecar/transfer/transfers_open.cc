@@ -125,7 +125,7 @@ TransferRefusal Transfers::make_device(const copy::DeviceId& id, const copy::Imp
   if (!engine.ok()) return {TransferReason::kFailed, engine.status().text()};
   made->engine = std::move(*engine);
   try {
-    made->ready = made->engine->make_ready(arena_);
+    made->ready = made->engine->make_ready(arena_, arena_file_);
   } catch (const std::system_error& error) {
     base::log_refusal(
         "transfer", "no thread", base::LogLevel::kWarning,

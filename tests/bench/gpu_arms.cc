@@ -13,6 +13,7 @@
 #include "cuda/pinning.h"
 #include "sidecar/base/log.h"
 #include "sidecar/ipc/toucher.h"
+#include "tests/bench/gpu_launches.h"
 #include "tests/bench/gpu_plain_moves.h"
 
 using namespace larder;
@@ -32,9 +33,10 @@ namespace {
 
 constexpr auto kPatience = std::chrono::seconds(120);
 
-std::string why;
+std::string why, way;
 std::unique_ptr<copy::testing_support::RealDevice> device;
 std::unique_ptr<bench::PacedMoves> paced;
+std::unique_ptr<bench::Launches> launches;
 
 constexpr int kFailed = -1, kWrongBytes = -2;
 
@@ -97,7 +99,7 @@ Status touch(std::span<std::byte> memory, std::uint64_t page_bytes, double& seco
   return toucher.problem() == 0 ? status : Status::from_errno(toucher.problem(), "touching the memory");
 }
 
-// By the product's own thread, in its spans.
+// By the product's own thread, in its slices and with its pauses.
 Status enroll(std::span<std::byte> memory, double& seconds) {
   std::byte* const page = device->allocate(4096);  // for its context
   if (page == nullptr) return {Code::kResourceExhausted, "the GPU has no memory left"};
@@ -110,7 +112,7 @@ Status enroll(std::span<std::byte> memory, double& seconds) {
     const Clock::time_point start = Clock::now();
     copy::cuda::Pinning pinning(*context, memory, [&](std::string_view, std::string_view text) { said = text; });
     pinning.present(memory.size());
-    status = waited([&] { return pinning.pinned_bytes() >= memory.size() || pinning.gave_up(); }, "registering the memory");
+    status = waited([&] { return pinning.ready_bytes() >= memory.size() || pinning.gave_up(); }, "registering the memory");
     seconds = since(start);
   }
   return said.empty() ? status : Status(Code::kUnavailable, said);
@@ -202,6 +204,11 @@ void gpu_moves_drop(gpu_moves* moves) {
   delete moves;
 }
 
+const char* gpu_moves_way(gpu_moves* moves) {
+  way = moves->impl->way();
+  return way.c_str();
+}
+
 int gpu_one_way(gpu_moves* moves, int store, unsigned callers, double* seconds) {
   return guarded([&]() -> Status {
     const Result<double> took = bench::one_way(*moves->impl, direction_of(store), callers);
@@ -246,6 +253,28 @@ int gpu_rest(double* bytes_per_s) {
     const Result<double> rate = ended->end();
     if (rate.ok()) *bytes_per_s = *rate;
     return rate.status();
+  });
+}
+
+int gpu_launches_begin(void) {
+  return guarded([&]() -> Status {
+    if (launches != nullptr) return {Code::kFailedPrecondition, "launches go on already"};
+    Result<std::unique_ptr<bench::Launches>> begun = bench::Launches::begin(*device);
+    if (begun.ok()) launches = std::move(begun).value();
+    return begun.status();
+  });
+}
+
+int gpu_launches_end(double* median_us, double* rare_us, double* worst_us) {
+  return guarded([&]() -> Status {
+    if (launches == nullptr) return {Code::kFailedPrecondition, "no launches go on"};
+    const std::unique_ptr<bench::Launches> ended = std::move(launches);
+    const Result<bench::LaunchTimes> times = ended->end();
+    if (!times.ok()) return times.status();
+    *median_us = times->median_us;
+    *rare_us = times->rare_us;
+    *worst_us = times->worst_us;
+    return {};
   });
 }
 

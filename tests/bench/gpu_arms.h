@@ -33,6 +33,8 @@ int gpu_field_check(gpu_field* field);
  * and with 0 its batches, of a chunk's pieces each. */
 gpu_moves* gpu_moves_make(gpu_field* field, const char* method, unsigned kernel_blocks, uint64_t plain_bytes);
 void gpu_moves_drop(gpu_moves* moves);
+/* By what the product's copies go, in words; "" of the others. Valid until the next call. */
+const char* gpu_moves_way(gpu_moves* moves);
 
 /* All chunks once, by so many threads. store: 1 from the pages, 0 onto them. */
 int gpu_one_way(gpu_moves* moves, int store, unsigned callers, double* seconds);
@@ -48,6 +50,10 @@ int gpu_rest(double* bytes_per_s);
 
 /* cuMemHostAlloc of so much, which is given back. */
 int gpu_host_alloc(uint64_t bytes, double* seconds);
+/* Small work of the device, one launch after the other on a thread of its own, until gpu_launches_end() tells what one took, in microseconds: the median, that
+ * which one in a thousand exceeds, and the worst. -1: this driver has none to launch. */
+int gpu_launches_begin(void);
+int gpu_launches_end(double* median_us, double* rare_us, double* worst_us);
 /* So much of a file in memory with pages of this size, touched as larderd does it, and then registered by another mapping, as an engine does it. */
 int gpu_touch_and_register(uint64_t bytes, uint64_t page_bytes, double* touch_seconds, double* register_seconds);
 

@@ -43,6 +43,10 @@ class Moves:
         self.field.arms.check(self._library.gpu_by_events(self._handle, direction, ctypes.byref(seconds)))
         return seconds.value
 
+    def way(self) -> str:
+        """By what the product's copies go; empty of the driver's own."""
+        return self._library.gpu_moves_way(self._handle).decode()
+
     def verify(self, callers: int) -> None:
         """All pages scribbled over, loaded and compared byte by byte: Void where one differs."""
         self.field.scribble()
@@ -105,7 +109,8 @@ class Arms:
     """The library, with a device. ArmsError where there is none."""
 
     def __init__(self, path: str | os.PathLike):
-        self.library = _declared(ctypes.CDLL(os.fspath(path)))
+        self.path = os.fspath(path)
+        self.library = _declared(ctypes.CDLL(self.path))
         name = self.library.gpu_open()
         if name is None:
             raise ArmsError(self.why())
@@ -138,6 +143,18 @@ class Arms:
         seconds = ctypes.c_double()
         self.check(self.library.gpu_host_alloc(size, ctypes.byref(seconds)))
         return seconds.value
+
+    @contextmanager
+    def launches(self) -> Iterator[dict[str, float]]:
+        """Small work of the device meanwhile. The dict is filled at the end: microseconds of one launch, median, one in a thousand, and the worst."""
+        self.check(self.library.gpu_launches_begin())
+        took: dict[str, float] = {}
+        found = [ctypes.c_double() for _ in range(3)]
+        try:
+            yield took
+        finally:
+            self.check(self.library.gpu_launches_end(*map(ctypes.byref, found)))
+            took.update(zip(("median_us", "rare_us", "worst_us"), (one.value for one in found)))
 
     def touch_and_register_s(self, size: int, page_bytes: int) -> tuple[float, float]:
         touch, register = ctypes.c_double(), ctypes.c_double()
@@ -186,6 +203,9 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
         ("gpu_field_check", number, [handle]),
         ("gpu_moves_make", handle, [handle, ctypes.c_char_p, ctypes.c_uint, size]),
         ("gpu_moves_drop", None, [handle]),
+        ("gpu_moves_way", ctypes.c_char_p, [handle]),
+        ("gpu_launches_begin", number, []),
+        ("gpu_launches_end", number, [times, times, times]),
         ("gpu_one_way", number, [handle, number, ctypes.c_uint, times]),
         ("gpu_by_events", number, [handle, number, times]),
         ("gpu_both_ways", number, [handle, ctypes.c_uint, ctypes.c_size_t, times, count, times, count]),

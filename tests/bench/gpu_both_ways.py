@@ -54,7 +54,8 @@ def measure(arms: Arms, scale: Scale = Scale()) -> list[dict]:
              for key, one in moves.items()} for _ in range(1 + scale.rounds)]
         for one in moves.values():
             one.verify(callers())
-    return rows_of(rounds[1:])
+        chosen = {key: one.way() for key, one in moves.items()}
+    return [{**row, "chosen": chosen[row["way"], row["piece_kib"] << 10]} for row in rows_of(rounds[1:])]
 
 
 def keys() -> list[tuple[str, int]]:
@@ -88,4 +89,4 @@ def judge(rows: list[dict]) -> list[dict]:
 
 def show(row: dict) -> str:
     return (f"both ways, pieces of {row['piece_kib']:>4} KiB, {row['way']:<12} loads {row['load_gb_s']:6.1f} GB/s beside stores {row['store_gb_s']:6.1f} "
-            f"({row['both_of_large']:.3f} of large copies)")
+            f"({row['both_of_large']:.3f} of large copies)" + (f"; chosen: {row['chosen']}" if row.get("chosen") else ""))

@@ -50,7 +50,7 @@ def losses(arms: Arms) -> list[dict]:
 
     scale, shape = gpu_loss.Scale(), SHAPES[os.environ.get("GPU_DECODE_SHAPE", "llama_8b")]
     steps = {"gemm": gpu_loss.gemm(DEVICE, scale.matrix), "decode": gpu_loss.decode(shape, DEVICE, scale.context)}
-    loops = [gpu_loss.Loop(name, step, DEVICE, scale.turn_s) for name, step in steps.items()]
+    loops = [gpu_loss.Loop(name, gpu_loss.with_small_copies(step, DEVICE), DEVICE, scale.turn_s) for name, step in steps.items()]
     try:
         return gpu_loss.measure(arms, loops, scale)
     finally:

@@ -4,7 +4,8 @@ and by kernels.
 The loops are PyTorch's, whose products are cuBLAS's, which no small kernel of ours would stand for: a square product in bfloat16, and decode
 steps of an 8B-shaped model as a CUDA graph. The copies are the product's, in this process, as in an engine: kernels of two processes would take
 turns instead. The copy engines' way has pieces of 2 MiB and the kernels' of 64 KiB, as they would be chosen; behind the copy engines' copies, loads and
-stores, a kernel digests the pages. Alone and beside copies take turns, in changing order. A loss counts only where the copies did reach the rate."""
+stores, a kernel digests the pages. Each step copies 4 KiB to the GPU and 4 KiB back besides, as an engine's block tables and tokens go: a copy engine takes what is ready,
+so that they stand behind chunks. Alone and beside copies take turns, in changing order. A loss counts only where the copies did reach the rate."""
 
 from __future__ import annotations
 
@@ -32,6 +33,7 @@ PIECES = {"batch": 2 << 20, "kernel": 64 << 10}
 DIRECTIONS = {"loads": LOAD, "stores": STORE}
 RAMP_S = 0.05  # until copies run at their pace
 BLOCK_SIZE = 16
+SMALL_BYTES = 4 << 10
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,20 @@ class Loop:
             self.step()
         self._wait()
         return time.perf_counter() - begin
+
+
+def with_small_copies(step: Callable[[], object], device: str) -> Callable[[], object]:
+    """What an engine copies beside each step of its model."""
+    on_gpu = torch.device(device).type == "cuda"
+    to, back = (torch.zeros(SMALL_BYTES, dtype=torch.uint8, pin_memory=on_gpu) for _ in range(2))
+    there = torch.zeros(SMALL_BYTES, dtype=torch.uint8, device=device)
+
+    def whole() -> None:
+        there.copy_(to, non_blocking=True)
+        step()
+        back.copy_(there, non_blocking=True)
+
+    return whole
 
 
 def gemm(device: str, size: int) -> Callable[[], object]:

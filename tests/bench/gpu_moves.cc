@@ -10,7 +10,7 @@ namespace {
 using namespace copy;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kPatience = std::chrono::seconds(60);  // until an arena is registered
+constexpr auto kPatience = std::chrono::seconds(60);  // until an arena is registered, in the product's slices
 
 class EngineMoves final : public GpuMoves {
  public:
@@ -31,6 +31,8 @@ class EngineMoves final : public GpuMoves {
     }
     return {};
   }
+
+  std::string way() const override { return engine_->way().in_words(); }
 
   Status move(Direction direction, std::size_t chunk) override {
     if (direction == Direction::kLoad) return engine_->load(field_.slot(chunk), roots_[chunk], field_.chunk(chunk));
@@ -87,7 +89,6 @@ Result<std::unique_ptr<GpuMoves>> engine_moves(GpuField& field, cuda::Method met
   cuda::CudaOptions options;
   options.method = method;
   options.kernel_blocks = kernel_blocks;
-  options.pin_span_bytes = field.arena().size();
   options.log = [](std::string_view level, std::string_view text) {
     std::fprintf(stderr, "%s: %s\n", std::string(level).c_str(), std::string(text).c_str());
   };

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -27,6 +28,8 @@ class GpuMoves {
   virtual Result<double> by_events(Direction) {
     return Status(Code::kUnsupported, "only the driver's own copies are timed by events");
   }
+  // By what its copies go, in words; empty: the driver's own.
+  virtual std::string way() const { return {}; }
   const GpuField& field() const { return field_; }
 
  protected:

@@ -66,7 +66,13 @@ def measure(arms: Arms, piece_bytes: int, scale: Scale = Scale()) -> list[dict]:
             rounds.append({way.name: tuple(scale.bytes / seconds(way, one, direction) for direction in (LOAD, STORE)) for way, one in moves.items()})
         for one in moves.values():
             one.verify(callers())
-    return rows_of(piece_bytes, rounds[1:]) + rows
+        chosen = {way.name: one.way() for way, one in moves.items() if way.method == "auto"}
+    return with_way(rows_of(piece_bytes, rounds[1:]), chosen) + rows
+
+
+def with_way(rows: list[dict], chosen: dict[str, str]) -> list[dict]:
+    """What `auto` has chosen stands in its row."""
+    return [{**row, "chosen": chosen[row["way"]]} if row["way"] in chosen else row for row in rows]
 
 
 def seconds(way: Way, moves, direction: int) -> float:
@@ -121,4 +127,5 @@ def judge(rows: list[dict]) -> list[dict]:
 
 def show(row: dict) -> str:
     return (f"pieces of {row['piece_kib']:>4} KiB, {row['way']:<27} loads {row['load_gb_s']:6.1f} GB/s ({row['load_of_large']:.3f} of the large copy), "
-            f"stores {row['store_gb_s']:6.1f} ({row['store_of_large']:.3f})")
+            f"stores {row['store_gb_s']:6.1f} ({row['store_of_large']:.3f})"
+            + (f"; chosen: {row['chosen']}" if "chosen" in row else ""))

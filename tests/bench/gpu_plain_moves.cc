@@ -112,7 +112,8 @@ class BatchMoves final : public PlainMoves {
  private:
   Status queue(cuda::CopyStream& stream, cuda::Direction direction, std::size_t chunk) override {
     cuda::CopyList copies;
-    copies.add_pieces(direction == cuda::Direction::kStore, field_.chunk(chunk), field_.slot(chunk).data());
+    copies.add_pieces(direction == cuda::Direction::kStore, field_.chunk(chunk),
+                      cuda::DeviceRange(on_device(field_.slot(chunk)), field_.chunk_bytes()));
     return stream.copy(copies);
   }
 };
@@ -158,7 +159,7 @@ class BareKernelMoves final : public PlainMoves {
                       reinterpret_cast<unsigned char*>(on_device(field_.slot(chunk))),
                       reinterpret_cast<std::uint64_t*>(stream.digests.device()), list.piece_bytes, list.pieces.size()};
     const Move move = direction == cuda::Direction::kStore ? Move::kGather : Move::kScatter;
-    return stream.launch(*lanes_, direction,
+    return stream.launch(*lanes_, direction, cuda::CopyStream::Behind::kCopies,
                          [&](unsigned blocks, cuda::Handle lane) { return kernels_->launch(move, job, blocks, lane); });
   }
 

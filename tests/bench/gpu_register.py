@@ -1,10 +1,18 @@
 """G8: memory of larderd that is touched as larderd does it and registered as an engine does it, against cudaHostAlloc of the same size: pages of
-4 KiB and of 2 MiB, and beside them of 1 GiB, for which there is no goal. All is given back after each time; the arms take turns."""
+4 KiB and of 2 MiB, and beside them of 1 GiB, for which there is no goal. All is given back after each time; the arms take turns. Registering is timed with the
+pauses that the product makes between its slices.
+
+Behind these rounds each size is registered once more beside small launches, of this process and of another one on the same GPU: a driver registers under
+locks of the whole node, and how long the worst launch waits is what others pay. It is told beside the worst one while nobody registers."""
 
 from __future__ import annotations
 
+import json
 import pathlib
 import statistics
+import subprocess
+import sys
+import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Iterator
@@ -13,6 +21,7 @@ from gpu_arms import Arms, ArmsError
 from harness import goals
 
 GOAL = 10
+LAUNCHES = ("launch_alone", "launch_here", "launch_neighbour")
 SMALL, HUGE, GIGANTIC = 4 << 10, 2 << 20, 1 << 30
 SYSTEM = pathlib.Path("/sys/kernel/mm/hugepages")
 
@@ -21,6 +30,7 @@ SYSTEM = pathlib.Path("/sys/kernel/mm/hugepages")
 class Scale:
     bytes: int = 4 << 30
     rounds: int = 5
+    alone_s: float = 2
 
 
 @contextmanager
@@ -59,8 +69,36 @@ def measure(arms: Arms, scale: Scale = Scale()) -> list[dict]:
                     if page == SMALL:
                         raise
                     missing[page] = str(error)
-    return rows_of(scale.bytes, allocs[1:], rounds[1:]) + [
+        rows = [{**row, **disturbed(arms, scale, row["page_kib"] << 10)} for row in rows_of(scale.bytes, allocs[1:], rounds[1:])]
+    return rows + [
         {"part": "G8", "page_kib": page >> 10, "bytes": scale.bytes, "not_measured": why} for page, why in missing.items() if why]
+
+
+def disturbed(arms: Arms, scale: Scale, page: int) -> dict:
+    """The worst launch in microseconds, alone and while memory is registered, here and in another process; or why these are not told."""
+    try:
+        with arms.launches() as alone:
+            time.sleep(scale.alone_s)
+        with neighbour(arms) as others, arms.launches() as here:
+            arms.touch_and_register_s(scale.bytes, page)
+    except ArmsError as error:
+        return {"launches_not_measured": str(error)}
+    return {"launch_alone_us": alone["worst_us"], "launch_here_us": here["worst_us"], "launch_neighbour_us": others["worst_us"]}
+
+
+@contextmanager
+def neighbour(arms: Arms) -> Iterator[dict[str, float]]:
+    """A process that launches meanwhile; its times at the end."""
+    command = [sys.executable, str(pathlib.Path(__file__).with_name("gpu_neighbour.py")), arms.path]
+    took: dict[str, float] = {}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        if process.stdout.readline() != "ready\n":
+            raise ArmsError("no second process with work on this GPU")
+        try:
+            yield took
+        finally:
+            told, _ = process.communicate(timeout=60)
+    took.update(json.loads(told))
 
 
 def rows_of(size: int, allocs: list[float], rounds: list[dict[int, tuple[float, float]]]) -> list[dict]:
@@ -74,10 +112,14 @@ def rows_of(size: int, allocs: list[float], rounds: list[dict[int, tuple[float, 
 
 def judge(rows: list[dict]) -> list[dict]:
     measured = {f"G8.{row['page_kib']}_kib.times_faster": row for row in rows if row["part"] == "G8" and "times_faster" in row}
-    return [goals.figure(name, row["times_faster"]) if row["page_kib"] == GIGANTIC >> 10 else goals.goal(name, row["times_faster"], ">=", GOAL)
-            for name, row in measured.items()]
+    verdict = [goals.figure(name, row["times_faster"]) if row["page_kib"] == GIGANTIC >> 10 else goals.goal(name, row["times_faster"], ">=", GOAL)
+               for name, row in measured.items()]
+    return verdict + [goals.figure(f"G8.{row['page_kib']}_kib.{where}_us", row[f"{where}_us"])
+                      for row in measured.values() for where in LAUNCHES if f"{where}_us" in row]
 
 
 def show(row: dict) -> str:
+    launches = (f"; the worst launch {row['launch_alone_us']:.0f} us alone, {row['launch_here_us']:.0f} here and {row['launch_neighbour_us']:.0f} in a neighbour meanwhile"
+                if "launch_here_us" in row else f"; launches: not measured: {row.get('launches_not_measured', 'not asked')}")
     return (f"{row['bytes'] / (1 << 30):.1f} GiB, pages of {row['page_kib']} KiB: touched in {row['touch_s']:.3f} s, registered in {row['register_s']:.3f} s; "
-            f"cudaHostAlloc {row['alloc_s']:.3f} s, {row['times_faster']:.1f} times that")
+            f"cudaHostAlloc {row['alloc_s']:.3f} s, {row['times_faster']:.1f} times that{launches}")

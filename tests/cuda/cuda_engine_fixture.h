@@ -29,13 +29,17 @@ class CudaCopyEngineTest : public testing::Test {
     fake_cuda::reset();
   }
   CudaCopyEngine& make(Method method, const std::byte* page) {
-    CudaOptions options;
+    CudaOptions options = the_options();
     options.method = method;
+    engine_ = CudaCopyEngine::make(page, options).value();
+    return *engine_;
+  }
+  CudaOptions the_options() const {
+    CudaOptions options;
     options.measure_ways = {};
     options.kernels = testing_support::fake_kernels();
     options.log = said_.log();
-    engine_ = CudaCopyEngine::make(page, options).value();
-    return *engine_;
+    return options;
   }
   static std::vector<Way> ways() {
     return {{"kernel", Method::kKernel, true},

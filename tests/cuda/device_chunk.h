@@ -21,12 +21,12 @@ inline std::span<const std::span<const std::byte>> fake_kernels() {
 
 class DeviceChunk {
  public:
-  DeviceChunk(std::uint64_t piece_bytes, std::size_t pieces)
+  DeviceChunk(std::uint64_t piece_bytes, std::size_t pieces, int on = 0)
       : piece_bytes_(piece_bytes),
         slot_bytes_(protocol::slot_bytes(piece_bytes * pieces, piece_bytes)),
         slot_(static_cast<std::byte*>(std::aligned_alloc(4096, slot_bytes_)), &std::free) {
     std::memset(slot_.get(), 0, slot_bytes_);
-    for (std::size_t i = 0; i < pieces; ++i) pieces_.push_back(fake_cuda::allocate(piece_bytes));
+    for (std::size_t i = 0; i < pieces; ++i) pieces_.push_back(fake_cuda::allocate(piece_bytes, false, on));
   }
 
   void fill(int seed) {
@@ -43,7 +43,8 @@ class DeviceChunk {
     const std::uint64_t before = fake_cuda::counters().registered_bytes;
     ready_ = engine.make_ready(slot());
     ready_->present(slot_bytes_);
-    test::eventually([&] { return fake_cuda::counters().registered_bytes == before + slot_bytes_; });
+    test::eventually(
+        [&] { return fake_cuda::counters().registered_bytes == before + slot_bytes_ && ready_->ready_bytes() == slot_bytes_; });
   }
   PieceList list(const Fence* after = nullptr) const { return {pieces_, piece_bytes_, after}; }
   std::span<std::byte> slot() { return {slot_.get(), slot_bytes_}; }

@@ -77,6 +77,19 @@ TEST_F(DevicePagesTest, EveryLayoutIsStoredAndLoaded) {
   }
 }
 
+// How far the arena is registered, and by what the engine copies, stands in larderd's status.
+TEST_F(DevicePagesTest, LarderdIsToldHowItsMemoryIsCopied) {
+  start();
+  attach(kLayout);
+  ASSERT_TRUE(await_registered(16 << 20));
+  EXPECT_TRUE(wait([this] { return stats().sessions.size() == 1 && stats().sessions[0].registered_bytes == 16 << 20; }));
+  EXPECT_NE(stats().sessions[0].copies_by.find("stores "), std::string::npos) << stats().sessions[0].copies_by;
+  EngineClient host(config_.socket, kLayout);
+  ASSERT_TRUE(host.client->wait_attached(5000).ok());
+  EXPECT_TRUE(wait([this] { return stats().sessions.size() == 2; }));
+  EXPECT_EQ(stats().sessions[1].copies_by, "") << "of an engine in host memory there is one way";
+}
+
 TEST_F(DevicePagesTest, ChunksAreTheSameAsThoseOfAnEngineInHostMemory) {
   start();
   EngineClient host(config_.socket, kLayout);

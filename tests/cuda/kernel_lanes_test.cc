@@ -27,6 +27,7 @@ TEST_F(KernelLanesTest, LessThanTwoMultiprocessorsAreRefused) {
     const Status refused = KernelLanes::make(context_, blocks).status();
     EXPECT_EQ(refused.code(), Code::kInvalidArgument);
     EXPECT_THAT(refused.text(), HasSubstr("2 multiprocessors at least, not " + std::to_string(blocks)));
+    if (blocks == 0) continue;  // an engine takes that for as many as the device allows
     CudaOptions options;
     options.measure_ways = {};
     options.kernels = testing_support::fake_kernels();

@@ -11,7 +11,7 @@ namespace larder::copy::testing_support {
 
 class Said {
  public:
-  Log log() {
+  Log log() const {
     return [this](std::string_view level, std::string_view text) {
       const std::lock_guard lock(mutex_);
       lines_.push_back(std::string(level) + " " + std::string(text));
@@ -28,7 +28,7 @@ class Said {
 
  private:
   mutable std::mutex mutex_;
-  std::vector<std::string> lines_;
+  mutable std::vector<std::string> lines_;
 };
 
 }  // namespace larder::copy::testing_support

@@ -17,72 +17,11 @@
 
 #include "cuda/driver_abi.h"
 #include "tests/cuda/fake_driver/fake_driver.h"
-#include "tests/cuda/fake_driver/shared_memory.h"
+#include "tests/cuda/fake_driver/memory.h"
 
 namespace larder::fake_cuda {
 
-using copy::cuda::DevicePtr;
-using copy::cuda::ResultCode;
-
-// Host memory as a device names it: nothing that the host could use.
-constexpr DevicePtr kMapped = DevicePtr{1} << 62;
-constexpr std::size_t kHeapBytes = 512 << 20;
-
-class Memory {
- public:
-  Memory();
-  std::byte* allocate(std::size_t bytes, bool without_context, bool by_the_driver = false);
-  // False: cuMemAlloc gave out no such address.
-  bool release(DevicePtr address);
-  std::uint64_t device_bytes() const;
-  void forget_all();
-  bool on_device(DevicePtr address, std::size_t bytes) const;
-  bool of_a_context(DevicePtr address) const;
-  std::byte* view(DevicePtr address) const;
-  // The allocation that the address lies in, of any kind. Nothing: none.
-  struct Where {
-    DevicePtr base;
-    std::size_t bytes;
-    std::uint64_t id;  // no other allocation ever has it
-    bool heap;         // cuMemAlloc's: it has a legacy handle
-  };
-  std::optional<Where> where(DevicePtr address) const;
-  copy::cuda::IpcHandle name(const Where& heap) const;
-  void free_unasked(DevicePtr address);
-
-  // False: it overlaps what is there.
-  bool add_pinned(void* memory, std::size_t bytes, bool registered);
-  // False: there is none that begins there.
-  bool remove_pinned(void* memory, bool registered);
-  bool pinned(DevicePtr address, std::size_t bytes) const;
-  std::uint64_t pinned_bytes(bool registered) const;
-
-  // What a copy may touch, or a kernel: nullptr where neither may.
-  std::byte* for_copy(DevicePtr address, std::size_t bytes) const;
-  std::byte* for_kernel(DevicePtr address, std::size_t bytes) const;
-
- private:
-  struct Pinned {
-    std::size_t bytes;
-    bool registered;
-  };
-  mutable std::mutex mutex_;
-  void erase(DevicePtr address);
-  LiveTable& live() const { return *reinterpret_cast<LiveTable*>(alias_); }
-  int file_ = -1;
-  std::uint64_t last_id_ = 0;
-  std::byte* device_ = nullptr;  // nobody may touch it
-  std::byte* alias_ = nullptr;   // the same bytes
-  std::size_t used_ = sizeof(LiveTable);
-  struct Allocated {
-    std::size_t bytes;
-    bool without_context, by_the_driver;
-    std::size_t place;  // in the table of what lives
-    std::uint64_t id;
-  };
-  std::map<DevicePtr, Allocated> allocated_;
-  std::map<DevicePtr, Pinned> pinned_;
-};
+constexpr int kDevices = 2;
 
 class Faults {
  public:
@@ -107,13 +46,15 @@ class Faults {
 // Its work is done by a thread of its own, in order.
 class Stream {
  public:
-  Stream() : thread_(&Stream::work, this) {}
+  explicit Stream(int device = 0) : device_(device), thread_(&Stream::work, this) {}
+  int device() const { return device_; }
   ~Stream();
   void add(std::function<void()> work);
   void wait();
 
  private:
   void work();
+  const int device_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> queue_;
@@ -134,7 +75,13 @@ struct Point {
 };
 struct Event {
   bool blocking;  // who waits for it sleeps
+  int device;     // of the context that made it
   std::shared_ptr<Point> latest;
+};
+
+// How long work and calls take, by kind ("copy", "kernel", "digest"; "register", "host_alloc", "free", "wake").
+struct Cost {
+  int each_us = 0, per_mib_us = 0;
 };
 
 struct Device {
@@ -142,14 +89,24 @@ struct Device {
   Faults faults;
   std::mutex mutex;
   Counters counted;
+  std::vector<Registration> registrations;
   unsigned running_blocks = 0, running_kernels = 0;
-  std::map<std::string, int> delays;                    // by kind of work
+  int processors = 132;
+  bool host_pointers = true;
+  std::map<std::string, Cost> costs;
   std::map<std::string, std::function<void()>> behind;  // by kind of work
-  std::map<void*, std::unique_ptr<Stream>> streams;
+  std::map<void*, std::shared_ptr<Stream>> streams;
   std::map<void*, std::unique_ptr<Event>> events;
-  Stream default_stream;
+  Stream default_streams[kDevices]{Stream(0), Stream(1)};
+  // Whoever pins memory, or lets go of some, has the whole driver to itself meanwhile.
+  std::mutex pinning;
 
+  // nullptr is the default one of the context that is current.
   Stream* stream(void* handle);
+  // So long takes work of that kind, of so many bytes: this thread stands still meanwhile.
+  void spend(const std::string& kind, std::size_t bytes);
+  // Until nothing is queued or running on any stream.
+  void drain();
 };
 
 Device& device();

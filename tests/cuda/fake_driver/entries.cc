@@ -1,4 +1,4 @@
-// The functions of libcuda.so.1 as cuGetProcAddress_v2 gives them out, of those here: devices, contexts, streams, events, memory.
+// The functions of libcuda.so.1 as cuGetProcAddress_v2 gives them out, of those here: devices, contexts, streams, events.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/cuda/fake_driver/contexts.h"
 #include "tests/cuda/fake_driver/device.h"
 #include "tests/cuda/fake_driver/entry.h"
 
@@ -16,18 +17,8 @@ namespace {
 
 using namespace copy::cuda;
 
-constexpr ResultCode kInvalidContext = 201, kCaptureIsolation = 905, kCapturedEvent = 907;
+constexpr ResultCode kCaptureIsolation = 905, kCapturedEvent = 907;
 constexpr int kLeastPriority = 0;
-
-int context_object;
-thread_local std::vector<Handle> contexts;
-
-// What this process's driver is like: FAKE_CUDA_DEVICES=0 (none is visible), FAKE_CUDA_UUID=n (another GPU), FAKE_CUDA_MIG=1, FAKE_CUDA_DELAY_MS=n (each copy
-// takes so long), FAKE_CUDA_FAIL_COPY=n (the nth copy ends with an error, and everything with it), FAKE_CUDA_OLD=1 (functions are missing).
-int setting(const char* name, int otherwise) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? otherwise : std::atoi(text);
-}
 
 ResultCode init(unsigned) {
   LARDER_BEGIN("cuInit", false);
@@ -41,8 +32,9 @@ ResultCode device_get_count(int* count) {
   return kSuccess;
 }
 
-ResultCode device_get_uuid(DeviceUuid* uuid, int) {
+ResultCode device_get_uuid(DeviceUuid* uuid, int number) {
   *uuid = {};
+  uuid->bytes[1] = static_cast<unsigned char>(number);
   uuid->bytes[0] = static_cast<unsigned char>(setting("FAKE_CUDA_UUID", 7));
   uuid->bytes[15] = setting("FAKE_CUDA_MIG", 0) != 0;
   return kSuccess;
@@ -68,41 +60,61 @@ ResultCode pointer_get_attribute(void* value, int attribute, DevicePtr address) 
   LARDER_BEGIN("cuPointerGetAttribute", false);
   if (!device().memory.on_device(address, 1)) return kInvalidValue;
   if (attribute == kPointerMemoryType) *static_cast<unsigned*>(value) = kMemoryTypeDevice;
+  const int on = device().memory.device_of(address);
   if (attribute == kPointerContext)
-    *static_cast<Handle*>(value) = device().memory.of_a_context(address) ? &context_object : nullptr;
-  if (attribute == kPointerBufferId) *static_cast<std::uint64_t*>(value) = device().memory.where(address)->id;
-  if (attribute == kPointerDeviceOrdinal) *static_cast<int*>(value) = 0;
+    *static_cast<Handle*>(value) = device().memory.of_a_context(address) ? context_of(on) : nullptr;
+  if (attribute == kPointerDeviceOrdinal) *static_cast<int*>(value) = on;
+  if (attribute != kPointerBufferId) return kSuccess;
+  if (current_device() < 0) return kInvalidContext;  // others are answered on any thread
+  *static_cast<std::uint64_t*>(value) = device().memory.where(address)->id;
   return kSuccess;
 }
 
 ResultCode device_get(int* number, int ordinal) {
   LARDER_BEGIN("cuDeviceGet", false);
+  if (ordinal < 0 || ordinal >= kDevices) return 101;  // CUDA_ERROR_INVALID_DEVICE
   *number = ordinal;
   return kSuccess;
 }
 
-ResultCode device_primary_ctx_retain(Handle* context, int) {
+ResultCode device_get_attribute(int* value, int attribute, int) {
+  LARDER_BEGIN("cuDeviceGetAttribute", false);
+  if (attribute != kProcessorCount) return kInvalidValue;
+  const std::lock_guard lock(device().mutex);
+  *value = device().processors;
+  return kSuccess;
+}
+
+ResultCode ctx_get_device(int* number) {
+  LARDER_BEGIN("cuCtxGetDevice");
+  *number = current_device();
+  return kSuccess;
+}
+
+ResultCode device_primary_ctx_retain(Handle* context, int number) {
   LARDER_BEGIN("cuDevicePrimaryCtxRetain", false);
-  *context = &context_object;
+  const std::lock_guard lock(device().mutex);
+  ++device().counted.retained;
+  *context = context_of(number);
   return kSuccess;
 }
 
 ResultCode device_primary_ctx_release(int) {
+  const std::lock_guard lock(device().mutex);
+  --device().counted.retained;
   return kSuccess;
 }
 
 ResultCode ctx_push_current(Handle context) {
   LARDER_BEGIN("cuCtxPushCurrent", false);
-  contexts.push_back(context);
+  push_context(context);
   return kSuccess;
 }
 
 // Also after a sticky error: the thread's stack is no part of the context.
 ResultCode ctx_pop_current(Handle* context) {
-  if (contexts.empty()) return kInvalidContext;
-  *context = contexts.back();
-  contexts.pop_back();
-  return kSuccess;
+  *context = pop_context();
+  return *context == nullptr ? kInvalidContext : kSuccess;
 }
 
 ResultCode ctx_get_stream_priority_range(int* least, int* greatest) {
@@ -128,7 +140,7 @@ ResultCode stream_is_capturing(Handle stream, int* status) {
 ResultCode stream_create_with_priority(Handle* stream, unsigned flags, int priority) {
   LARDER_BEGIN_UNSAFE("cuStreamCreateWithPriority");
   if (flags != kStreamNonBlocking || priority > kLeastPriority || priority < -5) return kInvalidValue;
-  *stream = make_stream();
+  *stream = make_stream(current_device());
   const std::lock_guard lock(device().mutex);
   if (priority != kLeastPriority) ++device().counted.other_streams;
   return kSuccess;
@@ -145,8 +157,9 @@ ResultCode stream_synchronize(Handle stream) {
 }
 
 ResultCode stream_destroy(Handle stream) {
+  LARDER_BEGIN_GIVING_BACK();
   Device& d = device();
-  std::unique_ptr<Stream> gone;
+  std::shared_ptr<Stream> gone;
   const std::lock_guard lock(d.mutex);
   const auto at = d.streams.find(stream);
   if (at == d.streams.end()) return kInvalidHandle;
@@ -178,6 +191,7 @@ ResultCode event_create(Handle* event, unsigned flags) {
   Device& d = device();
   auto made = std::make_unique<Event>();
   made->blocking = (flags & kEventBlockingSync) != 0;
+  made->device = current_device();
   *event = made.get();
   const std::lock_guard lock(d.mutex);
   d.events.emplace(*event, std::move(made));
@@ -195,78 +209,39 @@ ResultCode event_record(Handle event, Handle stream) {
   {
     const std::lock_guard lock(d.mutex);
     const auto at = d.events.find(event);
-    if (at == d.events.end()) return kInvalidHandle;
+    if (at == d.events.end() || at->second->device != of->device()) return kInvalidHandle;
     at->second->latest = point;
   }
   if (!point->captured) of->add([point] { point->reach(); });
   return kSuccess;
 }
 
-void count_if_spinning(Handle event) {
+void count_wait(Handle event) {
   Device& d = device();
   const std::lock_guard lock(d.mutex);
+  ++d.counted.host_waits;
   const auto at = d.events.find(event);
   if (at != d.events.end() && !at->second->blocking) ++d.counted.spinning_waits;
 }
 
 ResultCode event_synchronize(Handle event) {
   LARDER_BEGIN_UNSAFE("cuEventSynchronize");
-  count_if_spinning(event);
+  count_wait(event);
   if (const std::shared_ptr<Point> point = latest(event)) {
     if (point->captured) return captures().spoil(kCapturedEvent);
-    point->wait();
+    if (!point->over()) {
+      point->wait();
+      device().spend("wake", 0);
+    }
   }
   return device().faults.sticky();
 }
 
 ResultCode event_destroy(Handle event) {
+  LARDER_BEGIN_GIVING_BACK();
   Device& d = device();
   const std::lock_guard lock(d.mutex);
   return d.events.erase(event) == 1 ? kSuccess : kInvalidHandle;
-}
-
-ResultCode mem_alloc(DevicePtr* memory, std::size_t bytes) {
-  LARDER_BEGIN_UNSAFE("cuMemAlloc");
-  *memory = reinterpret_cast<DevicePtr>(device().memory.allocate(bytes, false, true));
-  return kSuccess;
-}
-
-ResultCode mem_free(DevicePtr memory) {
-  if (const ResultCode answer = captures().unordered(); answer != kSuccess) return answer;
-  return device().memory.release(memory) ? kSuccess : kInvalidValue;
-}
-
-ResultCode mem_host_alloc(void** memory, std::size_t bytes, unsigned flags) {
-  LARDER_BEGIN_UNSAFE("cuMemHostAlloc");
-  if ((flags & kHostDeviceMap) == 0) return kInvalidValue;
-  *memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-  return *memory != nullptr && device().memory.add_pinned(*memory, bytes, false) ? kSuccess : kOutOfMemory;
-}
-
-ResultCode mem_free_host(void* memory) {
-  if (const ResultCode answer = captures().unordered(); answer != kSuccess) return answer;
-  if (!device().memory.remove_pinned(memory, false)) return kInvalidValue;
-  std::free(memory);
-  return kSuccess;
-}
-
-ResultCode mem_host_register(void* memory, std::size_t bytes, unsigned flags) {
-  LARDER_BEGIN_UNSAFE("cuMemHostRegister");
-  if ((flags & kHostDeviceMap) == 0) return kInvalidValue;
-  return device().memory.add_pinned(memory, bytes, true) ? kSuccess : kAlreadyRegistered;
-}
-
-// After a sticky error too: tests look at what is left.
-ResultCode mem_host_unregister(void* memory) {
-  if (const ResultCode answer = captures().unordered(); answer != kSuccess) return answer;
-  return device().memory.remove_pinned(memory, true) ? kSuccess : kInvalidValue;
-}
-
-ResultCode mem_host_get_device_pointer(DevicePtr* pointer, void* memory, unsigned) {
-  LARDER_BEGIN("cuMemHostGetDevicePointer");
-  if (!device().memory.pinned(reinterpret_cast<DevicePtr>(memory), 1)) return kInvalidValue;
-  *pointer = reinterpret_cast<DevicePtr>(memory) + kMapped;
-  return kSuccess;
 }
 
 const Entries& entries() {
@@ -290,13 +265,8 @@ const Entries& entries() {
       {"cuEventRecord", any(event_record)},
       {"cuEventSynchronize", any(event_synchronize)},
       {"cuEventDestroy", any(event_destroy)},
-      {"cuMemAlloc", any(mem_alloc)},
-      {"cuMemFree", any(mem_free)},
-      {"cuMemHostAlloc", any(mem_host_alloc)},
-      {"cuMemFreeHost", any(mem_free_host)},
-      {"cuMemHostRegister", any(mem_host_register)},
-      {"cuMemHostUnregister", any(mem_host_unregister)},
-      {"cuMemHostGetDevicePointer", any(mem_host_get_device_pointer)},
+      {"cuDeviceGetAttribute", any(device_get_attribute)},
+      {"cuCtxGetDevice", any(ctx_get_device)},
       {"cuDeviceGetCount", any(device_get_count)},
       {"cuDeviceGetUuid", any(device_get_uuid)},
   };
@@ -305,7 +275,7 @@ const Entries& entries() {
 
 // nullptr: there is none of this name.
 void* entry(const std::string& name) {
-  for (const Entries* some : {&entries(), &copy_entries(), &sharing_entries()})
+  for (const Entries* some : {&entries(), &copy_entries(), &memory_entries(), &sharing_entries()})
     if (const auto at = some->find(name); at != some->end()) return at->second;
   return nullptr;
 }
@@ -314,11 +284,18 @@ void* entry(const std::string& name) {
 
 ResultCode begin(const char* function, bool needs_context) {
   if (const ResultCode ordered = device().faults.next(function); ordered != kSuccess) return ordered;
-  return needs_context && (contexts.empty() || contexts.back() != &context_object) ? kInvalidContext : kSuccess;
+  return needs_context && current_device() < 0 ? kInvalidContext : kSuccess;
 }
 
-std::size_t contexts_of_thread() {
-  return contexts.size();
+ResultCode begin_giving_back() {
+  return current_device() < 0 && device().faults.sticky() == kSuccess ? kInvalidContext : kSuccess;
+}
+
+// FAKE_CUDA_DEVICES=n (so many are visible), FAKE_CUDA_UUID=n (another GPU), FAKE_CUDA_MIG=1, FAKE_CUDA_DELAY_MS=n (each copy takes so long),
+// FAKE_CUDA_FAIL_COPY=n (the nth copy ends with an error, and everything with it), FAKE_CUDA_OLD=1 (functions are missing).
+int setting(const char* name, int otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? otherwise : std::atoi(text);
 }
 
 }  // namespace larder::fake_cuda

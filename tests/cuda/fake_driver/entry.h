@@ -22,6 +22,14 @@ copy::cuda::ResultCode begin(const char* function, bool needs_context = true);
   LARDER_BEGIN(__VA_ARGS__);     \
   if (const copy::cuda::ResultCode answer = captures().unordered(); answer != kSuccess) return answer
 
+// For what gives something back, which a lost context lets pass: all of it went with the context.
+copy::cuda::ResultCode begin_giving_back();
+#define LARDER_BEGIN_GIVING_BACK() \
+  if (const copy::cuda::ResultCode answer = begin_giving_back(); answer != kSuccess) return answer
+
+// What this process's driver is like, by its environment: see entries.cc.
+int setting(const char* name, int otherwise);
+
 using Entries = std::map<std::string, void*>;
 
 template <typename Function>
@@ -29,8 +37,9 @@ void* any(Function* function) {
   return reinterpret_cast<void*>(function);
 }
 
-// Those by which bytes move, and those by which processes share memory.
+// Those by which bytes move, of memory, and those by which processes share memory.
 const Entries& copy_entries();
+const Entries& memory_entries();
 const Entries& sharing_entries();
 
 }  // namespace larder::fake_cuda

@@ -22,6 +22,7 @@ constexpr std::uint64_t kFirstId = 1 << 30;  // above those of the heap
 struct Named {
   std::uint64_t magic, heap_inode, offset, bytes, place, id;
   std::uint32_t pid, fd;
+  std::uint64_t device;
 };
 static_assert(sizeof(Named) <= sizeof(IpcHandle));
 
@@ -42,21 +43,30 @@ SharedMemory& shared_memory() {
   return *the;
 }
 
-IpcHandle SharedMemory::name(int heap, std::uint64_t offset, std::uint64_t bytes, std::uint64_t place, std::uint64_t id) {
+IpcHandle SharedMemory::name(int heap, std::uint64_t offset, std::uint64_t bytes, std::uint64_t place, std::uint64_t id,
+                             int device) {
   struct stat file {};
   ::fstat(heap, &file);
-  const Named named{
-      kMagic, file.st_ino, offset, bytes, place, id, static_cast<std::uint32_t>(::getpid()), static_cast<std::uint32_t>(heap)};
+  const Named named{kMagic,
+                    file.st_ino,
+                    offset,
+                    bytes,
+                    place,
+                    id,
+                    static_cast<std::uint32_t>(::getpid()),
+                    static_cast<std::uint32_t>(heap),
+                    static_cast<std::uint64_t>(device)};
   IpcHandle handle;
   std::memcpy(handle.bytes, &named, sizeof(named));
   return handle;
 }
 
 // The heap of the process that the handle names, by its descriptor: gone with it.
-ResultCode SharedMemory::open(const IpcHandle& handle, DevicePtr* memory) {
+ResultCode SharedMemory::open(const IpcHandle& handle, int device, DevicePtr* memory) {
   Named named{};
   std::memcpy(&named, handle.bytes, sizeof(named));
   if (named.magic != kMagic || named.place >= LiveTable::kMost) return kInvalidValue;
+  if (named.device != static_cast<std::uint64_t>(device)) return kInvalidValue;
   if (named.pid == static_cast<std::uint32_t>(::getpid())) return 201;  // CUDA_ERROR_INVALID_CONTEXT, as CUDA answers
   const std::string path = "/proc/" + std::to_string(named.pid) + "/fd/" + std::to_string(named.fd);
   const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
@@ -75,6 +85,7 @@ ResultCode SharedMemory::open(const IpcHandle& handle, DevicePtr* memory) {
   region.live = reinterpret_cast<const LiveTable*>(mapped(file, sizeof(LiveTable), 0));
   region.place = named.place;
   region.id = named.id;
+  region.device = device;
   ::close(file);
   if (region.live->id[named.place].load() != named.id) return kInvalidValue;  // freed since
   const std::byte* const at = reserved(named.bytes);
@@ -214,6 +225,14 @@ ResultCode SharedMemory::map(DevicePtr address, std::size_t bytes, AllocationHan
   return kSuccess;
 }
 
+ResultCode SharedMemory::set_access(DevicePtr address, int device) {
+  const std::lock_guard lock(mutex_);
+  const auto at = regions_.find(address);
+  if (at == regions_.end()) return kInvalidValue;
+  at->second.device = device;
+  return kSuccess;
+}
+
 ResultCode SharedMemory::unmap(DevicePtr address) {
   const std::lock_guard lock(mutex_);
   const auto at = regions_.find(address);
@@ -231,7 +250,9 @@ std::optional<SharedMemory::Seen> SharedMemory::find(DevicePtr address) const {
   const Region& region = at->second;
   if (address - at->first >= region.bytes || region.alias == nullptr) return std::nullopt;
   const bool freed = region.live != nullptr && region.live->id[region.place].load() != region.id;
-  return Seen{at->first, region.bytes, region.id, region.live == nullptr, freed ? nullptr : region.alias + (address - at->first)};
+  return Seen{at->first,     region.bytes,
+              region.id,     region.live == nullptr,
+              region.device, freed ? nullptr : region.alias + (address - at->first)};
 }
 
 }  // namespace larder::fake_cuda

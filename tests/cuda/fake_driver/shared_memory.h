@@ -30,8 +30,9 @@ static_assert(sizeof(LiveTable) == 32768);
 class SharedMemory {
  public:
   // An allocation of this process's heap, as another opens it.
-  static IpcHandle name(int heap, std::uint64_t offset, std::uint64_t bytes, std::uint64_t place, std::uint64_t id);
-  ResultCode open(const IpcHandle& handle, DevicePtr* memory);
+  static IpcHandle name(int heap, std::uint64_t offset, std::uint64_t bytes, std::uint64_t place, std::uint64_t id, int device);
+  // In the context of that device alone, on which it must lie.
+  ResultCode open(const IpcHandle& handle, int device, DevicePtr* memory);
   ResultCode close(DevicePtr memory);
 
   // cuMemCreate, cuMemMap and all that, of this process's own: at a new address, or again at the one where it was.
@@ -48,12 +49,14 @@ class SharedMemory {
   ResultCode unreserve(DevicePtr address, std::size_t bytes);
   ResultCode map(DevicePtr address, std::size_t bytes, AllocationHandle handle);
   ResultCode unmap(DevicePtr address);
+  ResultCode set_access(DevicePtr address, int device);
 
   struct Seen {
     DevicePtr base;
     std::size_t bytes;
     std::uint64_t id;
     bool by_hand;
+    int device;
     std::byte* view;  // of the address that was asked for; nullptr: it was freed meanwhile
   };
   // Nothing: no memory of these.
@@ -66,6 +69,7 @@ class SharedMemory {
     std::byte* mapped = nullptr;
     std::size_t mapped_bytes = 0;
     std::uint64_t id = 0;
+    int device = 0;
     AllocationHandle allocation = 0;  // 0: opened by a legacy handle, or not mapped
     const LiveTable* live = nullptr;
     std::size_t place = 0;

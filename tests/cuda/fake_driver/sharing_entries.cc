@@ -1,6 +1,7 @@
 // The functions by which processes share memory: legacy handles, and allocations that are mapped by hand.
 #include <optional>
 
+#include "tests/cuda/fake_driver/contexts.h"
 #include "tests/cuda/fake_driver/device.h"
 #include "tests/cuda/fake_driver/entry.h"
 
@@ -28,10 +29,11 @@ ResultCode ipc_get_mem_handle(IpcHandle* handle, DevicePtr address) {
 
 ResultCode ipc_open_mem_handle(DevicePtr* memory, IpcHandle handle, unsigned) {
   LARDER_BEGIN("cuIpcOpenMemHandle");
-  return shared_memory().open(handle, memory);
+  return shared_memory().open(handle, current_device(), memory);
 }
 
 ResultCode ipc_close_mem_handle(DevicePtr memory) {
+  LARDER_BEGIN_GIVING_BACK();
   return shared_memory().close(memory);
 }
 
@@ -73,9 +75,10 @@ ResultCode mem_unmap(DevicePtr address, std::size_t) {
   return shared_memory().unmap(address);
 }
 
-ResultCode mem_set_access(DevicePtr, std::size_t, const AccessDescription* descriptions, std::size_t count) {
+ResultCode mem_set_access(DevicePtr address, std::size_t, const AccessDescription* descriptions, std::size_t count) {
   LARDER_BEGIN("cuMemSetAccess");
-  return count == 1 && descriptions->flags == kAccessReadWrite ? kSuccess : kInvalidValue;
+  if (count != 1 || descriptions->flags != kAccessReadWrite) return kInvalidValue;
+  return shared_memory().set_access(address, descriptions->location.id);
 }
 
 }  // namespace

@@ -42,6 +42,18 @@ TEST_F(TransferTest, ManyAllocationsComeInSeveralPackets) {
   EXPECT_TRUE(eventually([&] { return copied(*larderd_, "stores") == 3 && copied(*larderd_, "loads") == 3; }, 10'000));
 }
 
+// Tensor parallel engines in one pod: CUDA registers larderd's memory once, and each GPU names it in its own way.
+TEST_F(TransferTest, EnginesOnTwoGpusAreServedByOneLarderd) {
+  ASSERT_TRUE(begin(kAllocated, {{"FAKE_CUDA_DEVICES", "2"}})) << log_of(*engine_);
+  const std::unique_ptr<EngineClient> second = engine_at(*larderd_, kOnTheSecond);
+  ASSERT_TRUE(await_open(*second)) << log_of(*second);
+  EXPECT_TRUE(served(*engine_, 0));
+  EXPECT_TRUE(served(*second, 20));
+  EXPECT_TRUE(eventually([&] { return copied(*larderd_, "stores") == 6 && copied(*larderd_, "loads") == 6; }, 10'000));
+  EXPECT_EQ(copied(*larderd_, "failed"), 0);
+  EXPECT_TRUE(served(*second, 0)) << "what the first one stored";
+}
+
 TEST_F(TransferTest, ChunksAreTheSameWhoeverCopiedThem) {
   ASSERT_TRUE(begin());
   ASSERT_EQ(engine_->store(0, 2, 10'000).stored, 2U);

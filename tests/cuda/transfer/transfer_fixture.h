@@ -30,6 +30,10 @@ inline constexpr PageMemory kByHand{[](std::size_t bytes) { return fake_cuda::ma
 
 using Variables = std::map<std::string, std::string>;
 
+// The same on the second GPU of the two that a process may see.
+inline constexpr PageMemory kOnTheSecond{[](std::size_t bytes) { return fake_cuda::allocate(bytes, false, 1); },
+                                         [](std::byte* page) { return fake_cuda::view(page); }};
+
 // Variables of a larderd that is started meanwhile; this process's own are as before afterwards.
 class Environment {
  public:

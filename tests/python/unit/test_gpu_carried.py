@@ -37,6 +37,7 @@ def test_a_program_brings_every_library_that_it_loads(carried, program):
 def test_the_tests_run_on_what_was_carried(root, carried):
     ran = subprocess.run([root / ".ci" / "gpu.sh", "test", carried], env=BARE, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout.index("the driver is not asked: no PyTorch in /usr/bin/python3") < ran.stdout.index("6 tests from Ways/GpuTest")
     assert "6 tests from Ways/GpuTest" in ran.stdout and "test_block_pool.py" in ran.stdout
 
 

@@ -34,8 +34,9 @@ for piece in (16 << 10, 2 << 20):
     assert {"one large copy", "a call a piece", "the driver's batch", "batch"} <= {row["way"] for row in rows if "not_measured" not in row}, rows
 rows = gpu_both_ways.measure(arms, gpu_both_ways.Scale(8 << 20, 2 << 20, 1, 16))
 assert len(rows) == 3 and all(row["load_gb_s"] > 0 < row["store_gb_s"] for row in rows), rows
-(small, *_) = gpu_register.measure(arms, gpu_register.Scale(8 << 20, 1))
+(small, *_) = gpu_register.measure(arms, gpu_register.Scale(8 << 20, 1, 0.1))
 assert small["touch_s"] > 0 < small["register_s"], small
+assert all(small[f"{launch}_us"] > 0 for launch in gpu_register.LAUNCHES), small
 with arms.field(4 << 20, 64 << 10, 1 << 20) as field:
     with field.moves("batch", 8) as moves:
         moves.pace(LOAD, 100e6, 2)

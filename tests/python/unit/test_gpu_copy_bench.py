@@ -81,6 +81,8 @@ def test_a_way_that_is_not_there_is_a_row_that_says_so(one_way, bench):
     missing = [row["way"] for row in rows if "not_measured" in row]
     assert missing == ["kernel, 4 SMs", "kernel, 8 SMs", one_way.BARE]
     assert one_way.judge(rows) == []  # nothing of these can be met
+    (auto,) = [row for row in rows if row["way"] == "auto, 8 SMs"]
+    assert auto["chosen"] == "as auto goes" and not any("chosen" in row for row in rows if row is not auto), "what `auto` takes stands in its row"
     assert arms.checked == ["plain"] * 4 + ["batch", "auto"], "what was loaded is compared, of every way, the ceilings too"
     for row in rows:
         bench.show(row)
@@ -113,7 +115,7 @@ def test_both_sides_together_are_judged(both_ways):
 
 def test_what_larderd_does_is_judged(bench):
     attach = bench.gpu_attach
-    row = attach.row_of(attach.BY_HANDLE, attach.Scale(), 400.0, [40.0, 20.0, 60.0], 64, 0, [30.0, 120.0, 40.0])
+    row = attach.row_of(attach.BY_HANDLE, attach.Scale(), 1400.0, [40.0, 20.0, 60.0], 64, 0, [30.0, 120.0, 40.0])
     assert (row["attach_ms"], row["attach_worst_ms"], row["back_ms"], row["back_worst_ms"]) == (40.0, 60.0, 40.0, 120.0)
     assert [(goal["id"], goal["met"]) for goal in attach.judge([row])] == [
         ("G6.attach_ms", True), ("G6.opened_by_copies", True), ("G6.back_ms", False), ("G6.first_attach_ms", False)]
@@ -167,7 +169,30 @@ def test_without_huge_pages_small_ones_are_measured(register, monkeypatch, bench
     assert {row["not_measured"] for row in huge} == {"no 4 MiB of huge pages: Cannot allocate memory"}
     for row in rows:
         bench.show(row)
+    assert small["launches_not_measured"] == "this driver has no small work to launch"
     assert [goal["id"] for goal in register.judge(rows)] == ["G8.4_kib.times_faster"]
+
+
+def test_what_registering_costs_others_is_told_beside_it(register, monkeypatch, bench):
+    @contextlib.contextmanager
+    def none(size, page):
+        yield ""
+
+    @contextlib.contextmanager
+    def another(arms):
+        took = {}
+        yield took
+        took.update(worst_us=300.0)
+
+    monkeypatch.setattr(register, "huge_pages", none)
+    monkeypatch.setattr(register, "neighbour", another)
+    arms = FakeArms()
+    arms.launch_us = [20.0, 100.0]
+    small, *_ = register.measure(arms, register.Scale(1 << 22, 2, 0))
+    assert (small["launch_alone_us"], small["launch_here_us"], small["launch_neighbour_us"]) == (20.0, 100.0, 300.0)
+    told = by_id(register.judge([small]))
+    assert {name.rpartition(".")[2] for name in told} == {"times_faster", "launch_alone_us", "launch_here_us", "launch_neighbour_us"}
+    assert "the worst launch 20 us alone, 100 here and 300 in a neighbour meanwhile" in register.show(small)
 
 
 # ---- the whole
@@ -195,7 +220,7 @@ class FakeArms:
     device = "a fake device"
 
     def __init__(self, without=()):
-        self.without, self.checked = dict(without), []
+        self.without, self.checked, self.launch_us = dict(without), [], None
 
     @contextlib.contextmanager
     def field(self, size, piece_bytes, chunk_bytes):
@@ -216,7 +241,7 @@ class FakeArms:
                 if method in arms.without:
                     raise bench_module("gpu_arms").ArmsError(arms.without[method])
                 self.method = method
-                moves = SimpleNamespace(field=self, one_way=self._one_way, by_events=lambda direction: 0.5)
+                moves = SimpleNamespace(field=self, one_way=self._one_way, by_events=lambda direction: 0.5, way=lambda: f"as {method} goes")
                 moves.verify = lambda callers: bench_module("gpu_arms").Moves.verify(moves, callers)
                 yield moves
 
@@ -228,6 +253,14 @@ class FakeArms:
 
     def host_alloc_s(self, size):
         return 1.0
+
+    @contextlib.contextmanager
+    def launches(self):
+        if self.launch_us is None:
+            raise bench_module("gpu_arms").ArmsError("this driver has no small work to launch")
+        took = {}
+        yield took
+        took.update(median_us=1.0, rare_us=2.0, worst_us=self.launch_us.pop(0))
 
     def touch_and_register_s(self, size, page_bytes):
         if page_bytes > 4096:

@@ -38,13 +38,18 @@ class OwnCopies final : public testing_support::HostCopies {
     return HostCopies::store(from, slot);
   }
   Status digests(const copy::PieceList& of, std::span<std::uint64_t> table) const override {
+    ++looked;
+    gate.enter();
+    if (gated) gate.pass();
     const std::uint64_t units = protocol::units_per_piece(of.piece_bytes);
     for (std::size_t i = 0; i < of.pieces.size(); ++i)
       protocol::piece_digests(of.pieces[i], of.piece_bytes, table.data() + i * units);
     if (others) table[0] ^= 1;
     return {};
   }
-  mutable int stores = 0;
+  mutable int stores = 0, looked = 0;
+  mutable testing_support::Gate gate;
+  bool gated = false;
   bool others = false;
 };
 
@@ -58,12 +63,12 @@ class PageExporter final : public copy::MemoryExporter {
     return {};
   }
   // The last thing that is asked before a copy is asked for.
-  bool still_there(const copy::PageExport&) const override {
+  Status still_there(const copy::PageExport&) const override {
     if (out_of_memory) testing_support::set_no_memory(true);
-    return !gone;
+    return gone;
   }
   bool out_of_memory = false;
-  bool gone = false;
+  Status gone;
 };
 
 // A session in which larderd copies by order of the flags, until it goes.
@@ -126,7 +131,7 @@ class SidecarCopiesTest : public testing::Test {
   }
   std::unique_ptr<CopyingSession> begin() {
     auto session = std::make_unique<CopyingSession>(pages_.get(), slot());
-    copies_.beaten(*session->attachment(), {{{pages_.get(), kPageBytes, kPageBytes, kPages}}}, true);
+    copies_.beaten(*session->attachment(), pages_of_all_, true);
     session->open(copies_);
     session->serve();
     while (log_.take()) {
@@ -145,17 +150,32 @@ class SidecarCopiesTest : public testing::Test {
     return lines;
   }
 
+  // Whether an EXPORT has come.
+  static bool asked(FakeSession& session) {
+    pollfd waited{session.peer().get(), POLLIN, 0};
+    return ::poll(&waited, 1, 50) == 1;
+  }
+
   static constexpr std::size_t kSlotBytes = (kPages + 1) * kPageBytes;
   struct Free {
     void operator()(std::byte* memory) const { std::free(memory); }
   };
   using Memory = std::unique_ptr<std::byte, Free>;
   Memory pages_{static_cast<std::byte*>(std::aligned_alloc(4096, kPages* kPageBytes))};
+  const std::vector<GroupPages> pages_of_all_{{{pages_.get(), kPageBytes, kPageBytes, kPages}}};
   Memory slot_{static_cast<std::byte*>(std::aligned_alloc(4096, kSlotBytes))};
   LogRing log_;
   OwnCopies own_;
   PageExporter exporter_;
-  SidecarCopies copies_{own_, log_, exporter_};
+  std::vector<std::function<void()>> background_;  // where `later_`
+  bool later_ = false, busy_ = false;
+  SidecarCopies copies_{own_, log_,
+                        [this](std::function<void()> work) {
+                          if (busy_) return false;
+                          later_ ? background_.push_back(std::move(work)) : work();
+                          return true;
+                        },
+                        exporter_};
 };
 
 TEST_F(SidecarCopiesTest, WhatLarderdStoredIsTakenWhereItStandsOnThePages) {
@@ -163,6 +183,67 @@ TEST_F(SidecarCopiesTest, WhatLarderdStoredIsTakenWhereItStandsOnThePages) {
   EXPECT_TRUE(store(*session));
   EXPECT_EQ(session->copied, 1);
   EXPECT_EQ(own_.stores, 0);
+}
+
+// To look at pages, and to name them, waits for the GPU; who beats must not.
+TEST_F(SidecarCopiesTest, TheThreadThatBeatsLooksAtNoPage) {
+  FakeSession session{protocol::kCapabilityTransfer};
+  later_ = true;
+  for (int beat = 0; beat < 3; ++beat) copies_.beaten(*session.attachment, pages_of_all_, true);
+  ASSERT_EQ(background_.size(), 1U) << "one at a time";
+  EXPECT_FALSE(asked(session));
+  background_.front()();
+  EXPECT_TRUE(asked(session));
+}
+
+TEST_F(SidecarCopiesTest, WhatWasLookedAtForASessionThatIsLostIsVoid) {
+  FakeSession first{protocol::kCapabilityTransfer}, second{protocol::kCapabilityTransfer};
+  later_ = true;
+  copies_.beaten(*first.attachment, pages_of_all_, true);
+  copies_.lost(*first.attachment);
+  copies_.beaten(*second.attachment, pages_of_all_, true);
+  ASSERT_EQ(background_.size(), 2U);
+  background_[0]();
+  EXPECT_FALSE(asked(second));
+  background_[1]();
+  EXPECT_TRUE(asked(second));
+}
+
+TEST_F(SidecarCopiesTest, PagesThatAreAboutToGoAreNotLookedAtAndOnceTheyAreBackTheyAre) {
+  FakeSession session{protocol::kCapabilityTransfer};
+  later_ = true;
+  copies_.beaten(*session.attachment, pages_of_all_, true);
+  EXPECT_TRUE(copies_.leave(std::chrono::milliseconds(1)).ok());
+  own_.looked = 0;
+  background_.front()();
+  EXPECT_EQ(own_.looked, 0);
+  copies_.back();
+  copies_.beaten(*session.attachment, pages_of_all_, true);
+  ASSERT_EQ(background_.size(), 2U);
+  background_.back()();
+  EXPECT_TRUE(asked(session));
+}
+
+TEST_F(SidecarCopiesTest, WhoseMemoryGoesWaitsUntilNobodyLooksAtIt) {
+  FakeSession session{protocol::kCapabilityTransfer};
+  later_ = true;
+  own_.gated = true;
+  copies_.beaten(*session.attachment, pages_of_all_, true);
+  std::jthread looks([&] { background_.front()(); });
+  ASSERT_TRUE(own_.gate.await_entered(1));
+  EXPECT_EQ(copies_.leave(std::chrono::milliseconds(20)).code(), Code::kDeadlineExceeded);
+  own_.gate.open();
+  EXPECT_TRUE(copies_.leave(std::chrono::seconds(10)).ok());
+}
+
+TEST_F(SidecarCopiesTest, WhereNobodyCanLookJustNowTheNextBeatTriesAgain) {
+  FakeSession session{protocol::kCapabilityTransfer};
+  busy_ = true;
+  copies_.beaten(*session.attachment, pages_of_all_, true);
+  EXPECT_FALSE(asked(session));
+  busy_ = false;
+  copies_.beaten(*session.attachment, pages_of_all_, true);
+  EXPECT_TRUE(asked(session));
 }
 
 // Pages become others' now and then while they are stored: no session pays for those of the one before it.
@@ -189,10 +270,20 @@ TEST_F(SidecarCopiesTest, AnEndForGoodIsSaidOnce) {
 
 TEST_F(SidecarCopiesTest, AnEndForNowIsSaidOnce) {
   const auto session = begin();
-  exporter_.gone = true;
+  exporter_.gone = {Code::kNotFound, "another is there"};
   EXPECT_TRUE(store(*session));
   EXPECT_FALSE(copies_.open());
   EXPECT_THAT(said(), ElementsAre(testing::AllOf(HasSubstr("info "), HasSubstr("not_verified"), HasSubstr("for now"))));
+}
+
+// "The driver does not say" is no "for now": asked anew at each beat it would not say either.
+TEST_F(SidecarCopiesTest, ADriverThatDoesNotSayWhetherTheMemoryIsThereEndsItForGood) {
+  const auto session = begin();
+  exporter_.gone = {Code::kUnavailable, "cuPointerGetAttribute: CUDA_ERROR_INVALID_CONTEXT (201)"};
+  EXPECT_TRUE(store(*session));
+  EXPECT_FALSE(copies_.open());
+  EXPECT_EQ(session->copied, 0);
+  EXPECT_THAT(said(), ElementsAre(testing::AllOf(HasSubstr("error "), HasSubstr("INVALID_CONTEXT"), Not(HasSubstr("for now")))));
 }
 
 #ifndef LARDER_SANITIZED

@@ -1,0 +1,260 @@
+#include "cuda/registration.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <map>
+
+#include "cuda/quiet_thread.h"
+
+namespace larder::copy::cuda {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kTurnPoll{5};
+
+// Of this process, by address. Static lifetime, as threads of the engine may outlive the process's statics.
+struct Known {
+  std::mutex mutex;
+  std::condition_variable gone;
+  std::map<std::pair<const std::byte*, std::size_t>, std::weak_ptr<Registration>> all;
+};
+
+Known& known() {
+  static Known* const the = new Known;
+  return *the;
+}
+
+std::string mib(std::uint64_t bytes) {
+  return std::to_string(bytes >> 20) + " MiB";
+}
+
+bool of_its_kind(ResultCode code) {
+  return code == kNotPermitted || code == kNotSupported;
+}
+
+// What a refusal means to whoever reads the log. The driver pins by itself and asks for no limit of the process.
+const char* reason(ResultCode code) {
+  switch (code) {
+    case kOutOfMemory:
+      return "there is no memory for the driver's tables, 16 bytes of kernel memory and 8 of the GPU's for each page and "
+             "process: pages of 2 MiB "
+             "(memory.hugepages) need 512 times less";
+    case kNotPermitted:
+    case kNotSupported: return "this GPU or container does not allow it, as in confidential computing mode";
+    case kInvalidValue: return "the memory cannot be pinned as it is mapped, as in sandboxed containers (gVisor, Kata)";
+    case kAlreadyRegistered: return "another library of this process has registered a part of it";
+    case kOperatingSystem: return "a call of the operating system failed";
+    default: return "the driver gives no reason";
+  }
+}
+
+}  // namespace
+
+// One that is just being taken back is waited for: CUDA would refuse the same bytes until then.
+std::shared_ptr<Registration> Registration::of(std::span<std::byte> memory, int file, const RegistrationOptions& options) {
+  Known& all = known();
+  std::unique_lock lock(all.mutex);
+  const std::pair<const std::byte*, std::size_t> key{memory.data(), memory.size()};
+  std::shared_ptr<Registration> found;
+  all.gone.wait(lock, [&] {
+    const auto at = all.all.find(key);
+    return at == all.all.end() || (found = at->second.lock()) != nullptr;
+  });
+  if (found) return found;
+  found.reset(new Registration(memory, file, options));
+  all.all[key] = found;
+  return found;
+}
+
+Registration::Registration(std::span<std::byte> memory, int file, const RegistrationOptions& options)
+    : memory_(memory), options_(options), turn_(file) {
+  thread_ = quiet_thread([this] { work(); });
+}
+
+Registration::~Registration() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+  for (std::size_t i = 0; i < owners_.size(); ++i) {
+    if (owners_[i] == nullptr) continue;
+    const ContextScope scope(owners_[i]->driver(), owners_[i]->handle());
+    if (scope.status().ok()) owners_[i]->driver()->mem_host_unregister(slice(i).data());
+  }
+  Known& all = known();
+  const std::lock_guard lock(all.mutex);
+  all.all.erase({memory_.data(), memory_.size()});
+  all.gone.notify_all();
+}
+
+void Registration::join(View& view) {
+  {
+    const std::lock_guard lock(mutex_);
+    views_.push_back(&view);
+    if (!refused_.empty()) {
+      view.not_allowed = not_allowed_;
+      view.log("warning", refused_);
+    }
+  }
+  changed_.notify_all();
+}
+
+void Registration::leave(View& view) {
+  Lock lock(mutex_);
+  std::erase(views_, &view);
+  changed_.wait(lock, [&] { return named_ != &view; });
+}
+
+void Registration::present(std::uint64_t bytes) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (bytes <= present_) return;
+    present_ = bytes;
+  }
+  changed_.notify_all();
+}
+
+std::span<std::byte> Registration::slice(std::size_t number) const {
+  const std::size_t start = number * options_.slice_bytes;
+  return memory_.subspan(start, std::min(options_.slice_bytes, memory_.size() - start));
+}
+
+void Registration::work() {
+  pthread_setname_np(pthread_self(), "larder-pin");
+  Lock lock(mutex_);
+  while (!closing_) {
+    if (View* const view = behind())
+      name_next(lock, *view);
+    else if (!next_is_present())
+      changed_.wait(lock);
+    else if (Clock::now() < rest_until_)
+      changed_.wait_until(lock, rest_until_);
+    else if (wait_for_turn(lock))
+      register_next(lock);
+  }
+}
+
+// A device that does not know all addresses yet. A refusal leaves it those that it has.
+Registration::View* Registration::behind() const {
+  for (View* const view : views_)
+    if (view->ready < owners_.size() && !view->ended)
+      return view;
+    else if (view->ready == owners_.size() && !refused_.empty())
+      view->ended = true;
+  return nullptr;
+}
+
+bool Registration::next_is_present() const {
+  if (views_.empty() || !refused_.empty() || owners_.size() == slices()) return false;
+  const std::span<std::byte> next = slice(owners_.size());
+  return present_ >= static_cast<std::uint64_t>(next.data() + next.size() - memory_.data());
+}
+
+void Registration::name_next(Lock& lock, View& view) {
+  named_ = &view;
+  lock.unlock();
+  const Driver& driver = view.context->driver();
+  const std::size_t next = view.ready;
+  Status status;
+  {
+    const ContextScope scope(driver, view.context->handle());
+    status = scope.status();
+    if (status.ok())
+      status = driver.status(driver->mem_host_get_device_pointer(&view.devices[next], slice(next).data(), 0),
+                             "cuMemHostGetDevicePointer");
+  }
+  if (status.ok()) view.ready = next + 1;
+  if (!status.ok()) {
+    view.ended = true;
+    view.log("warning",
+             "a GPU has no address for registered memory (" + status.text() + "): copies of the rest go through staging memory");
+  }
+  lock.lock();
+  named_ = nullptr;
+  changed_.notify_all();
+}
+
+// False: it is to be looked at anew. Nobody is waited for for ever: a process that stands still keeps its turn.
+bool Registration::wait_for_turn(Lock& lock) {
+  const Clock::time_point deadline = Clock::now() + options_.turn_wait;
+  while (turns_ && !turn_.take()) {
+    if (Clock::now() >= deadline) {
+      turns_ = false;
+      tell("warning", "another process has registered memory with CUDA for " + std::to_string(options_.turn_wait.count()) +
+                          " ms: this one does not wait for it any more");
+      return true;
+    }
+    changed_.wait_for(lock, kTurnPoll);
+    if (closing_) return false;
+  }
+  return true;
+}
+
+void Registration::register_next(Lock& lock) {
+  if (owners_.empty()) begun_ = told_ = Clock::now();
+  const std::span<std::byte> bytes = slice(owners_.size());
+  const ContextPtr context = views_.empty() ? nullptr : views_.front()->context;
+  if (context == nullptr) return turn_.give_back();
+  lock.unlock();
+  // By a thread of ours, and not by the driver under its locks. A kernel before 5.14 cannot: then the driver does it.
+  ::madvise(bytes.data(), bytes.size(), MADV_POPULATE_WRITE);
+  const Clock::time_point start = Clock::now();
+  bool ours = true;
+  const ResultCode code = register_slice(bytes, context, ours);
+  const Clock::duration took = Clock::now() - start;
+  turn_.give_back();
+  lock.lock();
+  rest_until_ = Clock::now() + took;
+  longest_ = std::max(longest_, took);
+  if (code != kSuccess) return refuse(context->driver().status(code, "cuMemHostRegister"), code);
+  owners_.push_back(ours ? context : nullptr);
+  tell_progress();
+}
+
+ResultCode Registration::register_slice(std::span<std::byte> bytes, const ContextPtr& context, bool& ours) {
+  const Driver& driver = context->driver();
+  const ContextScope scope(driver, context->handle());
+  if (!scope.status().ok()) return kInvalidContext;
+  const ResultCode code = driver->mem_host_register(bytes.data(), bytes.size(), kHostPortable | kHostDeviceMap);
+  if (code != kAlreadyRegistered) return code;
+  // As good as ours where all of it is.
+  DevicePtr first = 0, last = 0;
+  ours = false;
+  const bool whole = driver->mem_host_get_device_pointer(&first, bytes.data(), 0) == kSuccess &&
+                     driver->mem_host_get_device_pointer(&last, &bytes.back(), 0) == kSuccess && last - first == bytes.size() - 1;
+  return whole ? kSuccess : code;
+}
+
+void Registration::tell(std::string_view level, const std::string& text) const {
+  for (const View* view : views_) view->log(level, text);
+}
+
+void Registration::tell_progress() {
+  const Clock::time_point now = Clock::now();
+  const std::size_t done = std::min(owners_.size() * options_.slice_bytes, memory_.size());
+  const bool all = done == memory_.size();
+  if (now - told_ < options_.progress_every && (!all || now - begun_ < options_.progress_every / 10)) return;
+  told_ = now;
+  const auto ms = [](Clock::duration time) {
+    return std::to_string(std::chrono::duration_cast<milliseconds>(time).count()) + " ms";
+  };
+  tell("info", "registered " + mib(done) + " of " + mib(memory_.size()) + " with CUDA in " + ms(now - begun_) +
+                   ", the longest call " + ms(longest_) +
+                   (all ? "" : ": copies of the rest go through staging memory until then"));
+}
+
+void Registration::refuse(const Status& status, ResultCode code) {
+  refused_ = "the arena cannot be registered with CUDA beyond " + mib(owners_.size() * options_.slice_bytes) + " of " +
+             std::to_string(memory_.size() >> 20) + " (" + status.text() + "; " + reason(code) +
+             "): copies of the rest go through staging memory";
+  not_allowed_ = of_its_kind(code);
+  for (View* const view : views_) view->not_allowed = not_allowed_;
+  tell("warning", refused_);
+}
+
+}  // namespace larder::copy::cuda

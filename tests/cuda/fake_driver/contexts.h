@@ -1,0 +1,15 @@
+// The primary context of each device, and the contexts that a thread has pushed. Thread-safe.
+#pragma once
+
+#include "cuda/driver_abi.h"
+
+namespace larder::fake_cuda {
+
+copy::cuda::Handle context_of(int device);
+// Of the context that is current on this thread; -1: none is.
+int current_device();
+void push_context(copy::cuda::Handle context);
+// nullptr: there is none.
+copy::cuda::Handle pop_context();
+
+}  // namespace larder::fake_cuda

@@ -1,0 +1,74 @@
+// What an engine's exporter and larderd's importer ask of the driver, on threads that have no context.
+#include "cuda/memory_export.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <thread>
+
+#include "cuda/memory_import.h"
+#include "tests/cuda/fake_driver/fake_driver.h"
+
+namespace larder::copy {
+namespace {
+
+class MemoryExportTest : public testing::Test {
+ protected:
+  ~MemoryExportTest() override { fake_cuda::reset(); }
+  PageExport exported(std::byte* first, std::uint64_t bytes) {
+    PageExport made;
+    const PageSpan span{first, bytes};
+    const TransferRefusal refusal = cuda_exporter().take({&span, 1}, made, handles_);
+    EXPECT_FALSE(refusal.refused()) << refusal.text;
+    return made;
+  }
+  // As a thread asks that copies.
+  static Code asked(const PageExport& made) {
+    Code code = Code::kInternal;
+    std::thread([&] { code = cuda_exporter().still_there(made).code(); }).join();
+    return code;
+  }
+  std::vector<MemoryHandle> handles_;
+};
+
+TEST_F(MemoryExportTest, AThreadThatHasNoContextIsToldThatTheMemoryIsThere) {
+  for (const int device : {0, 1}) EXPECT_EQ(asked(exported(fake_cuda::allocate(4096, false, device), 4096)), Code::kOk);
+}
+
+TEST_F(MemoryExportTest, MemoryThatWentOrIsAnotherIsGone) {
+  std::byte* const by_hand = fake_cuda::map_by_hand(64 << 10);
+  const PageExport made = exported(by_hand, 64 << 10);
+  EXPECT_EQ(asked(made), Code::kOk);
+  fake_cuda::unmap_by_hand(by_hand);
+  EXPECT_EQ(asked(made), Code::kNotFound);
+  fake_cuda::map_again(by_hand);
+  EXPECT_EQ(asked(made), Code::kNotFound);
+  std::byte* const allocated = fake_cuda::allocate(4096);
+  const PageExport freed = exported(allocated, 4096);
+  fake_cuda::free_unasked(allocated);
+  EXPECT_EQ(asked(freed), Code::kNotFound);
+}
+
+TEST_F(MemoryExportTest, ADriverThatFailsSaysNothingOfTheMemory) {
+  const PageExport made = exported(fake_cuda::allocate(4096), 4096);
+  fake_cuda::fail("cuPointerGetAttribute", 3, 999);  // behind where it lies, and in which context
+  EXPECT_EQ(asked(made), Code::kUnavailable);
+}
+
+// What takes a second, and memory of the GPU, is there before the first engine asks.
+TEST_F(MemoryExportTest, TheImporterMakesAContextOnEachGpuThatItSees) {
+  ::setenv("FAKE_CUDA_DEVICES", "2", 1);
+  {
+    const std::unique_ptr<MemoryImporter> importer = cuda_importer();
+    importer->prepare();
+    EXPECT_EQ(fake_cuda::counters().retained, 2);
+  }
+  EXPECT_EQ(fake_cuda::counters().retained, 0);
+  ::setenv("FAKE_CUDA_DEVICES", "0", 1);
+  cuda_importer()->prepare();
+  EXPECT_EQ(fake_cuda::counters().retained, 0) << "no GPU is none";
+  ::unsetenv("FAKE_CUDA_DEVICES");
+}
+
+}  // namespace
+}  // namespace larder::copy

@@ -1,0 +1,182 @@
+// What stands in a copy's way: pinned memory that is made or given back, waits, large kernels; and the ways that a batch can fail.
+#include <gmock/gmock.h>
+
+#include "tests/cuda/cuda_engine_fixture.h"
+
+namespace larder::copy::cuda {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+// To make pinned memory waits for who registers, anywhere on the node.
+TEST_F(CudaCopyEngineTest, NoCopyMakesPinnedMemoryOnceTheEngineIsPrepared) {
+  constexpr std::size_t kPieces = 300;
+  for (const Way& way : ways()) {
+    SCOPED_TRACE(way.name);
+    DeviceChunk chunk(5000, kPieces);
+    CudaCopyEngine& engine = make(way.method, chunk.page());
+    engine.prepare(5000, kPieces, 2);
+    if (way.pinned) chunk.pin(engine);
+    const fake_cuda::Counters before = fake_cuda::counters();
+    chunk.fill(1);
+    const std::uint64_t root = engine.store(chunk.list(), chunk.slot()).value();
+    ASSERT_TRUE(engine.load(chunk.slot(), root, chunk.list()).ok());
+    std::vector<std::uint64_t> digests(protocol::digest_count(5000 * kPieces, 5000));
+    ASSERT_TRUE(verified_digests(chunk.slot(), 5000 * kPieces, root, digests).ok());
+    const ChunkPart part{chunk.slot().first(5000 * kPieces), chunk.list().pieces, digests};
+    const std::vector<ChunkPart> many(CudaCopyEngine::kJoinedBytes / (5000 * kPieces) + 2, part);
+    if (way.pinned) {
+      ASSERT_TRUE(engine.load_parts(many, 5000, nullptr).ok());
+    }
+    EXPECT_EQ(fake_cuda::counters().host_allocs, before.host_allocs);
+    EXPECT_EQ(fake_cuda::counters().streams, before.streams);
+  }
+}
+
+// To give it back may wait for all that the GPU does: for a model's step.
+TEST_F(CudaCopyEngineTest, NoCopyGivesPinnedMemoryBackWhenItNeedsMore) {
+  DeviceChunk small(8192, 2), large(8192, 9000);
+  CudaCopyEngine& engine = make(Method::kKernel, small.page());
+  small.pin(engine);
+  large.pin(engine);
+  EXPECT_TRUE(engine.store(small.list(), small.slot()).ok());
+  EXPECT_TRUE(engine.store(large.list(), large.slot()).ok());
+  EXPECT_EQ(fake_cuda::counters().host_frees, 0U);
+  engine_.reset();
+  EXPECT_EQ(fake_cuda::counters().pinned_bytes, 0U);
+}
+
+TEST_F(CudaCopyEngineTest, LackOfPinnedMemoryAtTheStartIsSaidAndCopiesTryAgain) {
+  DeviceChunk chunk(8192, 2);
+  CudaCopyEngine& engine = make(Method::kBatch, chunk.page());
+  fake_cuda::fail("cuMemHostAlloc", 1, kOutOfMemory);
+  engine.prepare(8192, 2, 2);
+  EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("warning memory for copies of a GPU could not be had in time")));
+  EXPECT_TRUE(engine.store(chunk.list(), chunk.slot()).ok());
+}
+
+// A sleep and a wake-up take as long as a small chunk's copy does.
+TEST_F(CudaCopyEngineTest, AStoreByTheCopyEnginesWaitsOnceAndDigestsMeanwhile) {
+  DeviceChunk chunk(64 << 10, 4);
+  CudaCopyEngine& engine = make(Method::kBatch, chunk.page());
+  chunk.pin(engine);
+  fake_cuda::delay_ms(30, "copy");
+  fake_cuda::delay_ms(100, "digest");
+  const std::uint64_t before = fake_cuda::counters().host_waits;
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_TRUE(engine.store(chunk.list(), chunk.slot()).ok());
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(200)) << "4 copies of 30 ms beside 100 ms";
+  EXPECT_EQ(fake_cuda::counters().host_waits, before + 1);
+}
+
+TEST_F(CudaCopyEngineTest, PartsOfManyChunksAreOneBatchAndOneWait) {
+  DeviceChunk one(16384, 4), other(16384, 4);
+  CudaCopyEngine& engine = make(Method::kBatch, one.page());
+  std::vector<ChunkPart> parts;
+  std::vector<std::vector<std::uint64_t>> digests;
+  for (DeviceChunk* chunk : {&one, &other}) {
+    chunk->pin(engine);
+    chunk->fill(1);
+    const std::uint64_t root = engine.store(chunk->list(), chunk->slot()).value();
+    digests.emplace_back(protocol::digest_count(4 * 16384, 16384));
+    ASSERT_TRUE(verified_digests(chunk->slot(), 4 * 16384, root, digests.back()).ok());
+    chunk->fill(2);
+  }
+  parts = {{one.slot().first(4 * 16384), one.list().pieces, digests[0]},
+           {other.slot().first(4 * 16384), other.list().pieces, digests[1]}};
+  const fake_cuda::Counters before = fake_cuda::counters();
+  ASSERT_TRUE(engine.load_parts(parts, 16384, nullptr).ok());
+  const fake_cuda::Counters after = fake_cuda::counters();
+  EXPECT_EQ(after.batches, before.batches + 1);
+  EXPECT_EQ(after.kernels, before.kernels + 1);
+  EXPECT_EQ(after.host_waits, before.host_waits + 2) << "for the copies, and for the digests";
+  EXPECT_TRUE(one.holds(1) && other.holds(1));
+}
+
+// A kernel of the model that has every multiprocessor waits until ours has ended.
+TEST_F(CudaCopyEngineTest, NoKernelStandsForMoreThanAFewMebibytes) {
+  for (const Way& way : ways()) {
+    SCOPED_TRACE(way.name);
+    DeviceChunk chunk(1 << 20, 11), one(6 << 20, 2);
+    CudaCopyEngine& engine = make(way.method, chunk.page());
+    if (way.pinned) chunk.pin(engine);
+    chunk.fill(1);
+    const std::uint64_t root = engine.store(chunk.list(), chunk.slot()).value();
+    chunk.fill(2);
+    ASSERT_TRUE(engine.load(chunk.slot(), root, chunk.list()).ok());
+    EXPECT_TRUE(chunk.holds(1));
+    EXPECT_LE(fake_cuda::counters().most_launch_bytes, CudaCopyEngine::kLaunchBytes);
+    EXPECT_TRUE(engine.store(one.list(), one.slot()).ok()) << "a piece is never divided";
+    engine_.reset();
+    fake_cuda::reset();
+  }
+}
+
+TEST_F(CudaCopyEngineTest, TheMultiprocessorsAreASixteenthOfTheDevices) {
+  for (const auto& [processors, blocks] :
+       {std::pair(132U, 8U), std::pair(108U, 6U), std::pair(58U, 3U), std::pair(16U, 2U), std::pair(0U, 2U)})
+    EXPECT_EQ(CudaCopyEngine::blocks_of(processors), blocks);
+  fake_cuda::have(58);
+  DeviceChunk chunk(64 << 10, 4);
+  CudaCopyEngine& engine = make(Method::kKernel, chunk.page());
+  chunk.pin(engine);
+  EXPECT_TRUE(engine.store(chunk.list(), chunk.slot()).ok());
+  EXPECT_EQ(fake_cuda::counters().most_blocks, 3U);
+}
+
+// A refusal that is of the call and not of the device: its copies and all later ones go one by one, and no error ends the engine.
+TEST_F(CudaCopyEngineTest, ABatchThatFailsByItselfIsTheLastAndIsSaidOnce) {
+  constexpr int kUnknown = 999;
+  for (const int code : {kInvalidValue, kNotInitialized, 100, kInvalidContext, 400, kUnknown}) {
+    SCOPED_TRACE(code);
+    DeviceChunk chunk(8192, 3);
+    CudaCopyEngine& engine = make(Method::kBatch, chunk.page());
+    chunk.pin(engine);
+    said_.clear();
+    const fake_cuda::Counters before = fake_cuda::counters();
+    fake_cuda::fail("cuMemcpyBatchAsync", 1, code);
+    chunk.fill(1);
+    const Result<std::uint64_t> root = engine.store(chunk.list(), chunk.slot());
+    ASSERT_TRUE(root.ok()) << root.status().to_string();
+    chunk.fill(2);
+    EXPECT_TRUE(engine.load(chunk.slot(), *root, chunk.list()).ok());
+    EXPECT_TRUE(chunk.holds(1));
+    EXPECT_EQ(fake_cuda::counters().batches, before.batches);
+    EXPECT_EQ(fake_cuda::counters().copies, before.copies + 6);
+    EXPECT_THAT(said_.lines(), ElementsAre(AllOf(HasSubstr("warning copies of a GPU are made one by one from here on"),
+                                                 HasSubstr("cuMemcpyBatchAsync"), HasSubstr(", copy 0 of 3"))));
+    engine_.reset();
+  }
+}
+
+TEST_F(CudaCopyEngineTest, LackOfMemoryForABatchIsNoReasonToGiveBatchesUp) {
+  DeviceChunk chunk(8192, 3);
+  CudaCopyEngine& engine = make(Method::kBatch, chunk.page());
+  chunk.pin(engine);
+  fake_cuda::fail("cuMemcpyBatchAsync", 1, kOutOfMemory);
+  EXPECT_EQ(engine.store(chunk.list(), chunk.slot()).status().code(), Code::kResourceExhausted);
+  EXPECT_TRUE(engine.store(chunk.list(), chunk.slot()).ok());
+  EXPECT_EQ(fake_cuda::counters().batches, 1U);
+  EXPECT_THAT(said_.lines(), IsEmpty());
+}
+
+// WSL2 and para-virtual GPUs: a batch with the host's address of registered memory is an error that sticks.
+TEST_F(CudaCopyEngineTest, RegisteredMemoryIsNamedAsTheDeviceNamesIt) {
+  fake_cuda::have(132, false);
+  DeviceChunk chunk(8192, 3);
+  CudaCopyEngine& engine = make(Method::kBatch, chunk.page());
+  chunk.pin(engine);
+  chunk.fill(1);
+  const std::uint64_t root = engine.store(chunk.list(), chunk.slot()).value();
+  chunk.fill(2);
+  ASSERT_TRUE(engine.load(chunk.slot(), root, chunk.list()).ok());
+  EXPECT_TRUE(chunk.holds(1));
+  EXPECT_THAT(said_.lines(), Not(testing::Contains(HasSubstr("have ended"))));
+}
+
+}  // namespace
+}  // namespace larder::copy::cuda

@@ -1,0 +1,304 @@
+// What registering the arena costs others, and what it is for several devices: over a driver that takes its time, and its lock.
+#include "cuda/registration.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cuda/pinning.h"
+#include "tests/cuda/device_chunk.h"
+#include "tests/cuda/said.h"
+
+namespace larder::copy::cuda {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using namespace std::chrono_literals;
+
+constexpr std::size_t kSlice = 64 << 10, kSlices = 4, kBytes = kSlice * kSlices;
+
+class RegistrationTest : public testing::Test {
+ protected:
+  RegistrationTest() {
+    file_ = ::memfd_create("arena", MFD_CLOEXEC);
+    EXPECT_EQ(::ftruncate(file_, kBytes), 0);
+    // One mapping touches, as larderd does; the other is an engine's.
+    larderds_ = map();
+    std::memset(larderds_.data(), 1, kBytes);
+    memory_ = map();
+    options_.slice_bytes = kSlice;
+  }
+  ~RegistrationTest() override {
+    if (other_ > 0) end_other();
+    ::munmap(larderds_.data(), kBytes);
+    ::munmap(memory_.data(), kBytes);
+    ::close(file_);
+    fake_cuda::reset();
+  }
+  std::span<std::byte> map() const {
+    return {static_cast<std::byte*>(::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0)), kBytes};
+  }
+  std::unique_ptr<Pinning> pin(int on = 0) {
+    const ContextPtr context = DeviceContext::of(fake_cuda::allocate(1, false, on)).value();
+    auto pinning = std::make_unique<Pinning>(context, memory_, said_.log(), options_, file_);
+    pinning->present(kBytes);
+    return pinning;
+  }
+  static bool all_ready(const Pinning& pinning) {
+    return test::eventually([&] { return pinning.ready_bytes() == kBytes; });
+  }
+  // Another process has the turn, until it ends.
+  void let_other_register() {
+    int told[2] = {};
+    ASSERT_EQ(::pipe(told), 0);
+    other_ = ::fork();
+    if (other_ == 0) {
+      Turn turn(file_);
+      const char taken = turn.take() ? 1 : 0;
+      [[maybe_unused]] const ssize_t written = ::write(told[1], &taken, 1);
+      for (;;) ::pause();
+    }
+    char taken = 0;
+    ASSERT_EQ(::read(told[0], &taken, 1), 1);
+    ASSERT_EQ(taken, 1);
+    ::close(told[0]);
+    ::close(told[1]);
+  }
+  void end_other() {
+    ::kill(other_, SIGKILL);
+    ::waitpid(std::exchange(other_, 0), nullptr, 0);
+  }
+
+  int file_ = -1;
+  pid_t other_ = 0;
+  std::span<std::byte> larderds_, memory_;
+  RegistrationOptions options_;
+  testing_support::Said said_;
+};
+
+// CUDA refuses the same bytes for a second device of the process (712): they are registered already, for every device.
+TEST_F(RegistrationTest, TwoDevicesShareOneRegistrationAndEachHasItsOwnAddresses) {
+  const std::unique_ptr<Pinning> first = pin(0), second = pin(1);
+  ASSERT_TRUE(all_ready(*first));
+  ASSERT_TRUE(all_ready(*second));
+  EXPECT_EQ(fake_cuda::registrations().size(), kSlices);
+  EXPECT_NE(first->device(memory_).in_one_piece(), second->device(memory_).in_one_piece());
+  EXPECT_THAT(said_.lines(), IsEmpty());
+}
+
+TEST_F(RegistrationTest, ADeviceThatComesLaterFindsWhatIsRegisteredAndKeepsIt) {
+  std::unique_ptr<Pinning> first = pin(0);
+  ASSERT_TRUE(all_ready(*first));
+  const std::unique_ptr<Pinning> second = pin(1);
+  ASSERT_TRUE(all_ready(*second));
+  first.reset();
+  EXPECT_EQ(fake_cuda::counters().registered_bytes, kBytes);
+  EXPECT_TRUE(all_ready(*second));
+}
+
+TEST_F(RegistrationTest, TheLastDeviceTakesItBackByTheContextThatMadeIt) {
+  std::unique_ptr<Pinning> first = pin(0), second = pin(1);
+  ASSERT_TRUE(all_ready(*first) && all_ready(*second));
+  first.reset();
+  second.reset();
+  EXPECT_EQ(fake_cuda::counters().registered_bytes, 0U);
+}
+
+TEST_F(RegistrationTest, EnginesOfTwoDevicesCopyFromOneArenaDirectly) {
+  testing_support::DeviceChunk one(8192, 3, 0), other(8192, 3, 1);
+  CudaOptions options;
+  options.kernels = testing_support::fake_kernels();
+  options.measure_ways = {};
+  options.registration = options_;
+  const auto first = CudaCopyEngine::make(one.page(), options).value(),
+             second = CudaCopyEngine::make(other.page(), options).value();
+  const auto ready_first = first->make_ready(memory_), ready_second = second->make_ready(memory_);
+  ready_first->present(kBytes);
+  const std::span<std::byte> slot = memory_.first(one.slot().size());
+  ASSERT_TRUE(test::eventually([&] { return first->is_pinned(slot) && second->is_pinned(slot); }));
+  one.fill(1);
+  const std::uint64_t root = first->store(one.list(), slot).value();
+  ASSERT_TRUE(second->load(slot, root, other.list()).ok());
+  EXPECT_TRUE(other.holds(1));
+}
+
+// Else the driver faults them in one by one, under its locks.
+TEST_F(RegistrationTest, EachSliceIsInThisProcesssMapBeforeTheDriverPinsIt) {
+  const std::unique_ptr<Pinning> pinning = pin();
+  ASSERT_TRUE(all_ready(*pinning));
+  for (const fake_cuda::Registration& one : fake_cuda::registrations()) {
+    EXPECT_EQ(one.bytes, kSlice);
+    EXPECT_EQ(one.absent_bytes, 0U);
+  }
+}
+
+TEST_F(RegistrationTest, BetweenTwoCallsThereIsAPauseAsLongAsACall) {
+  fake_cuda::cost("register", 20'000);
+  const std::unique_ptr<Pinning> pinning = pin();
+  ASSERT_TRUE(all_ready(*pinning));
+  const std::vector<fake_cuda::Registration> all = fake_cuda::registrations();
+  ASSERT_EQ(all.size(), kSlices);
+  for (std::size_t i = 1; i < all.size(); ++i) EXPECT_GE(all[i].begun - all[i - 1].ended, 20ms);
+}
+
+// The heartbeat of a session calls these.
+TEST_F(RegistrationTest, WhoTellsWhatIsPresentOrComesOrAsksDoesNotWaitForTheDriver) {
+  fake_cuda::cost("register", 300'000);
+  const std::unique_ptr<Pinning> pinning = pin();
+  ASSERT_TRUE(test::eventually([&] { return pinning->ready_bytes() > 0; }));
+  std::this_thread::sleep_for(350ms);  // into the second call
+  const auto start = std::chrono::steady_clock::now();
+  pinning->present(kBytes);
+  const std::unique_ptr<Pinning> other = pin(1);
+  static_cast<void>(pinning->device(memory_));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 100ms);
+}
+
+TEST_F(RegistrationTest, OneProcessOfTheNodeRegistersAtATime) {
+  let_other_register();
+  const std::unique_ptr<Pinning> pinning = pin();
+  std::this_thread::sleep_for(100ms);
+  EXPECT_EQ(fake_cuda::counters().registered_bytes, 0U);
+  end_other();
+  EXPECT_TRUE(all_ready(*pinning)) << "the turn goes with the process that had it";
+  EXPECT_THAT(said_.lines(), IsEmpty());
+}
+
+// Stopped, or hostile.
+TEST_F(RegistrationTest, AProcessThatKeepsItsTurnIsWaitedForOnceAndThenNoMore) {
+  options_.turn_wait = 50ms;
+  let_other_register();
+  const std::unique_ptr<Pinning> pinning = pin();
+  EXPECT_TRUE(all_ready(*pinning));
+  EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("warning another process has registered memory with CUDA for 50 ms")));
+}
+
+TEST_F(RegistrationTest, ItsEndDoesNotWaitForATurn) {
+  let_other_register();
+  std::unique_ptr<Pinning> pinning = pin();
+  std::this_thread::sleep_for(20ms);
+  const auto start = std::chrono::steady_clock::now();
+  pinning.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 1s);
+}
+
+TEST_F(RegistrationTest, WhatAnotherLibraryHasRegisteredIsUsedAndLeftToIt) {
+  const ContextPtr context = DeviceContext::of(fake_cuda::allocate(1)).value();
+  {
+    const ContextScope scope(context->driver(), context->handle());
+    ASSERT_EQ(context->driver()->mem_host_register(memory_.data() + kSlice, kSlice, kHostPortable | kHostDeviceMap), kSuccess);
+  }
+  {
+    const std::unique_ptr<Pinning> pinning = pin();
+    EXPECT_TRUE(all_ready(*pinning));
+  }
+  EXPECT_EQ(fake_cuda::counters().registered_bytes, kSlice);
+}
+
+TEST_F(RegistrationTest, ASliceOfWhichAnotherHasRegisteredAPartEndsItByName) {
+  const ContextPtr context = DeviceContext::of(fake_cuda::allocate(1)).value();
+  {
+    const ContextScope scope(context->driver(), context->handle());
+    ASSERT_EQ(context->driver()->mem_host_register(memory_.data() + kSlice, 4096, kHostPortable | kHostDeviceMap), kSuccess);
+  }
+  const std::unique_ptr<Pinning> pinning = pin();
+  EXPECT_TRUE(test::eventually([&] { return pinning->gave_up(); }));
+  EXPECT_EQ(pinning->ready_bytes(), kSlice);
+  EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("another library of this process")));
+}
+
+// The reason is the driver's code. No limit of the process has to do with it.
+TEST_F(RegistrationTest, ARefusalIsToldByItsCode) {
+  constexpr int kUnknown = 999;
+  for (const auto& [code, words] :
+       {std::pair(kOutOfMemory, "no memory for the driver's tables"), std::pair(kNotSupported, "confidential computing"),
+        std::pair(kNotPermitted, "confidential computing"), std::pair(kInvalidValue, "gVisor"),
+        std::pair(kOperatingSystem, "operating system"), std::pair(kUnknown, "gives no reason")}) {
+    SCOPED_TRACE(code);
+    said_.clear();
+    fake_cuda::fail("cuMemHostRegister", 2, code);
+    const std::unique_ptr<Pinning> pinning = pin();
+    ASSERT_TRUE(test::eventually([&] { return pinning->gave_up() && !said_.lines().empty(); }));
+    EXPECT_THAT(said_.lines(),
+                ElementsAre(AllOf(HasSubstr("warning the arena cannot be registered with CUDA beyond 0 MiB"), HasSubstr(words),
+                                  HasSubstr(std::to_string(code)), testing::Not(HasSubstr("MEMLOCK")))));
+    fake_cuda::forget_faults();
+  }
+}
+
+TEST_F(RegistrationTest, ADeviceThatComesAfterARefusalIsToldToo) {
+  fake_cuda::fail("cuMemHostRegister", 2, kNotSupported);
+  const std::unique_ptr<Pinning> first = pin(0);
+  ASSERT_TRUE(test::eventually([&] { return first->gave_up(); }));
+  const std::unique_ptr<Pinning> second = pin(1);
+  ASSERT_TRUE(test::eventually([&] { return second->gave_up(); }));
+  EXPECT_EQ(second->ready_bytes(), kSlice) << "what was registered serves it";
+  EXPECT_TRUE(second->not_allowed());
+  EXPECT_EQ(said_.lines().size(), 2U);
+}
+
+// Where memory cannot be registered, memory that the driver calls pinned is managed: kernels would fetch it fault by fault.
+TEST_F(RegistrationTest, WhereTheKindOfGpuAllowsNoneCopiesGoByTheCopyEngines) {
+  testing_support::DeviceChunk chunk(8192, 3);
+  CudaOptions options;
+  options.kernels = testing_support::fake_kernels();
+  options.measure_ways = {};
+  options.method = Method::kKernel;
+  const auto engine = CudaCopyEngine::make(chunk.page(), options).value();
+  fake_cuda::fail("cuMemHostRegister", 1, kNotSupported);
+  const auto ready = engine->make_ready(memory_);
+  ready->present(kBytes);
+  ASSERT_TRUE(test::eventually([&] { return engine->way().kind == protocol::CopyWay::Kind::kNotRegistered; }));
+  chunk.fill(1);
+  const std::uint64_t root = engine->store(chunk.list(), chunk.slot()).value();
+  chunk.fill(2);
+  EXPECT_TRUE(engine->load(chunk.slot(), root, chunk.list()).ok());
+  EXPECT_TRUE(chunk.holds(1));
+  EXPECT_EQ(fake_cuda::counters().kernels, 0U);
+}
+
+TEST_F(RegistrationTest, HowFarItIsIsToldWhereItTakesLong) {
+  options_.progress_every = 20ms;
+  fake_cuda::cost("register", 30'000);
+  const std::unique_ptr<Pinning> pinning = pin();
+  ASSERT_TRUE(all_ready(*pinning));
+  ASSERT_TRUE(test::eventually([&] { return said_.lines().size() >= kSlices; }));
+  EXPECT_THAT(said_.lines(), Contains(AllOf(HasSubstr("info registered 0 MiB of 0 MiB with CUDA in "), HasSubstr("until then"))));
+  EXPECT_THAT(said_.lines().back(), AllOf(HasSubstr("the longest call "), testing::Not(HasSubstr("until then"))));
+}
+
+// Of many chunks of 80 MiB one in a few lies across a border.
+TEST_F(RegistrationTest, AChunkAcrossSlicesIsCopiedDirectlyAndOnlyThePieceThatLiesAcrossInTwo) {
+  for (const Method method : {Method::kBatch, Method::kKernel}) {
+    testing_support::DeviceChunk chunk(40'000, 4);  // 160,000 bytes over slices of 65,536: two pieces lie across
+    CudaOptions options;
+    options.kernels = testing_support::fake_kernels();
+    options.measure_ways = {};
+    options.method = method;
+    options.registration = options_;
+    const auto engine = CudaCopyEngine::make(chunk.page(), options).value();
+    const auto ready = engine->make_ready(memory_);
+    ready->present(kBytes);
+    const std::span<std::byte> slot = memory_.first(chunk.slot().size());
+    ASSERT_TRUE(test::eventually([&] { return engine->is_pinned(slot); }));
+    const std::uint64_t pinned = fake_cuda::counters().pinned_bytes;
+    chunk.fill(1);
+    const std::uint64_t root = engine->store(chunk.list(), slot).value();
+    EXPECT_LE(fake_cuda::counters().pinned_bytes - pinned, 2 * PinnedBuffer::kLeastBytes) << "tables, and no staging memory";
+    std::vector<std::byte> host(chunk.slot().size());
+    chunk.fill(2);
+    ASSERT_TRUE(engine->load(slot, root, chunk.list()).ok());
+    EXPECT_TRUE(chunk.holds(1));
+  }
+}
+
+}  // namespace
+}  // namespace larder::copy::cuda
