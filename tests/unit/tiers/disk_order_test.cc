@@ -99,8 +99,8 @@ TEST_F(DiskOrderTest, AKillCostsTheRegionThatWasJustBeingOpenedAlone) {
 TEST_F(DiskOrderTest, ARegionThatIsStillReadIsNotAppendedTo) {
   std::uint64_t next = 0, oldest = 0;
   for (; next < 10 * kChunksARegion; ++next) ASSERT_TRUE(loop_->put(next).ok());
+  ASSERT_TRUE(quiet());  // a region may still have been opened ahead
   while (oldest < next && !tier_->probe(key_of(oldest))) ++oldest;
-  ASSERT_TRUE(quiet());
   env_.faults.stalled = true;
   const std::int64_t calls = env_.faults.calls;
   Slot first(kSlotBytes), read(kSlotBytes), last(kSlotBytes);

@@ -11,6 +11,7 @@
 
 #include "operator/api/base64.h"
 #include "operator/webhook/certificate_loader.h"
+#include "sidecar/base/log.h"
 #include "sidecar/base/log_throttle.h"
 #include "tests/unit/operator/fake_api.h"
 
