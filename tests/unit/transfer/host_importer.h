@@ -76,9 +76,9 @@ class GatedCopies final : public client::testing_support::HostCopies {
     if (Status status = pass(); !status.ok()) return status;
     return HostCopies::load(slot, root, to);
   }
-  std::unique_ptr<copy::ReadyMemory> make_ready(std::span<std::byte> memory) const override {
+  std::unique_ptr<copy::ReadyMemory> make_ready(std::span<std::byte> memory, int file) const override {
     if (device_->without_threads) throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
-    return HostCopies::make_ready(memory);
+    return HostCopies::make_ready(memory, file);
   }
 
  private:
