@@ -293,7 +293,8 @@ void Client::beaten(Attachment& attachment) {
 
 // An arena that is registered with a GPU is taken back for seconds, and that waits for the GPU.
 void Client::let_go(std::shared_ptr<Attachment> attachment) {
-  if (copies_.on_device()) in_background([attachment] {});
+  // Moved: whoever lets go last takes it back, and that is not this thread.
+  if (copies_.on_device()) in_background([last = std::move(attachment)] {});
 }
 
 void Client::opened(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, std::uint32_t handle) {

@@ -110,7 +110,9 @@ Status enroll(std::span<std::byte> memory, double& seconds) {
   Status status;
   {
     const Clock::time_point start = Clock::now();
-    copy::cuda::Pinning pinning(*context, memory, [&](std::string_view, std::string_view text) { said = text; });
+    copy::cuda::Pinning pinning(*context, memory, [&](std::string_view level, std::string_view text) {
+      if (level != "info") said = text;  // how far it is
+    });
     pinning.present(memory.size());
     status = waited([&] { return pinning.ready_bytes() >= memory.size() || pinning.gave_up(); }, "registering the memory");
     seconds = since(start);
