@@ -142,6 +142,7 @@ void reset() {
   d.counted = {};
   std::ranges::fill(d.retained, 0);
   std::ranges::fill(d.destroyed, false);
+  std::ranges::fill(d.used, false);
   d.registrations.clear();
   d.processors = 132;
   d.host_pointers = true;
@@ -150,6 +151,10 @@ void reset() {
 }
 
 std::byte* allocate(std::size_t bytes, bool without_context, int on) {
+  if (!without_context) {
+    const std::lock_guard lock(device().mutex);
+    device().used[on] = true;
+  }
   return device().memory.allocate(bytes, on, without_context);
 }
 

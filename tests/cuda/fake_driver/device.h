@@ -96,6 +96,7 @@ struct Device {
   bool host_pointers = true;
   int retained[kDevices] = {};          // primary contexts
   bool destroyed[kDevices] = {};        // such contexts
+  bool used[kDevices] = {};             // by an engine, which retains them for good
   std::map<std::string, Cost> costs;
   std::map<std::string, std::function<void()>> behind;  // by kind of work
   std::map<void*, std::shared_ptr<Stream>> streams;

@@ -103,17 +103,18 @@ ResultCode device_primary_ctx_retain(Handle* context, int number) {
   return kSuccess;
 }
 
-// The last release destroys the context, unless an engine of this process has memory in it: CUDA's runtime retains it as well.
 ResultCode device_primary_ctx_release(int number) {
   const std::lock_guard lock(device().mutex);
   --device().counted.retained;
-  device().destroyed[number] = --device().retained[number] == 0 && !device().memory.in_context_of(number);
+  device().destroyed[number] = --device().retained[number] == 0;
   return kSuccess;
 }
 
+// The last release destroys a context, unless an engine of this process made memory in it: CUDA's runtime retains the context as well.
 bool is_destroyed(Handle context) {
+  const int on = device_of_context(context);
   const std::lock_guard lock(device().mutex);
-  return device().destroyed[device_of_context(context)];
+  return device().destroyed[on] && !device().used[on];
 }
 
 ResultCode ctx_push_current(Handle context) {

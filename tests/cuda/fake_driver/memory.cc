@@ -3,7 +3,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 
 namespace larder::fake_cuda {
@@ -97,13 +96,6 @@ void Memory::forget_all() {
   allocated_.clear();
   ::madvise(alias_, used_, MADV_REMOVE);  // what lives as well
   used_ = sizeof(LiveTable);
-}
-
-bool Memory::in_context_of(int device) const {
-  const std::lock_guard lock(mutex_);
-  return std::ranges::any_of(allocated_, [device](const auto& entry) {
-    return entry.second.device == device && !entry.second.without_context && !entry.second.by_the_driver;
-  });
 }
 
 bool Memory::on_device(DevicePtr address, std::size_t bytes) const {

@@ -30,8 +30,6 @@ class Memory {
   // False: cuMemAlloc gave out no such address.
   bool release(DevicePtr address);
   std::uint64_t device_bytes() const;
-  // Whether an engine of this process has memory there that belongs to the context.
-  bool in_context_of(int device) const;
   void forget_all();
   bool on_device(DevicePtr address, std::size_t bytes) const;
   bool of_a_context(DevicePtr address) const;
