@@ -88,8 +88,8 @@ class Registration {
 
   const std::span<std::byte> memory_;
   const RegistrationOptions options_;
-  Turn turn_;          // the thread's
-  bool turns_ = true;  // the thread's: others are waited for
+  Turn turn_;           // the thread's
+  bool turns_ = true;   // the thread's: others are waited for
   bool known_ = false;  // under Known's mutex: it can be found
   std::atomic<bool> slowly_{false};
   std::mutex mutex_;

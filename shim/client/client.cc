@@ -37,8 +37,7 @@ Status check_spec(const NamespaceSpec& spec) {
 // Destroys an attachment on a thread of a pool.
 class Parting final : public CopyJob {
  public:
-  explicit Parting(std::shared_ptr<Attachment> attachment)
-      : CopyJob(1, Urgency::kYields), attachment_(std::move(attachment)) {}
+  explicit Parting(std::shared_ptr<Attachment> attachment) : CopyJob(1, Urgency::kYields), attachment_(std::move(attachment)) {}
   bool copy(std::size_t) override {
     attachment_->take_back_slowly();
     attachment_.reset();

@@ -94,9 +94,9 @@ struct Device {
   unsigned running_blocks = 0, running_kernels = 0;
   int processors = 132;
   bool host_pointers = true;
-  int retained[kDevices] = {};          // primary contexts
-  bool destroyed[kDevices] = {};        // such contexts
-  bool used[kDevices] = {};             // by an engine, which retains them for good
+  int retained[kDevices] = {};    // primary contexts
+  bool destroyed[kDevices] = {};  // such contexts
+  bool used[kDevices] = {};       // by an engine, which retains them for good
   std::map<std::string, Cost> costs;
   std::map<std::string, std::function<void()>> behind;  // by kind of work
   std::map<void*, std::shared_ptr<Stream>> streams;
