@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <utility>
 
@@ -96,6 +97,7 @@ std::shared_ptr<Registration> Registration::of(std::span<std::byte> memory, int 
 
 Registration::Registration(std::span<std::byte> memory, int file, const RegistrationOptions& options)
     : memory_(memory), options_(options), turn_(file) {
+  owners_.reserve(slices());  // a slice that is registered is never forgotten
   thread_ = quiet_thread([this] { work(); });
 }
 
@@ -161,17 +163,27 @@ std::span<std::byte> Registration::slice(std::size_t number) const {
 void Registration::work() {
   pthread_setname_np(pthread_self(), "larder-pin");
   Lock lock(mutex_);
-  while (!closing_) {
-    if (View* const view = behind())
-      name_next(lock, *view);
-    else if (turn_.taken() || Clock::now() < rest_until_)
-      rest(lock);
-    else if (!next_is_present())
-      changed_.wait(lock);
-    else if (wait_for_turn(lock))
-      register_next(lock);
+  try {
+    while (!closing_) go_on(lock);
+  } catch (const std::exception&) {  // out of memory: the engine must not die of it
+    if (!lock.owns_lock()) lock.lock();
+    named_ = nullptr;
+    refused_ = "out of memory";
+    for (View* const view : views_) view->ended = true;
+    changed_.notify_all();
   }
   turn_.give_back();
+}
+
+void Registration::go_on(Lock& lock) {
+  if (View* const view = behind())
+    name_next(lock, *view);
+  else if (turn_.taken() || Clock::now() < rest_until_)
+    rest(lock);
+  else if (!next_is_present())
+    changed_.wait(lock);
+  else if (wait_for_turn(lock))
+    register_next(lock);
 }
 
 // A device that does not know all addresses yet. A refusal leaves it those that it has.

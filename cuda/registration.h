@@ -71,6 +71,7 @@ class Registration {
 
   Registration(std::span<std::byte> memory, int file, const RegistrationOptions& options);
   void work();
+  void go_on(Lock& lock);
   // REQUIRES: the mutex is held.
   View* behind() const;
   View* first_alive() const;
