@@ -46,6 +46,8 @@ class ReadyMemory {
   virtual ~ReadyMemory() = default;
   // So many bytes from its start are present by now: no others are asked of the kernel, since who touches first may be charged.
   virtual void present(std::uint64_t bytes) = 0;
+  // The destructor is to make a pause behind each call that takes memory back, as long as the call: the process goes on, and so do others of the node.
+  virtual void take_back_slowly() {}
   // So many bytes from its start are ready.
   virtual std::uint64_t ready_bytes() const = 0;
 };

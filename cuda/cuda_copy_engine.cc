@@ -45,6 +45,7 @@ class CudaCopyEngine::Ready final : public ReadyMemory {
     std::erase(arenas_->all, &pinning_);
   }
   void present(std::uint64_t bytes) override { pinning_.present(bytes); }
+  void take_back_slowly() override { pinning_.take_back_slowly(); }
   std::uint64_t ready_bytes() const override { return pinning_.ready_bytes(); }
 
  private:

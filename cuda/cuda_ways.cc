@@ -87,6 +87,10 @@ protocol::CopyWay CudaCopyEngine::way() const {
   using Kind = protocol::CopyWay::Kind;
   if (kernels_ == nullptr) return {Kind::kNoKernels, 0, 0};
   if (!kernels_allowed()) return {Kind::kNotRegistered, 0, 0};
+  // As by_kernel() has it, of pieces as large as can be told.
+  constexpr std::uint64_t kAllBytes = (16 << 20) - 1024;
+  if (options_.method == Method::kBatch) return {Kind::kChosen, 0, 0};
+  if (options_.method == Method::kKernel) return {Kind::kChosen, kAllBytes, kAllBytes};
   return ways_.told();
 }
 

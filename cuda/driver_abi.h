@@ -19,6 +19,7 @@ inline constexpr ResultCode kOutOfMemory = 2;
 inline constexpr ResultCode kNotInitialized = 3;
 inline constexpr ResultCode kNoDevice = 100;
 inline constexpr ResultCode kInvalidContext = 201;
+inline constexpr ResultCode kUncorrectableMemory = 214;
 inline constexpr ResultCode kOperatingSystem = 304;
 inline constexpr ResultCode kNotFound = 500;
 inline constexpr ResultCode kNotReady = 600;
@@ -36,6 +37,8 @@ constexpr bool is_capture_error(ResultCode code) {
 }
 
 inline constexpr int kProcessorCount = 16;       // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+inline constexpr int kComputeMode = 20;          // CU_DEVICE_ATTRIBUTE_COMPUTE_MODE
+inline constexpr int kComputeModeDefault = 0;    // contexts of any number of processes
 inline constexpr int kPointerContext = 1;        // CU_POINTER_ATTRIBUTE_CONTEXT
 inline constexpr int kPointerMemoryType = 2;     // ..._MEMORY_TYPE
 inline constexpr int kPointerBufferId = 7;       // ..._BUFFER_ID: no two allocations of a process ever have the same

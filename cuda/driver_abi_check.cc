@@ -94,8 +94,11 @@ static_assert(kAccessOrderStream == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM);
 static_assert(kBesideCompute == CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE);
 
 static_assert(kNotPermitted == CUDA_ERROR_NOT_PERMITTED && kInvalidContext == CUDA_ERROR_INVALID_CONTEXT);
+static_assert(kUncorrectableMemory == CUDA_ERROR_ECC_UNCORRECTABLE);
 static_assert(kOperatingSystem == CUDA_ERROR_OPERATING_SYSTEM);
 static_assert(kProcessorCount == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+static_assert(kComputeMode == CU_DEVICE_ATTRIBUTE_COMPUTE_MODE);
+static_assert(kComputeModeDefault == CU_COMPUTEMODE_DEFAULT);
 static_assert(kNoDevice == CUDA_ERROR_NO_DEVICE && kPointerBufferId == CU_POINTER_ATTRIBUTE_BUFFER_ID);
 static_assert(kIpcLazyPeerAccess == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS && kLocationDevice == CU_MEM_LOCATION_TYPE_DEVICE);
 static_assert(kHandleTypeDescriptor == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&

@@ -1,6 +1,8 @@
 #include "cuda/memory_import.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 
 #include "cuda/cuda_copy_engine.h"
 
@@ -76,9 +78,9 @@ class CudaImporter final : public MemoryImporter {
     if (!driver.ok() || !(*driver)->shares() || (**driver)->init(0) != cuda::kSuccess ||
         (**driver)->device_get_count(&count) != cuda::kSuccess)
       return;
+    // What fails here is told by open(), to the engine that asks.
     for (int ordinal = 0; ordinal < count; ++ordinal)
-      if (Result<ContextPtr> context = cuda::DeviceContext::primary(**driver, ordinal); context.ok())
-        kept_.push_back(std::move(context).value());
+      if (is_for_all_processes(**driver, ordinal)) static_cast<void>(keep(**driver, ordinal));
   }
 
   TransferRefusal look(const DeviceId& device) override {
@@ -124,10 +126,33 @@ class CudaImporter final : public MemoryImporter {
     options.log = std::move(log);
     Result<std::unique_ptr<cuda::CudaCopyEngine>> made = cuda::CudaCopyEngine::make(memory.bytes().data(), std::move(options));
     if (!made.ok()) return made.status();
+    // Memory of a legacy handle names its context, and does not keep it.
+    const Driver& driver = **Driver::load();
+    int ordinal = 0;
+    Status kept = driver.status(
+        driver->pointer_get_attribute(&ordinal, cuda::kPointerDeviceOrdinal, reinterpret_cast<DevicePtr>(memory.bytes().data())),
+        "cuPointerGetAttribute");
+    if (kept.ok()) kept = keep(driver, ordinal);
+    if (!kept.ok()) return kept;
     return std::unique_ptr<CopyEngine>(std::move(made).value());
   }
 
  private:
+  // A GPU in the compute mode EXCLUSIVE_PROCESS has one context, which the engine needs.
+  static bool is_for_all_processes(const Driver& driver, int ordinal) {
+    int device = 0, mode = cuda::kComputeModeDefault;
+    return driver->device_get(&device, ordinal) == cuda::kSuccess &&
+           driver->device_get_attribute(&mode, cuda::kComputeMode, device) == cuda::kSuccess && mode == cuda::kComputeModeDefault;
+  }
+  // Until this importer goes, as its engines do.
+  Status keep(const Driver& driver, int ordinal) {
+    const std::lock_guard lock(mutex_);
+    ContextPtr& kept = kept_[ordinal];
+    if (kept != nullptr) return {};
+    Result<ContextPtr> context = cuda::DeviceContext::primary(driver, ordinal);
+    if (context.ok()) kept = std::move(context).value();
+    return context.status();
+  }
   static TransferRefusal find(const DeviceId& device, const Driver*& driver, int& ordinal) {
     const Result<const Driver*> loaded = Driver::load();
     if (!loaded.ok())
@@ -151,7 +176,8 @@ class CudaImporter final : public MemoryImporter {
     return {TransferReason::kOtherDevice, "larderd sees " + std::to_string(count) + " GPU" + (count == 1 ? "" : "s") +
                                               ", and not the one that the engine's pages lie on"};
   }
-  std::vector<ContextPtr> kept_;  // by prepare()
+  std::mutex mutex_;
+  std::map<int, ContextPtr> kept_;  // by ordinal
 };
 
 }  // namespace

@@ -23,7 +23,7 @@ class MemoryImporter {
  public:
   virtual ~MemoryImporter() = default;
   // Makes a context on each GPU that this process sees, before the first engine asks: that takes a second, and some 0.5 GB of the GPU, which an engine that starts
-  // later then reckons with. Nothing where there is no GPU; look() says why.
+  // later then reckons with. None on a GPU whose compute mode is not the default one, and nothing where there is no GPU; look() says why.
   virtual void prepare() {}
   // Whether memory of that device can be opened here at all.
   virtual TransferRefusal look(const DeviceId& device) = 0;

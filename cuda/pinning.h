@@ -19,6 +19,7 @@ class Pinning final : public ReadyMemory {
   Pinning(ContextPtr context, std::span<std::byte> memory, Log log, const RegistrationOptions& options = {}, int file = -1);
   ~Pinning() override;
   void present(std::uint64_t bytes) override { registration_->present(bytes); }
+  void take_back_slowly() override { registration_->take_back_slowly(); }
 
   // The device's addresses of these bytes. Empty: not all of them are registered.
   DeviceRange device(std::span<const std::byte> bytes) const;

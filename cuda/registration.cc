@@ -4,7 +4,9 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <exception>
 #include <map>
+#include <utility>
 
 #include "cuda/quiet_thread.h"
 
@@ -31,8 +33,31 @@ std::string mib(std::uint64_t bytes) {
   return std::to_string(bytes >> 20) + " MiB";
 }
 
+// Errors of one device's context, which fails from there on: another device can register all the same.
+bool is_lost_context(ResultCode code) {
+  return code == kInvalidContext || code == kUncorrectableMemory || (code >= 700 && code < 800 && code != kAlreadyRegistered);
+}
+
 bool of_its_kind(ResultCode code) {
   return code == kNotPermitted || code == kNotSupported;
+}
+
+// By a thread of ours, and not by the driver under its locks. A kernel before 5.14 cannot: then the driver does it.
+void populate(std::span<std::byte> bytes) {
+  ::madvise(bytes.data(), bytes.size(), MADV_POPULATE_WRITE);
+}
+
+// As good as ours where all of it is, each page: the driver answers for a single address. REQUIRES: a context is current.
+bool registered_by_others(const Driver& driver, std::span<std::byte> bytes) {
+  constexpr std::size_t kPage = 4096;
+  DevicePtr first = 0;
+  for (std::size_t at = 0; at < bytes.size(); at += kPage) {
+    DevicePtr here = 0;
+    if (driver->mem_host_get_device_pointer(&here, bytes.data() + at, 0) != kSuccess) return false;
+    if (at == 0) first = here;
+    if (here - first != at) return false;
+  }
+  return true;
 }
 
 // What a refusal means to whoever reads the log. The driver pins by itself and asks for no limit of the process.
@@ -66,11 +91,13 @@ std::shared_ptr<Registration> Registration::of(std::span<std::byte> memory, int 
   if (found) return found;
   found.reset(new Registration(memory, file, options));
   all.all[key] = found;
+  found->known_ = true;
   return found;
 }
 
 Registration::Registration(std::span<std::byte> memory, int file, const RegistrationOptions& options)
     : memory_(memory), options_(options), turn_(file) {
+  owners_.reserve(slices());  // a slice that is registered is never forgotten
   thread_ = quiet_thread([this] { work(); });
 }
 
@@ -81,15 +108,24 @@ Registration::~Registration() {
   }
   changed_.notify_all();
   thread_.join();
-  for (std::size_t i = 0; i < owners_.size(); ++i) {
-    if (owners_[i] == nullptr) continue;
-    const ContextScope scope(owners_[i]->driver(), owners_[i]->handle());
-    if (scope.status().ok()) owners_[i]->driver()->mem_host_unregister(slice(i).data());
-  }
+  take_back();
+  if (!known_) return;  // of() has failed, and has the mutex
   Known& all = known();
   const std::lock_guard lock(all.mutex);
   all.all.erase({memory_.data(), memory_.size()});
   all.gone.notify_all();
+}
+
+void Registration::take_back() {
+  for (std::size_t i = 0; i < owners_.size(); ++i) {
+    if (owners_[i] == nullptr) continue;
+    const Clock::time_point start = Clock::now();
+    {
+      const ContextScope scope(owners_[i]->driver(), owners_[i]->handle());
+      if (scope.status().ok()) owners_[i]->driver()->mem_host_unregister(slice(i).data());
+    }
+    if (slowly_) std::this_thread::sleep_for(Clock::now() - start);
+  }
 }
 
 void Registration::join(View& view) {
@@ -127,16 +163,27 @@ std::span<std::byte> Registration::slice(std::size_t number) const {
 void Registration::work() {
   pthread_setname_np(pthread_self(), "larder-pin");
   Lock lock(mutex_);
-  while (!closing_) {
-    if (View* const view = behind())
-      name_next(lock, *view);
-    else if (!next_is_present())
-      changed_.wait(lock);
-    else if (Clock::now() < rest_until_)
-      changed_.wait_until(lock, rest_until_);
-    else if (wait_for_turn(lock))
-      register_next(lock);
+  try {
+    while (!closing_) go_on(lock);
+  } catch (const std::exception&) {  // out of memory: the engine must not die of it
+    if (!lock.owns_lock()) lock.lock();
+    named_ = nullptr;
+    refused_ = "out of memory";
+    for (View* const view : views_) view->ended = true;
+    changed_.notify_all();
   }
+  turn_.give_back();
+}
+
+void Registration::go_on(Lock& lock) {
+  if (View* const view = behind())
+    name_next(lock, *view);
+  else if (turn_.taken() || Clock::now() < rest_until_)
+    rest(lock);
+  else if (!next_is_present())
+    changed_.wait(lock);
+  else if (wait_for_turn(lock))
+    register_next(lock);
 }
 
 // A device that does not know all addresses yet. A refusal leaves it those that it has.
@@ -149,8 +196,13 @@ Registration::View* Registration::behind() const {
   return nullptr;
 }
 
+Registration::View* Registration::first_alive() const {
+  const auto at = std::ranges::find_if(views_, [](const View* view) { return !view->ended; });
+  return at == views_.end() ? nullptr : *at;
+}
+
 bool Registration::next_is_present() const {
-  if (views_.empty() || !refused_.empty() || owners_.size() == slices()) return false;
+  if (first_alive() == nullptr || !refused_.empty() || owners_.size() == slices()) return false;
   const std::span<std::byte> next = slice(owners_.size());
   return present_ >= static_cast<std::uint64_t>(next.data() + next.size() - memory_.data());
 }
@@ -169,20 +221,37 @@ void Registration::name_next(Lock& lock, View& view) {
                              "cuMemHostGetDevicePointer");
   }
   if (status.ok()) view.ready = next + 1;
-  if (!status.ok()) {
-    view.ended = true;
-    view.log("warning",
-             "a GPU has no address for registered memory (" + status.text() + "): copies of the rest go through staging memory");
-  }
+  if (!status.ok()) end(view, "a GPU has no address for registered memory (" + status.text() + ")");
   lock.lock();
   named_ = nullptr;
   changed_.notify_all();
 }
 
-// False: it is to be looked at anew. Nobody is waited for for ever: a process that stands still keeps its turn.
+void Registration::end(View& view, const std::string& why) const {
+  view.ended = true;
+  view.log("warning", why + ": copies of the rest go through staging memory");
+}
+
+// The turn lasts for the pause behind a call, so that the pause is one of all processes that share the memory. Then it is free for longer than others that wait
+// for it sleep. Meanwhile the pages of the next slice are made present.
+void Registration::rest(Lock& lock) {
+  if (next_is_present() && populated_ == owners_.size()) {
+    const std::span<std::byte> next = slice(populated_++);
+    lock.unlock();
+    populate(next);
+    lock.lock();
+  } else if (Clock::now() < rest_until_) {
+    changed_.wait_until(lock, rest_until_);
+  } else {
+    turn_.give_back();
+    rest_until_ = Clock::now() + 2 * kTurnPoll;
+  }
+}
+
+// False: it is to be looked at anew. A process that stands still keeps its turn, and is waited for once.
 bool Registration::wait_for_turn(Lock& lock) {
   const Clock::time_point deadline = Clock::now() + options_.turn_wait;
-  while (turns_ && !turn_.take()) {
+  while (!turn_.take() && turns_) {
     if (Clock::now() >= deadline) {
       turns_ = false;
       tell("warning", "another process has registered memory with CUDA for " + std::to_string(options_.turn_wait.count()) +
@@ -198,19 +267,24 @@ bool Registration::wait_for_turn(Lock& lock) {
 void Registration::register_next(Lock& lock) {
   if (owners_.empty()) begun_ = told_ = Clock::now();
   const std::span<std::byte> bytes = slice(owners_.size());
-  const ContextPtr context = views_.empty() ? nullptr : views_.front()->context;
-  if (context == nullptr) return turn_.give_back();
+  View* const view = first_alive();
+  if (view == nullptr) return turn_.give_back();
+  named_ = view;
+  const ContextPtr context = view->context;
+  const bool populated = std::exchange(populated_, owners_.size() + 1) > owners_.size();
   lock.unlock();
-  // By a thread of ours, and not by the driver under its locks. A kernel before 5.14 cannot: then the driver does it.
-  ::madvise(bytes.data(), bytes.size(), MADV_POPULATE_WRITE);
+  if (!populated) populate(bytes);
   const Clock::time_point start = Clock::now();
   bool ours = true;
   const ResultCode code = register_slice(bytes, context, ours);
   const Clock::duration took = Clock::now() - start;
-  turn_.give_back();
   lock.lock();
+  named_ = nullptr;
+  changed_.notify_all();
   rest_until_ = Clock::now() + took;
   longest_ = std::max(longest_, took);
+  if (is_lost_context(code))
+    return end(*view, "a GPU's context is lost (" + context->driver().status(code, "cuMemHostRegister").text() + ")");
   if (code != kSuccess) return refuse(context->driver().status(code, "cuMemHostRegister"), code);
   owners_.push_back(ours ? context : nullptr);
   tell_progress();
@@ -222,12 +296,8 @@ ResultCode Registration::register_slice(std::span<std::byte> bytes, const Contex
   if (!scope.status().ok()) return kInvalidContext;
   const ResultCode code = driver->mem_host_register(bytes.data(), bytes.size(), kHostPortable | kHostDeviceMap);
   if (code != kAlreadyRegistered) return code;
-  // As good as ours where all of it is.
-  DevicePtr first = 0, last = 0;
   ours = false;
-  const bool whole = driver->mem_host_get_device_pointer(&first, bytes.data(), 0) == kSuccess &&
-                     driver->mem_host_get_device_pointer(&last, &bytes.back(), 0) == kSuccess && last - first == bytes.size() - 1;
-  return whole ? kSuccess : code;
+  return registered_by_others(driver, bytes) ? kSuccess : code;
 }
 
 void Registration::tell(std::string_view level, const std::string& text) const {

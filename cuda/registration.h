@@ -2,7 +2,8 @@
 // a second one of the same bytes. Each device has addresses of its own for it.
 //
 // A driver registers under locks of the whole node: launches of every process there wait meanwhile. So it is done by slices, whose pages are made present
-// before the call and outside these locks; between two calls there is a pause as long as the last one took; and one process of the node registers at a time.
+// before the call and outside these locks; behind each call there is a pause as long as the call; and one process of those that share the memory's file has
+// the turn, for a call and its pause.
 // Only memory that is present is registered: who touches first is charged. Thread-safe; owns a thread. Its destructor waits for the slice that is under way, and takes
 // all back, which waits for the GPU.
 #pragma once
@@ -54,6 +55,8 @@ class Registration {
   void join(View& view);
   void leave(View& view);
   void present(std::uint64_t bytes);
+  // See ReadyMemory.
+  void take_back_slowly() { slowly_ = true; }
 
   std::span<std::byte> slice(std::size_t number) const;
   std::size_t slices() const { return (memory_.size() + options_.slice_bytes - 1) / options_.slice_bytes; }
@@ -68,21 +71,28 @@ class Registration {
 
   Registration(std::span<std::byte> memory, int file, const RegistrationOptions& options);
   void work();
+  void go_on(Lock& lock);
   // REQUIRES: the mutex is held.
   View* behind() const;
+  View* first_alive() const;
   bool next_is_present() const;
   void name_next(Lock& lock, View& view);
   void tell(std::string_view level, const std::string& text) const;
   void tell_progress();
   void refuse(const Status& status, ResultCode code);
   void register_next(Lock& lock);
+  void end(View& view, const std::string& why) const;
+  void rest(Lock& lock);
   bool wait_for_turn(Lock& lock);
   ResultCode register_slice(std::span<std::byte> bytes, const ContextPtr& context, bool& ours);
+  void take_back();
 
   const std::span<std::byte> memory_;
   const RegistrationOptions options_;
-  Turn turn_;          // the thread's
-  bool turns_ = true;  // the thread's: others are waited for
+  Turn turn_;           // the thread's
+  bool turns_ = true;   // the thread's: others are waited for
+  bool known_ = false;  // under Known's mutex: it can be found
+  std::atomic<bool> slowly_{false};
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<View*> views_;
@@ -92,6 +102,7 @@ class Registration {
   std::string refused_;  // not empty: no more is registered
   bool not_allowed_ = false;
   bool closing_ = false;
+  std::size_t populated_ = 0;  // slices
   Clock::time_point rest_until_{}, begun_{}, told_{};
   Clock::duration longest_{};
   std::thread thread_;

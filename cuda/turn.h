@@ -23,6 +23,7 @@ class Turn {
     taken_ = file_ >= 0 && set(F_WRLCK);
     return taken_ || file_ < 0 || (errno != EACCES && errno != EAGAIN);
   }
+  bool taken() const { return taken_; }
   void give_back() {
     if (taken_) set(F_UNLCK);
     taken_ = false;

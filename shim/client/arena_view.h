@@ -36,6 +36,10 @@ class ArenaView {
     asked_ = true;
     if (ready_ != nullptr) ready_->present(std::min<std::uint64_t>(present_bytes, mapping_.size()));
   }
+  // See copy::ReadyMemory. REQUIRES: nobody else has it any more.
+  void take_back_slowly() {
+    if (ready_ != nullptr) ready_->take_back_slowly();
+  }
   // How much of it is ready by now.
   std::uint64_t ready_bytes() const { return ready_ == nullptr ? 0 : ready_->ready_bytes(); }
   // The control thread's.

@@ -66,6 +66,10 @@ class Attachment {
     region().registered_bytes.store(arena_->ready_bytes(), std::memory_order_relaxed);
     region().copy_way.store(engine.way().packed(), std::memory_order_relaxed);
   }
+  // The arena, where this is the last attachment to it, is to be taken back from a device with pauses: the process goes on. REQUIRES: it is the last reference.
+  void take_back_slowly() {
+    if (arena_.use_count() == 1) arena_->take_back_slowly();
+  }
   // Before a device of this process writes into a slot for the first time; once is enough, and later calls cost nothing. False: larderd cannot be
   // told, and nothing may be written so.
   bool tell_device_writes();

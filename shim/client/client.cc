@@ -34,6 +34,23 @@ Status check_spec(const NamespaceSpec& spec) {
   return {};
 }
 
+// Destroys an attachment on a thread of a pool.
+class Parting final : public CopyJob {
+ public:
+  explicit Parting(std::shared_ptr<Attachment> attachment) : CopyJob(1, Urgency::kYields), attachment_(std::move(attachment)) {}
+  bool copy(std::size_t) override {
+    attachment_->take_back_slowly();
+    attachment_.reset();
+    return true;
+  }
+  void finished() override { attachment_.reset(); }
+  // REQUIRES: no pool has it.
+  std::shared_ptr<Attachment> take_back() { return std::move(attachment_); }
+
+ private:
+  std::shared_ptr<Attachment> attachment_;
+};
+
 }  // namespace
 
 Client::Client(Options options, const copy::CopyEngine& engine)
@@ -50,6 +67,7 @@ Client::~Client() {
   control_.reset();  // no grant comes any more
   LARDER_POINT(session_closed);
   pool_.close();  // no writer is left
+  if (letting_go_) letting_go_->close();
 }
 
 Status Client::set_namespace(NamespaceSpec spec) {
@@ -100,7 +118,8 @@ Status Client::register_pages(std::uint32_t group, GroupPages layers) {
       return {Code::kInvalidArgument, "pages overlap: stride below page_bytes"};
   }
   if (Status status = copies_.serve(layers); !status.ok()) return status;
-  copies_.prepare(spec_.groups[group].piece_bytes, spec_.groups[group].pieces(), options_.copy_threads);
+  // A thread of the engine's copies as well, in store_finish().
+  copies_.prepare(spec_.groups[group].piece_bytes, spec_.groups[group].pieces(), options_.copy_threads + 1);
   for (const LayerPages& layer : layers) page_counts_[group] = std::min(page_counts_[group], layer.page_count);
   pages_[group] = std::move(layers);
   registered_[group].store(true, std::memory_order_release);
@@ -291,10 +310,21 @@ void Client::beaten(Attachment& attachment) {
     attachment.prefault_ahead();
 }
 
-// An arena that is registered with a GPU is taken back for seconds, and that waits for the GPU.
-void Client::let_go(std::shared_ptr<Attachment> attachment) {
-  // Moved: whoever lets go last takes it back, and that is not this thread.
-  if (copies_.on_device()) in_background([last = std::move(attachment)] {});
+// To take an arena back from a GPU waits for the GPU, for seconds: neither the thread that beats nor one that copies has the time.
+bool Client::let_go(std::shared_ptr<Attachment>& attachment) {
+  if (!copies_.on_device()) {
+    attachment.reset();
+    return true;
+  }
+  std::shared_ptr<Parting> parting;
+  try {
+    if (!letting_go_) letting_go_ = std::make_unique<CopyPool>(1);
+    parting = std::make_shared<Parting>(std::move(attachment));
+    if (letting_go_->submit(parting)) return true;
+  } catch (const std::exception&) {  // no thread or no memory just now
+  }
+  if (parting) attachment = parting->take_back();
+  return false;
 }
 
 void Client::opened(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, std::uint32_t handle) {

@@ -141,7 +141,7 @@ class Client final : public ControlListener {
     return sidecar_.answered(attachment, decoder, std::move(fds));
   }
   std::vector<protocol::SlotRef> still_writing() override;
-  void let_go(std::shared_ptr<Attachment> attachment) override;
+  bool let_go(std::shared_ptr<Attachment>& attachment) override;
   // What may wait for a GPU, which the thread that beats must not. False: not just now.
   bool in_background(std::function<void()> work) { return pool_.submit(std::make_shared<PoolWork>(std::move(work))); }
 
@@ -172,6 +172,7 @@ class Client final : public ControlListener {
   std::uint64_t last_hold_ = 0;
   std::unordered_map<std::uint64_t, HoldSet> holds_;
   CopyPool pool_;
+  std::unique_ptr<CopyPool> letting_go_;  // one thread, made by the first let_go() that needs it; the control thread's
   Loads loads_;
   Stores stores_;
   Acts acts_;

@@ -161,9 +161,7 @@ void Control::let_go_of_the_dead() {
 
 void Control::unmap_unused() {
   std::erase_if(earlier_, [this](std::shared_ptr<Attachment>& attachment) {
-    if (attachment.use_count() != 1) return false;
-    listener_.let_go(std::move(attachment));
-    return true;
+    return attachment.use_count() == 1 && listener_.let_go(attachment);
   });
 }
 

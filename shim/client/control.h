@@ -37,8 +37,12 @@ class ControlListener {
   virtual void asked(const std::shared_ptr<Attachment>& attachment, const std::vector<protocol::SlotRef>& grants) = 0;
   // Once a heartbeat, and at a hurry(), while the session of `attachment` lives.
   virtual void beaten(Attachment& attachment) = 0;
-  // The last of an attachment that is not current any more: it goes with this. What is registered with a GPU takes its time.
-  virtual void let_go(std::shared_ptr<Attachment> attachment) { attachment.reset(); }
+  // Takes over the last reference of an attachment that is not current any more, and destroys it: on another thread where that takes long. False: not just
+  // now, and `attachment` is as before.
+  virtual bool let_go(std::shared_ptr<Attachment>& attachment) {
+    attachment.reset();
+    return true;
+  }
   virtual void acted(std::uint32_t request, const protocol::Acted& acted) = 0;
   virtual void fetched(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
                        const protocol::Fetched& fetched) = 0;

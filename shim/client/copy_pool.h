@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -39,12 +40,16 @@ class CopyJob {
   bool done_ = false;
 };
 
-// Work that is no copy, on a thread of the pool; nobody waits for it. Where the pool closes first it is dropped. It must not throw.
+// Work that is no copy, on a thread of the pool, without a thread that waits for it. A pool that closes first drops it. An exception ends the work alone, and
+// not the engine: work that has to tell of a failure catches it itself.
 class PoolWork final : public CopyJob {
  public:
   explicit PoolWork(std::function<void()> work) : CopyJob(1, Urgency::kYields), work_(std::move(work)) {}
   bool copy(std::size_t) override {
-    work_();
+    try {
+      work_();
+    } catch (const std::exception&) {  // out of memory, most likely
+    }
     return true;
   }
   void finished() override { work_ = nullptr; }

@@ -73,10 +73,16 @@ void SidecarCopies::look(const std::vector<GroupPages>& pages, std::uint64_t num
   --looking_;
   changed_.notify_all();
   if (is_void()) return;
-  if (refusal.refused()) return decline(refusal);
-  state_ = State::kAsked;
-  exported_ = std::move(exported);
-  send_exports(exported_.device(), std::move(handles));
+  try {
+    if (refusal.refused()) return decline(refusal);
+    state_ = State::kAsked;
+    exported_ = std::move(exported);
+    send_exports(exported_.device(), std::move(handles));
+  } catch (const std::exception&) {  // out of memory
+    // Larderd may have opened a part of the memory: the session's end closes it.
+    if (state_ == State::kAsked) session_->outbox().close();
+    state_ = State::kRefused;
+  }
 }
 
 // Without kernels here nothing that larderd copies could be verified. A page is only read.

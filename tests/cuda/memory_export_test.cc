@@ -70,5 +70,32 @@ TEST_F(MemoryExportTest, TheImporterMakesAContextOnEachGpuThatItSees) {
   ::unsetenv("FAKE_CUDA_DEVICES");
 }
 
+// Else larderd has the one context of the GPU before the engine asks for it.
+TEST_F(MemoryExportTest, TheImporterMakesNoContextWhereAGpuAllowsOneProcessAlone) {
+  ::setenv("FAKE_CUDA_COMPUTE_MODE", "3", 1);
+  const std::unique_ptr<MemoryImporter> importer = cuda_importer();
+  importer->prepare();
+  ::unsetenv("FAKE_CUDA_COMPUTE_MODE");
+  EXPECT_EQ(fake_cuda::counters().retained, 0);
+}
+
+// A legacy handle's memory names its context, which ends with its last retain.
+TEST_F(MemoryExportTest, AnEngineOfImportedMemoryKeepsItsContext) {
+  class Imported final : public ImportedMemory {
+   public:
+    std::span<std::byte> bytes() const override { return bytes_; }
+
+   private:
+    const std::span<std::byte> bytes_{fake_cuda::allocate(4096), 4096};
+  };
+  {
+    const std::unique_ptr<MemoryImporter> importer = cuda_importer();
+    const auto engine = importer->engine(Imported(), [](std::string_view, std::string_view) {});
+    ASSERT_TRUE(engine.ok()) << engine.status().text();
+    EXPECT_GE(fake_cuda::counters().retained, 1);
+  }
+  EXPECT_EQ(fake_cuda::counters().retained, 0);
+}
+
 }  // namespace
 }  // namespace larder::copy

@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "cuda/pinning.h"
 #include "tests/cuda/device_chunk.h"
 #include "tests/cuda/said.h"
@@ -71,6 +73,24 @@ class RegistrationTest : public testing::Test {
     ASSERT_EQ(taken, 1);
     ::close(told[0]);
     ::close(told[1]);
+  }
+  // When a process took its turns, which it holds for `holds` each, as long as it lives.
+  int let_other_take_turns(std::chrono::milliseconds holds) {
+    int told[2] = {};
+    EXPECT_EQ(::pipe2(told, O_NONBLOCK), 0);
+    other_ = ::fork();
+    if (other_ == 0) {
+      for (Turn turn(file_);; std::this_thread::sleep_for(5ms)) {
+        if (!turn.take()) continue;
+        const auto taken = std::chrono::steady_clock::now();
+        [[maybe_unused]] const ssize_t written = ::write(told[1], &taken, sizeof(taken));
+        std::this_thread::sleep_for(holds);
+        turn.give_back();
+        std::this_thread::sleep_for(5ms);
+      }
+    }
+    ::close(told[1]);
+    return told[0];
   }
   void end_other() {
     ::kill(other_, SIGKILL);
@@ -149,6 +169,36 @@ TEST_F(RegistrationTest, BetweenTwoCallsThereIsAPauseAsLongAsACall) {
   for (std::size_t i = 1; i < all.size(); ++i) EXPECT_GE(all[i].begun - all[i - 1].ended, 20ms);
 }
 
+// The pause is the node's: between any two calls of the processes that share the arena. Each of them has its turns.
+TEST_F(RegistrationTest, APauseBehindACallIsKeptByAllProcessesOfTheArena) {
+  fake_cuda::cost("register", 40'000);
+  const int told = let_other_take_turns(10ms);
+  const std::unique_ptr<Pinning> pinning = pin();
+  ASSERT_TRUE(all_ready(*pinning));
+  std::this_thread::sleep_for(100ms);
+  end_other();
+  std::vector<std::chrono::steady_clock::time_point> taken;
+  for (std::chrono::steady_clock::time_point at; ::read(told, &at, sizeof(at)) == sizeof(at);) taken.push_back(at);
+  ::close(told);
+  const std::vector<fake_cuda::Registration> all = fake_cuda::registrations();
+  ASSERT_EQ(all.size(), kSlices);
+  for (const fake_cuda::Registration& one : all)
+    EXPECT_TRUE(std::ranges::none_of(taken, [&](const auto& at) { return at > one.begun && at < one.ended + 40ms; }));
+  EXPECT_TRUE(std::ranges::any_of(taken, [&](const auto& at) { return at > all.front().ended && at < all.back().begun; }))
+      << "the other process has its turns as well";
+}
+
+// Others of the node launch kernels meanwhile.
+TEST_F(RegistrationTest, WhoseProcessGoesOnTakesItBackWithPauses) {
+  fake_cuda::cost("free", 20'000);
+  std::unique_ptr<Pinning> pinning = pin();
+  ASSERT_TRUE(all_ready(*pinning));
+  pinning->take_back_slowly();
+  const auto start = std::chrono::steady_clock::now();
+  pinning.reset();
+  EXPECT_GE(std::chrono::steady_clock::now() - start, 2 * kSlices * 20ms);
+}
+
 // The heartbeat of a session calls these.
 TEST_F(RegistrationTest, WhoTellsWhatIsPresentOrComesOrAsksDoesNotWaitForTheDriver) {
   fake_cuda::cost("register", 300'000);
@@ -203,6 +253,18 @@ TEST_F(RegistrationTest, WhatAnotherLibraryHasRegisteredIsUsedAndLeftToIt) {
   EXPECT_EQ(fake_cuda::counters().registered_bytes, kSlice);
 }
 
+TEST_F(RegistrationTest, ASliceWithAHoleBetweenWhatAnotherHasRegisteredIsNotWhole) {
+  const ContextPtr context = DeviceContext::of(fake_cuda::allocate(1)).value();
+  {
+    const ContextScope scope(context->driver(), context->handle());
+    for (const std::size_t at : {kSlice, 2 * kSlice - 4096})
+      ASSERT_EQ(context->driver()->mem_host_register(memory_.data() + at, 4096, kHostPortable | kHostDeviceMap), kSuccess);
+  }
+  const std::unique_ptr<Pinning> pinning = pin();
+  EXPECT_TRUE(test::eventually([&] { return pinning->gave_up(); }));
+  EXPECT_EQ(pinning->ready_bytes(), kSlice);
+}
+
 TEST_F(RegistrationTest, ASliceOfWhichAnotherHasRegisteredAPartEndsItByName) {
   const ContextPtr context = DeviceContext::of(fake_cuda::allocate(1)).value();
   {
@@ -232,6 +294,29 @@ TEST_F(RegistrationTest, ARefusalIsToldByItsCode) {
                                   HasSubstr(std::to_string(code)), testing::Not(HasSubstr("MEMLOCK")))));
     fake_cuda::forget_faults();
   }
+}
+
+// Errors of one GPU are no reason for the arena.
+TEST_F(RegistrationTest, ADeviceWhoseContextIsLostLeavesRegisteringToTheNext) {
+  for (const int code : {kIllegalAddress, 719 /* a kernel failed */, kInvalidContext, kUncorrectableMemory}) {
+    SCOPED_TRACE(code);
+    said_.clear();
+    fake_cuda::fail("cuMemHostRegister", 2, code, true);
+    const std::unique_ptr<Pinning> first = pin(0), second = pin(1);
+    EXPECT_TRUE(all_ready(*second));
+    EXPECT_TRUE(test::eventually([&] { return first->gave_up(); }));
+    EXPECT_FALSE(second->gave_up());
+    EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("warning a GPU's context is lost")));
+    fake_cuda::forget_faults();
+  }
+}
+
+TEST_F(RegistrationTest, ADeviceThatComesAfterTheLastContextWasLostRegisters) {
+  fake_cuda::fail("cuMemHostRegister", 1, kIllegalAddress, true);
+  const std::unique_ptr<Pinning> first = pin(0);
+  EXPECT_TRUE(test::eventually([&] { return first->gave_up(); }));
+  const std::unique_ptr<Pinning> second = pin(1);
+  EXPECT_TRUE(all_ready(*second));
 }
 
 TEST_F(RegistrationTest, ADeviceThatComesAfterARefusalIsToldToo) {

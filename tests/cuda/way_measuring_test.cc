@@ -132,6 +132,19 @@ TEST_F(ChosenWaysTest, ADeviceOfSlowKernelsStoresByItsCopyEngines) {
   expect_it_works();
 }
 
+// For benchmarks, and as told in larderd's status.
+TEST_F(ChosenWaysTest, TheWayThatWasOrderedIsTold) {
+  testing_support::DeviceChunk chunk(8192, 3);
+  CudaOptions options;
+  options.kernels = testing_support::fake_kernels();
+  options.method = Method::kBatch;
+  EXPECT_EQ(CudaCopyEngine::make(chunk.page(), options).value()->way().in_words(),
+            "stores by the copy engines, loads by the copy engines");
+  options.method = Method::kKernel;
+  EXPECT_EQ(CudaCopyEngine::make(chunk.page(), options).value()->way().in_words(),
+            "stores below 16383 KiB a piece by kernels, loads below 16383 KiB a piece by kernels");
+}
+
 TEST_F(ChosenWaysTest, MeasuredIsOnceAProcessAndTheMemoryForItGoesBack) {
   make();
   const WayTable first = engine_->ways();

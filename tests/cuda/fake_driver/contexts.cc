@@ -22,6 +22,10 @@ int current_device() {
   return -1;
 }
 
+int device_of_context(copy::cuda::Handle context) {
+  return static_cast<int>(static_cast<int*>(context) - context_objects);
+}
+
 void push_context(copy::cuda::Handle context) {
   contexts.push_back(context);
 }

@@ -18,15 +18,15 @@ int module_object;
 int function_objects[3];
 
 // On a stream's thread: takes its time, and does nothing once an error sticks.
-void perform(const char* kind, const char* counted_as, std::size_t bytes, const std::function<bool()>& work) {
+void perform(int on, const char* kind, const char* counted_as, std::size_t bytes, const std::function<bool()>& work) {
   std::function<void()> behind;
   {
     const std::lock_guard lock(device().mutex);
     std::swap(behind, device().behind[kind]);
   }
   device().spend(counted_as, bytes);
-  if (device().faults.next(kind) != kSuccess) return;
-  if (!work()) device().faults.set_sticky(kIllegalAddress);
+  if (device().faults.next(kind, on) != kSuccess) return;
+  if (!work()) device().faults.set_sticky(on, kIllegalAddress);
   if (behind) behind();
 }
 
@@ -44,7 +44,7 @@ ResultCode look_up(const Stream& of, OneCopy& copy) {
 }
 
 void make(int on, const OneCopy& copy, bool reachable) {
-  perform("copy", "copy", copy.bytes, [&] {
+  perform(on, "copy", "copy", copy.bytes, [&] {
     const Memory& memory = device().memory;
     if (!reachable || memory.for_copy(on, copy.to, copy.bytes) != copy.out ||
         memory.for_copy(on, copy.from, copy.bytes) != copy.in)
@@ -219,7 +219,7 @@ ResultCode launch_kernel(Handle function, unsigned blocks_x, unsigned blocks_y, 
   }
   of->add([=, on = of->device()] {
     const Running running(blocks_x);
-    perform("kernel", counted_as, bytes, [=] { return run_kernel(on, move, job, blocks_x); });
+    perform(on, "kernel", counted_as, bytes, [=] { return run_kernel(on, move, job, blocks_x); });
   });
   return kSuccess;
 }

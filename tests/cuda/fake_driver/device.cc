@@ -15,28 +15,30 @@ void Faults::add(const std::string& function, int nth, ResultCode code, bool sti
 void Faults::clear() {
   const std::lock_guard lock(mutex_);
   faults_.clear();
-  sticky_ = copy::cuda::kSuccess;
+  std::ranges::fill(sticky_, copy::cuda::kSuccess);
 }
 
-ResultCode Faults::next(const std::string& function) {
+ResultCode Faults::next(const std::string& function, int device) {
   const std::lock_guard lock(mutex_);
-  if (sticky_ != copy::cuda::kSuccess) return sticky_;
+  if (device >= 0 && sticky_[device] != copy::cuda::kSuccess) return sticky_[device];
   const auto at = faults_.find(function);
   if (at == faults_.end() || --at->second.nth > 0) return copy::cuda::kSuccess;
   const Fault fault = at->second;
   if (--at->second.times <= 0) faults_.erase(at);
-  if (fault.sticky) sticky_ = fault.code;
+  if (fault.sticky) sticky_[std::max(device, 0)] = fault.code;
   return fault.code;
 }
 
-ResultCode Faults::sticky() const {
+ResultCode Faults::sticky(int device) const {
   const std::lock_guard lock(mutex_);
-  return sticky_;
+  if (device >= 0) return sticky_[device];
+  const auto* const any = std::ranges::find_if(sticky_, [](ResultCode code) { return code != copy::cuda::kSuccess; });
+  return any == std::end(sticky_) ? copy::cuda::kSuccess : *any;
 }
 
-void Faults::set_sticky(ResultCode code) {
+void Faults::set_sticky(int device, ResultCode code) {
   const std::lock_guard lock(mutex_);
-  sticky_ = code;
+  sticky_[device] = code;
 }
 
 Stream::~Stream() {
@@ -138,6 +140,9 @@ void reset() {
   d.events.clear();
   d.memory.forget_all();
   d.counted = {};
+  std::ranges::fill(d.retained, 0);
+  std::ranges::fill(d.destroyed, false);
+  std::ranges::fill(d.used, false);
   d.registrations.clear();
   d.processors = 132;
   d.host_pointers = true;
@@ -146,6 +151,10 @@ void reset() {
 }
 
 std::byte* allocate(std::size_t bytes, bool without_context, int on) {
+  if (!without_context) {
+    const std::lock_guard lock(device().mutex);
+    device().used[on] = true;
+  }
   return device().memory.allocate(bytes, on, without_context);
 }
 

@@ -27,10 +27,11 @@ class Faults {
  public:
   void add(const std::string& function, int nth, ResultCode code, bool sticky, int times);
   void clear();
-  // The answer of a call of this function.
-  ResultCode next(const std::string& function);
-  ResultCode sticky() const;
-  void set_sticky(ResultCode code);
+  // The answer of a call of this function, or of work of this kind, in the context of a device. -1: in none.
+  ResultCode next(const std::string& function, int device);
+  // The error that sticks to a device's context. -1: to any.
+  ResultCode sticky(int device) const;
+  void set_sticky(int device, ResultCode code);
 
  private:
   struct Fault {
@@ -40,7 +41,7 @@ class Faults {
   };
   mutable std::mutex mutex_;
   std::map<std::string, Fault> faults_;
-  ResultCode sticky_ = copy::cuda::kSuccess;
+  ResultCode sticky_[kDevices] = {};
 };
 
 // Its work is done by a thread of its own, in order.
@@ -93,6 +94,9 @@ struct Device {
   unsigned running_blocks = 0, running_kernels = 0;
   int processors = 132;
   bool host_pointers = true;
+  int retained[kDevices] = {};    // primary contexts
+  bool destroyed[kDevices] = {};  // such contexts
+  bool used[kDevices] = {};       // by an engine, which retains them for good
   std::map<std::string, Cost> costs;
   std::map<std::string, std::function<void()>> behind;  // by kind of work
   std::map<void*, std::shared_ptr<Stream>> streams;

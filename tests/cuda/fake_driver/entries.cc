@@ -79,6 +79,8 @@ ResultCode device_get(int* number, int ordinal) {
 
 ResultCode device_get_attribute(int* value, int attribute, int) {
   LARDER_BEGIN("cuDeviceGetAttribute", false);
+  if (attribute == kComputeMode) *value = setting("FAKE_CUDA_COMPUTE_MODE", kComputeModeDefault);
+  if (attribute == kComputeMode) return kSuccess;
   if (attribute != kProcessorCount) return kInvalidValue;
   const std::lock_guard lock(device().mutex);
   *value = device().processors;
@@ -95,18 +97,29 @@ ResultCode device_primary_ctx_retain(Handle* context, int number) {
   LARDER_BEGIN("cuDevicePrimaryCtxRetain", false);
   const std::lock_guard lock(device().mutex);
   ++device().counted.retained;
+  ++device().retained[number];
+  device().destroyed[number] = false;
   *context = context_of(number);
   return kSuccess;
 }
 
-ResultCode device_primary_ctx_release(int) {
+ResultCode device_primary_ctx_release(int number) {
   const std::lock_guard lock(device().mutex);
   --device().counted.retained;
+  device().destroyed[number] = --device().retained[number] == 0;
   return kSuccess;
+}
+
+// The last release destroys a context, unless an engine of this process made memory in it: CUDA's runtime retains the context as well.
+bool is_destroyed(Handle context) {
+  const int on = device_of_context(context);
+  const std::lock_guard lock(device().mutex);
+  return device().destroyed[on] && !device().used[on];
 }
 
 ResultCode ctx_push_current(Handle context) {
   LARDER_BEGIN("cuCtxPushCurrent", false);
+  if (is_destroyed(context)) return kInvalidContext;
   push_context(context);
   return kSuccess;
 }
@@ -153,7 +166,7 @@ ResultCode stream_synchronize(Handle stream) {
   if (const ResultCode answer = captures().unordered(); answer != kSuccess) return answer;
   of->wait();
   LARDER_BEGIN("cuStreamSynchronize");
-  return device().faults.sticky();
+  return device().faults.sticky(of->device());
 }
 
 ResultCode stream_destroy(Handle stream) {
@@ -234,7 +247,7 @@ ResultCode event_synchronize(Handle event) {
       device().spend("wake", 0);
     }
   }
-  return device().faults.sticky();
+  return device().faults.sticky(current_device());
 }
 
 ResultCode event_destroy(Handle event) {
@@ -283,16 +296,16 @@ void* entry(const std::string& name) {
 }  // namespace
 
 ResultCode begin(const char* function, bool needs_context) {
-  if (const ResultCode ordered = device().faults.next(function); ordered != kSuccess) return ordered;
+  if (const ResultCode ordered = device().faults.next(function, current_device()); ordered != kSuccess) return ordered;
   return needs_context && current_device() < 0 ? kInvalidContext : kSuccess;
 }
 
 ResultCode begin_giving_back() {
-  return current_device() < 0 && device().faults.sticky() == kSuccess ? kInvalidContext : kSuccess;
+  return current_device() < 0 && device().faults.sticky(-1) == kSuccess ? kInvalidContext : kSuccess;
 }
 
 // FAKE_CUDA_DEVICES=n (so many are visible), FAKE_CUDA_UUID=n (another GPU), FAKE_CUDA_MIG=1, FAKE_CUDA_DELAY_MS=n (each copy takes so long),
-// FAKE_CUDA_FAIL_COPY=n (the nth copy ends with an error, and everything with it), FAKE_CUDA_OLD=1 (functions are missing).
+// FAKE_CUDA_COMPUTE_MODE=n, FAKE_CUDA_NO_STAGING=1 (no pinned memory but what is registered), FAKE_CUDA_FAIL_COPY=n (the nth copy ends with an error, and everything with it), FAKE_CUDA_OLD=1 (functions are missing).
 int setting(const char* name, int otherwise) {
   const char* const text = std::getenv(name);
   return text == nullptr ? otherwise : std::atoi(text);

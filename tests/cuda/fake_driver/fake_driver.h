@@ -32,7 +32,7 @@ void map_again(std::byte* page, bool same_id = false);
 std::byte* view(const void* device);
 
 // The nth call from now on of `function` ("cuMemcpyAsync"; "kernel", "copy": when its work is done), and `times` of them, answer `code`. A
-// sticky one is the answer of everything from then on, and nothing runs any more.
+// sticky one is the answer of everything in that context from then on, and nothing of the context runs any more.
 void fail(const char* function, int nth, int code, bool sticky = false, int times = 1);
 // No faults any more, and no sticky error.
 void forget_faults();

@@ -33,6 +33,7 @@ ResultCode mem_free(DevicePtr memory) {
 ResultCode mem_host_alloc(void** memory, std::size_t bytes, unsigned flags) {
   LARDER_BEGIN_UNSAFE("cuMemHostAlloc");
   if ((flags & kHostDeviceMap) == 0) return kInvalidValue;
+  if (setting("FAKE_CUDA_NO_STAGING", 0) != 0) return kOutOfMemory;
   Device& d = device();
   const std::lock_guard driver(d.pinning);
   d.spend("host_alloc", bytes);

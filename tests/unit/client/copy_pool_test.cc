@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <new>
+
+#include "tests/eventually.h"
 
 namespace larder::client {
 namespace {
@@ -35,6 +38,14 @@ TEST(CopyPool, EveryPartOnceAndFinishedOnce) {
   pool.run(job);
   EXPECT_EQ(job->finished_, 1);
   for (const auto& seen : job->seen_) EXPECT_EQ(seen, 1);
+}
+
+TEST(CopyPool, WorkThatThrowsEndsItselfAlone) {
+  CopyPool pool(1);
+  std::atomic<bool> done{false};
+  ASSERT_TRUE(pool.submit(std::make_shared<PoolWork>([] { throw std::bad_alloc(); })));
+  ASSERT_TRUE(pool.submit(std::make_shared<PoolWork>([&] { done = true; })));
+  EXPECT_TRUE(test::eventually([&] { return done.load(); }));
 }
 
 TEST(CopyPool, AFailureStartsNoFurtherPart) {

@@ -87,10 +87,14 @@ TEST_F(JoinedLoadsTest, OneChunkAndLargeChunksAreCopiedAlone) {
 }
 
 TEST_F(JoinedLoadsTest, BytesAndTouchesCountAsOfChunksAlone) {
-  start_with_stored(5);
+  start_with_stored(10);
   const Completion done = engine_->load(0, 5);
   EXPECT_EQ(done.status, Code::kOk);
   EXPECT_EQ(done.bytes, 5 * kChunkBytes);
+  // What was not used since it was stored goes first.
+  for (std::uint64_t next = 10; next < 300 && engine_->present(0, 10); ++next) engine_->store(next, 1);
+  EXPECT_TRUE(engine_->present(0, 5));
+  EXPECT_FALSE(engine_->present(5, 1));
 }
 
 // Which chunk is bad is found out, it alone is reported, and the load fails.

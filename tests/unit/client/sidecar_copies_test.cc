@@ -60,6 +60,7 @@ class PageExporter final : public copy::MemoryExporter {
                              std::vector<copy::MemoryHandle>& handles) const override {
     made = copy::PageExport({}, {{pages.front().first, pages.front().bytes, 1}});
     handles.emplace_back().size_bytes = pages.front().bytes;
+    if (none_behind_it) testing_support::set_no_memory(true);
     return {};
   }
   // The last thing that is asked before a copy is asked for.
@@ -68,6 +69,7 @@ class PageExporter final : public copy::MemoryExporter {
     return gone;
   }
   bool out_of_memory = false;
+  bool none_behind_it = false;  // no memory is left once the pages are taken
   Status gone;
 };
 
@@ -194,6 +196,20 @@ TEST_F(SidecarCopiesTest, TheThreadThatBeatsLooksAtNoPage) {
   EXPECT_FALSE(asked(session));
   background_.front()();
   EXPECT_TRUE(asked(session));
+}
+
+// On a thread of the pool, where an exception would end the engine. Larderd may have been told a part.
+TEST_F(SidecarCopiesTest, AnExportForWhichThereIsNoMemoryEndsTheSession) {
+  FakeSession session{protocol::kCapabilityTransfer};
+  exporter_.none_behind_it = true;
+  EXPECT_NO_THROW(copies_.beaten(*session.attachment, pages_of_all_, true));
+  testing_support::set_no_memory(false);
+  EXPECT_TRUE(session.attachment->outbox().closed());
+  copies_.lost(*session.attachment);
+  exporter_.none_behind_it = false;
+  FakeSession next{protocol::kCapabilityTransfer};
+  copies_.beaten(*next.attachment, pages_of_all_, true);
+  EXPECT_TRUE(asked(next));
 }
 
 TEST_F(SidecarCopiesTest, WhatWasLookedAtForASessionThatIsLostIsVoid) {
