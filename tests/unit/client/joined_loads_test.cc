@@ -91,7 +91,9 @@ TEST_F(JoinedLoadsTest, BytesAndTouchesCountAsOfChunksAlone) {
   const Completion done = engine_->load(0, 5);
   EXPECT_EQ(done.status, Code::kOk);
   EXPECT_EQ(done.bytes, 5 * kChunkBytes);
-  // What was not used since it was stored goes first.
+  // What was not used since it was stored goes first. Events are read in their order, some time later.
+  engine_->client->report(protocol::EventKind::kPrefill, 1, 1, 0);
+  ASSERT_TRUE(wait([&] { return !stats().models.empty() && stats().models[0].prefill_tokens == 1; }));
   for (std::uint64_t next = 10; next < 300 && engine_->present(0, 10); ++next) engine_->store(next, 1);
   EXPECT_TRUE(engine_->present(0, 5));
   EXPECT_FALSE(engine_->present(5, 1));
