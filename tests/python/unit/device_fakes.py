@@ -46,13 +46,16 @@ class FakeDevice:
 
     def __init__(self, driver):
         self._driver = ctypes.CDLL(driver, mode=ctypes.RTLD_GLOBAL)
-        self.allocate = self._function("allocateEmb", ctypes.c_void_p, ctypes.c_size_t, ctypes.c_bool)
+        self._allocate = self._function("allocateEmbi", ctypes.c_void_p, ctypes.c_size_t, ctypes.c_bool, ctypes.c_int)
         self.map_by_hand = self._function("map_by_handEmb", ctypes.c_void_p, ctypes.c_size_t, ctypes.c_bool, name_bytes=11)
         self.unmap_by_hand = self._function("unmap_by_handEPSt4byte", None, ctypes.c_void_p, name_bytes=13)
         self.map_again = self._function("map_againEPSt4byteb", None, ctypes.c_void_p, ctypes.c_bool, name_bytes=9)
         self.delay_ms = self._function("delay_msEiPKc", None, ctypes.c_int, ctypes.c_char_p, name_bytes=8)
         self._view = self._function("viewEPKv", ctypes.c_void_p, ctypes.c_void_p, name_bytes=4)
         self.fail = self._function("failEPKciibi", None, ctypes.c_char_p, ctypes.c_int, ctypes.c_int, ctypes.c_bool, ctypes.c_int, name_bytes=4)
+
+    def allocate(self, size, without_context, device=0):
+        return self._allocate(size, without_context, device)
 
     def _function(self, mangled, result, *arguments, name_bytes=8):
         function = self._driver[f"_ZN6larder9fake_cuda{name_bytes}{mangled}"]
