@@ -172,3 +172,15 @@ class TestKernelBlocks:
 
     def test_a_backend_that_is_not_the_layers_own_is_found_out_by_the_worker(self, monkeypatch):
         assert self.of(monkeypatch, full(48), "LBNHC", 64) == 48
+
+
+def test_a_processor_for_which_vllm_has_no_kernel_is_no_fault_of_larder(monkeypatch):
+    from vllm.v1.attention.backends import cpu_attn
+
+    def none(*_):
+        raise NotImplementedError("FP8 KV cache on CPU requires x86 with AVX-512 or AMX.")
+
+    monkeypatch.setattr(cpu_attn, "_get_attn_isa", none)
+    config = Fake(model_config=Fake(dtype=torch.bfloat16), cache_config=Fake(cache_dtype="fp8"))
+    with pytest.raises(Unsupported, match="no attention kernel for this processor: FP8 KV cache"):
+        attention_kernels.kernel_of(config, full())

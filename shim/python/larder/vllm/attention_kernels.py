@@ -23,7 +23,10 @@ def kernel_of(vllm_config, spec):
             "this vLLM does not tell its CPU attention kernel (cpu_attn._get_attn_isa is missing)"
         )
     model, cache = vllm_config.model_config, vllm_config.cache_config
-    return name, choose(model.dtype, spec.block_size, spec.head_size, cache.cache_dtype)
+    try:
+        return name, choose(model.dtype, spec.block_size, spec.head_size, cache.cache_dtype)
+    except NotImplementedError as error:  # vLLM ends for the same reason
+        raise Unsupported(f"vLLM has no attention kernel for this processor: {error}") from error
 
 
 def kernel_block(vllm_config, kv_cache_config, group):
