@@ -6,6 +6,7 @@ key), pages as bytes of uint32."""
 
 import ctypes
 import threading
+import time
 from collections import deque, namedtuple
 
 from larder import _native as native
@@ -37,6 +38,13 @@ class LarderError(Exception):
 def version():
     """Version of the loaded library and of its protocol."""
     return native.library().larder_version().decode()
+
+
+def await_copies(client, until):
+    """Waits until no load and no store of the client runs, to `until` of time.monotonic() at most. How many run on."""
+    while (running := client.copies()) and time.monotonic() <= until:
+        time.sleep(0.001)
+    return running
 
 
 def namespace_id(fingerprint):

@@ -45,13 +45,19 @@ ResultCode mem_host_alloc(void** memory, std::size_t bytes, unsigned flags) {
   return *memory != nullptr && d.memory.add_pinned(*memory, bytes, false, current_device()) ? kSuccess : kOutOfMemory;
 }
 
+// Freeing waits for all work, and holds the driver's lock of pinned memory.
+std::unique_lock<std::mutex> begin_freeing(Device& device) {
+  device.drain();
+  std::unique_lock lock(device.pinning);
+  device.spend("free", 0);
+  return lock;
+}
+
 ResultCode mem_free_host(void* memory) {
   LARDER_BEGIN_GIVING_BACK();
   if (const ResultCode answer = captures().unordered(); answer != kSuccess) return answer;
   Device& d = device();
-  d.drain();
-  const std::lock_guard driver(d.pinning);
-  d.spend("free", 0);
+  const std::unique_lock<std::mutex> driver = begin_freeing(d);
   {
     const std::lock_guard lock(d.mutex);
     ++d.counted.host_frees;
@@ -97,9 +103,7 @@ ResultCode mem_host_unregister(void* memory) {
   LARDER_BEGIN_GIVING_BACK();
   if (const ResultCode answer = captures().unordered(); answer != kSuccess) return answer;
   Device& d = device();
-  d.drain();
-  const std::lock_guard driver(d.pinning);
-  d.spend("free", 0);
+  const std::unique_lock<std::mutex> driver = begin_freeing(d);
   // A context that was lost has let go of everything: tests look at what is left.
   const int by = current_device();
   if (by >= 0) return d.memory.remove_pinned(memory, true, by) ? kSuccess : kNotRegistered;

@@ -10,7 +10,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1 import base
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1, KVConnectorRole, SupportsHMA
 
 from larder import vllm_plugin
-from larder.client import Client
+from larder.client import Client, await_copies
 from larder.vllm import loaded_adapters, one_process, sleep_mode, surroundings, weight_changes, words
 from larder.vllm.engine_metrics import Exported, Observed
 from larder.vllm.guard import LogPump, logger
@@ -194,20 +194,13 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
                 self._pump.stop()
             if self._client is not None:
                 self._half.off = self._half.off or "vLLM shuts down"
-                if until is None or _copies_end(self._client, until):
+                if until is not None and (running := await_copies(self._client, until)):
+                    logger.warning("Larder: %d copies from and to KV pages have not ended, and the process ends without them", running)
+                else:
                     self._client.close()
         except Exception:
             logger.exception("Larder: shutdown failed")
         self._pump = self._client = self._naming = None
-
-
-def _copies_end(client, until):
-    while running := client.copies():
-        if time.monotonic() > until:
-            logger.warning("Larder: %d copies from and to KV pages have not ended, and the process ends without them", running)
-            return False
-        time.sleep(0.001)
-    return True
 
 
 _LIVING = weakref.WeakSet()

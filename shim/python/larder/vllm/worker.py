@@ -9,7 +9,7 @@ import time
 
 from larder import fingerprint
 from larder._native import DEADLINE_EXCEEDED, FAILED_PRECONDITION
-from larder.client import LarderError
+from larder.client import LarderError, await_copies
 from larder.kv_pages import stream_of
 from larder.vllm import one_process, pages, sleep_mode, words
 from larder.vllm.groups import Unsupported
@@ -102,13 +102,10 @@ class WorkerHalf(Guarded):
         """Their memory is about to go: nothing is copied until pages_are_back(). RuntimeError: copies may still run, and it must stay."""
         self._abandon()
         self._under_way.overtake()
-        until = time.monotonic() + SLEEP_WAIT_S
-        while running := self.client.copies():
-            if time.monotonic() > until:
-                raise RuntimeError(
-                    f"{running} copies of Larder from and to KV pages have not ended in {SLEEP_WAIT_S} s: this engine cannot fall asleep now"
-                )
-            time.sleep(0.001)
+        if running := await_copies(self.client, time.monotonic() + SLEEP_WAIT_S):
+            raise RuntimeError(
+                f"{running} copies of Larder from and to KV pages have not ended in {SLEEP_WAIT_S} s: this engine cannot fall asleep now"
+            )
         self._away = True
         try:
             self.client.pages_leave(CLOSE_WAIT_MS)
