@@ -12,8 +12,8 @@
 #include <span>
 #include <string_view>
 
+#include "shim/base/status.h"
 #include "shim/protocol/copy_way.h"
-#include "shim/protocol/status.h"
 
 namespace larder::copy {
 

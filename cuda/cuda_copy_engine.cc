@@ -67,7 +67,7 @@ Result<std::unique_ptr<CudaCopyEngine>> CudaCopyEngine::make(const void* page, C
   if (lanes.ok()) {
     engine->kernels_ = std::move(kernels).value();
     engine->lanes_ = std::move(lanes).value();
-    engine->choose_ways();
+    engine->choose_strategies();
   } else if (lanes.status().code() == Code::kInvalidArgument) {
     return lanes.status();
   } else {

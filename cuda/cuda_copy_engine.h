@@ -19,7 +19,7 @@
 #include "cuda/fences.h"
 #include "cuda/piece_kernels.h"
 #include "cuda/pinning.h"
-#include "cuda/way_measuring.h"
+#include "cuda/strategy_calibration.h"
 
 namespace larder::copy::cuda {
 
@@ -27,10 +27,10 @@ enum class Method { kAuto, kBatch, kKernel };
 
 struct CudaOptions {
   Method method = Method::kAuto;
-  WayTable ways;                                 // of kAuto, where it measures nothing
-  std::chrono::milliseconds measure_ways{2000};  // make() waits so long at most for that; 0: it does not measure
-  std::size_t measure_bytes = 8 << 20;           // of device memory and of pinned memory, for that
-  KnownWays* known = &KnownWays::of_process();   // outlives the engine
+  StrategyTable ways;                                    // of kAuto, where it measures nothing
+  std::chrono::milliseconds calibrate_strategies{2000};  // make() waits so long at most for that; 0: it does not measure
+  std::size_t measure_bytes = 8 << 20;                   // of device memory and of pinned memory, for that
+  KnownWays* known = &KnownWays::of_process();           // outlives the engine
   unsigned kernel_blocks = 0;  // multiprocessors that all copies together take at most, at least 2; 0: as blocks_of() says
   KernelImages kernels = built_in_kernels();
   std::size_t staging_bytes = 16 << 20;  // of each copy that is under way; at least one piece
@@ -41,7 +41,7 @@ struct CudaOptions {
 class CudaCopyEngine final : public CopyEngine {
  public:
   // For pages in the context of `page`. kNotFound: it lies on no CUDA device. kInvalidArgument: less than 2 `kernel_blocks`. Measures the ways where this process has not done so for the
-  // context yet, and logs what it chose: the constants of WayTable, where measuring fails or takes too long. Throws std::bad_alloc.
+  // context yet, and logs what it chose: the constants of StrategyTable, where measuring fails or takes too long. Throws std::bad_alloc.
   static Result<std::unique_ptr<CudaCopyEngine>> make(const void* page, CudaOptions options);
 
   const char* name() const override;
@@ -64,7 +64,7 @@ class CudaCopyEngine final : public CopyEngine {
   static unsigned blocks_of(unsigned processors);
 
   // Which way pieces go.
-  const WayTable& ways() const { return ways_; }
+  const StrategyTable& ways() const { return strategies_; }
   // Whether copies of this slot are direct by now. For tests and benchmarks.
   bool is_pinned(std::span<const std::byte> slot) const { return !pinned(slot).empty(); }
 
@@ -78,8 +78,8 @@ class CudaCopyEngine final : public CopyEngine {
 
   CudaCopyEngine(ContextPtr context, CudaOptions options);
   Result<unsigned> count_blocks() const;
-  void choose_ways();
-  Result<WayTable> measure(const std::atomic<bool>& stop) const;
+  void choose_strategies();
+  Result<StrategyTable> measure(const std::atomic<bool>& stop) const;
   bool by_kernel(Direction direction, std::uint64_t piece_bytes) const;
   bool kernels_allowed() const;
   DeviceRange pinned(std::span<const std::byte> slot) const;
@@ -124,7 +124,7 @@ class CudaCopyEngine final : public CopyEngine {
   const std::shared_ptr<Arenas> arenas_ = std::make_shared<Arenas>();
   const std::shared_ptr<Fences> fences_;
   mutable CopyStreams streams_;
-  WayTable ways_ = options_.ways;
+  StrategyTable strategies_ = options_.ways;
   std::unique_ptr<WayMeasuring> measuring_;  // only where it was too late; it goes before what it uses
 };
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "cuda/driver_abi.h"
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 
 namespace larder::copy::cuda {
 

@@ -7,8 +7,8 @@
 #include <new>
 #include <utility>
 
+#include "shim/base/test_point.h"
 #include "shim/protocol/checksum.h"
-#include "shim/protocol/test_point.h"
 
 namespace larder::copy {
 namespace {

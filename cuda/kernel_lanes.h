@@ -11,7 +11,7 @@
 #include <mutex>
 
 #include "cuda/device_context.h"
-#include "cuda/way_table.h"
+#include "cuda/strategy_table.h"
 
 namespace larder::copy::cuda {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 #include "shim/protocol/transfer_messages.h"
 
 namespace larder::copy {

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
-#include "cuda/way_table.h"
+#include "cuda/strategy_table.h"
 #include "shim/protocol/checksum.h"
 
 namespace larder::copy::cuda {
 
 Result<std::unique_ptr<TrialMemory>> TrialMemory::make(const DeviceContext& context, std::size_t bytes) {
-  constexpr std::size_t kGreatest = WayTable::kKernelsEnd.back();
+  constexpr std::size_t kGreatest = StrategyTable::kKernelsEnd.back();
   std::unique_ptr<TrialMemory> made(
       new TrialMemory(context, std::max<std::size_t>(1, (bytes + kGreatest - 1) / kGreatest) * kGreatest));
   if (Status status = made->slot_.ensure(made->bytes_); !status.ok()) return status;

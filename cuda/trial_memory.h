@@ -14,7 +14,7 @@ namespace larder::copy::cuda {
 
 class TrialMemory {
  public:
-  // So many bytes of each, rounded up to the greatest piece that a WayTable knows. `context` outlives it.
+  // So many bytes of each, rounded up to the greatest piece that a StrategyTable knows. `context` outlives it.
   static Result<std::unique_ptr<TrialMemory>> make(const DeviceContext& context, std::size_t bytes);
   ~TrialMemory();
   TrialMemory(const TrialMemory&) = delete;

@@ -10,7 +10,7 @@
 
 #include "operator/api/object.h"
 #include "operator/api/spec_reader.h"
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 
 namespace larder::api {
 

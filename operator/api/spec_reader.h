@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "operator/api/object.h"
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 
 namespace larder::api {
 

@@ -13,15 +13,15 @@
 
 #include "operator/app/arguments.h"
 #include "operator/app/cluster_version.h"
-#include "operator/app/ending.h"
-#include "operator/app/leading.h"
+#include "operator/app/http_pages.h"
+#include "operator/app/leader_components.h"
 #include "operator/app/log_metrics.h"
 #include "operator/app/metrics_reference.h"
-#include "operator/app/pages.h"
 #include "operator/app/readiness.h"
-#include "operator/app/reviewing.h"
+#include "operator/app/shutdown.h"
 #include "operator/app/signals.h"
 #include "operator/app/switched_fence.h"
+#include "operator/app/webhook_component.h"
 #include "operator/k8s/curl_transport.h"
 #include "operator/k8s/http_client.h"
 #include "operator/k8s/leader_election.h"
@@ -65,21 +65,21 @@ class Operator {
                                      .operator_namespace = arguments_.ns,
                                      .pull_secrets = arguments_.image_pull_secrets,
                                      .image_registry = arguments_.image_registry};
-    Watched watched(client_, monotonic_);
-    Result<std::unique_ptr<Reviewing>> reviewing =
-        Reviewing::start(arguments_, defaults, {client_, quick_client_, watched, events_, metrics_, monotonic_});
+    Informers watched(client_, monotonic_);
+    Result<std::unique_ptr<WebhookComponent>> reviewing =
+        WebhookComponent::start(arguments_, defaults, {client_, quick_client_, watched, events_, metrics_, monotonic_});
     if (!reviewing.ok()) return reviewing.status();
     add_checks(health_, watched, [&reviewing = **reviewing] { return reviewing.ready(); });
-    Result<std::unique_ptr<Pages>> metrics = Pages::metrics_at(arguments_.metrics_address, metrics_, monotonic_);
+    Result<std::unique_ptr<HttpPages>> metrics = HttpPages::metrics_at(arguments_.metrics_address, metrics_, monotonic_);
     if (!metrics.ok()) return metrics.status();
-    Result<std::unique_ptr<Pages>> health = Pages::health_at(arguments_.health_address, health_, monotonic_);
+    Result<std::unique_ptr<HttpPages>> health = HttpPages::health_at(arguments_.health_address, health_, monotonic_);
     if (!health.ok()) return health.status();
     if (!stop_.stop_requested()) lead_and_wait(watched, defaults);
     return {};
   }
 
  private:
-  void lead_and_wait(Watched& watched, const desired::Defaults& defaults) {
+  void lead_and_wait(Informers& watched, const desired::Defaults& defaults) {
     SwitchedFence fence;
     std::unique_ptr<k8s::LeaderElection> election;
     k8s::ClientOptions options{.stop = stop_, .metrics = &metrics_};
@@ -95,13 +95,13 @@ class Operator {
     } else {
       tell(true);
     }
-    std::unique_ptr<Leading> leading;
+    std::unique_ptr<LeaderComponents> leading;
     std::jthread keeping;
     while (const std::optional<bool> leads = await_change(leading != nullptr)) {
       keeping = {};
       leading.reset();
       if (!*leads) continue;
-      leading = std::make_unique<Leading>(client_, writer, watched, defaults, arguments_.identity, metrics_, monotonic_);
+      leading = std::make_unique<LeaderComponents>(client_, writer, watched, defaults, arguments_.identity, metrics_, monotonic_);
       if (arguments_.certificate_directory.empty())
         keeping = std::jthread([&](const std::stop_token& stop) { keep_certificates(writer, stop); });
     }
@@ -176,7 +176,7 @@ int run(int argc, char** argv) {
   const Result<std::unique_ptr<k8s::CredentialSource>> credentials = credentials_of(*arguments);
   if (!credentials.ok()) return fail(credentials.status(), kExitFailure);
   std::stop_source stop;
-  const Ending ending(*signals, stop);
+  const Shutdown ending(*signals, stop);
   Operator all(*arguments, **credentials, stop.get_token());
   const Status status = all.run();
   return status.ok() ? 0 : fail(status, kExitFailure);

@@ -13,7 +13,7 @@ Status unless(bool good, const char* why) {
 
 }  // namespace
 
-void add_checks(k8s::HealthChecks& health, const Watched& watched, std::function<bool()> certificate) {
+void add_checks(k8s::HealthChecks& health, const Informers& watched, std::function<bool()> certificate) {
   constexpr const char* kNotListed = "not listed yet";
   health.add(Kind::kLive, "ping", [] { return Status(); });
   for (const auto& [name, cache] : {std::pair("cachepools", &watched.pools()), std::pair("cachebackends", &watched.backends())})

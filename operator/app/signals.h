@@ -4,8 +4,8 @@
 #include <optional>
 #include <stop_token>
 
-#include "shim/protocol/fd.h"
-#include "shim/protocol/status.h"
+#include "shim/base/fd.h"
+#include "shim/base/status.h"
 
 namespace larder::app {
 

@@ -75,7 +75,7 @@ Object command_of(const CachePool& pool, const EnginePod& engine) {
   if (!engine.host_network) addresses.push_back(":" + std::to_string(api::kKeeperPort));
   addresses.push_back(probed_socket(pool));  // last: a larderd that knows one address, of an older spec.image, takes the last
   for (const std::string& address : addresses) {
-    command.push_back("--keep-up");
+    command.push_back("--supervise");
     command.push_back(address);
   }
   return command;
@@ -208,7 +208,7 @@ Object folders_container(const CachePool& pool, const Defaults& defaults) {
   const LarderdUser who = larderd_user(pool);
   const Object folders = folders_of(pool);
   Object command =
-      Object::array({"/usr/bin/larderctl", "own-folders", std::to_string(who.user) + ":" + std::to_string(who.group)});
+      Object::array({"/usr/bin/larderctl", "init-volumes", std::to_string(who.user) + ":" + std::to_string(who.group)});
   for (const Object& folder : folders) command.push_back(folder["mountPath"]);
   // To give folders away, and to look into those of another user, whom the pool's podSecurity named before.
   Object security = security_context(pool, who);

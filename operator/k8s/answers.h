@@ -9,7 +9,7 @@
 
 #include "operator/api/object.h"
 #include "operator/k8s/transport.h"
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 
 namespace larder::k8s {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "operator/api/object.h"
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 
 namespace larder::k8s {
 

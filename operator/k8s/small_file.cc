@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 
 namespace larder::k8s {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 
 namespace larder::k8s {
 

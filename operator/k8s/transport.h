@@ -12,7 +12,7 @@
 
 #include "operator/api/object.h"
 #include "operator/k8s/fence.h"
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 
 namespace larder::k8s {
 

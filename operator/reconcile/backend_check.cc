@@ -2,11 +2,11 @@
 
 #include <array>
 
-#include "operator/reconcile/backend_cures.h"
+#include "operator/reconcile/backend_remedies.h"
 #include "operator/reconcile/memory_file.h"
+#include "sidecar/backend_check/installation_check.h"
+#include "sidecar/backend_check/installation_diagnostics.h"
 #include "sidecar/config/loader.h"
-#include "sidecar/ctl/installation_findings.h"
-#include "sidecar/tiers/remote/installation_check.h"
 
 namespace larder::reconcile {
 namespace {
@@ -29,8 +29,8 @@ Result<config::Config> configured(const api::CacheBackend& backend, const Backen
   return config::load(values);
 }
 
-void take_server(const remote::ServerFacts& facts, BackendSeen& seen) {
-  if (facts.ended != remote::ServerFacts::Step::kNone) return;
+void take_server(const backend_check::ServerFacts& facts, BackendSeen& seen) {
+  if (facts.ended != backend_check::ServerFacts::Step::kNone) return;
   if (seen.servers++ == 0) {
     seen.product = facts.product;
     seen.version = facts.version;
@@ -51,15 +51,15 @@ class RemoteCheck final : public BackendCheck {
     std::vector<MemoryFile> files;
     const Result<config::Config> config = configured(backend, secrets, prefix, files);
     if (!config.ok()) return config.status();
-    const remote::InstallationFacts facts =
-        remote::check_installation(remote::options_of(config->backend), clock_, remote::Measured::kAnswersAlone, stop);
+    const backend_check::InstallationFacts facts = backend_check::check_installation(
+        remote::options_of(config->backend), clock_, backend_check::Measured::kAnswersAlone, stop);
     BackendSeen seen;
-    for (const remote::CheckedServer& server : facts.servers) take_server(server.facts, seen);
-    for (const ctl::Finding& finding : ctl::findings_of(config->backend, facts, 1)) {
-      if (finding.weight == ctl::Weight::kNote) continue;
-      const bool unusable = finding.weight == ctl::Weight::kUnusable;
+    for (const backend_check::CheckedServer& server : facts.servers) take_server(server.facts, seen);
+    for (const backend_check::Diagnostic& finding : backend_check::findings_of(config->backend, facts, 1)) {
+      if (finding.weight == backend_check::Weight::kNote) continue;
+      const bool unusable = finding.weight == backend_check::Weight::kUnusable;
       seen.findings.push_back({unusable ? BackendFinding::Weight::kUnusable : BackendFinding::Weight::kWarning, finding.id,
-                               finding.what + where_of(finding.where) + ". " + cure_for_backend(finding.id, finding.cure)});
+                               finding.what + where_of(finding.where) + ". " + remedy_for_backend(finding.id, finding.remedy)});
     }
     return seen;
   }

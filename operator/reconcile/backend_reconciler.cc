@@ -20,7 +20,7 @@ void keep_first(Status& first, const Status& status) {
 
 }  // namespace
 
-BackendReconciler::BackendReconciler(const World& world, BackendCheck& check, Answers answers)
+BackendReconciler::BackendReconciler(const Context& world, BackendCheck& check, Answers answers)
     : world_(world), check_(check), answers_(std::move(answers)) {}
 
 std::vector<api::CachePool> BackendReconciler::pools_of(const k8s::Key& key) const {

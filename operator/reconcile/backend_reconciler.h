@@ -12,9 +12,9 @@
 
 #include "operator/k8s/work_queue.h"
 #include "operator/reconcile/backend_facts.h"
+#include "operator/reconcile/context.h"
 #include "operator/reconcile/larderd_answer.h"
 #include "operator/reconcile/pod_view.h"
-#include "operator/reconcile/world.h"
 
 namespace larder::reconcile {
 
@@ -23,7 +23,7 @@ class BackendReconciler {
   using Answers = std::function<std::map<std::string, LarderdAnswer>(const std::vector<PodView>&)>;  // Prober::answers
   static constexpr unsigned kCheckMs = 30'000;
 
-  BackendReconciler(const World& world, BackendCheck& check, Answers answers);
+  BackendReconciler(const Context& world, BackendCheck& check, Answers answers);
   Done reconcile(const k8s::Key& key, const std::stop_token& stop);
 
  private:
@@ -31,7 +31,7 @@ class BackendReconciler {
   std::vector<api::CachePool> pools_of(const k8s::Key& key) const;
   SidecarsView sidecars_of(const k8s::Key& key) const;
 
-  const World& world_;
+  const Context& world_;
   BackendCheck& check_;
   const Answers answers_;
 };

@@ -11,7 +11,7 @@
 
 #include "operator/k8s/metrics.h"
 #include "operator/k8s/work_queue.h"
-#include "operator/reconcile/world.h"
+#include "operator/reconcile/context.h"
 
 namespace larder::reconcile {
 

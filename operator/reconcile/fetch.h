@@ -9,7 +9,7 @@
 #include <stop_token>
 #include <string>
 
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 
 namespace larder::reconcile {
 

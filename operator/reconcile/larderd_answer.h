@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 
 namespace larder::reconcile {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "shim/protocol/fd.h"
-#include "shim/protocol/status.h"
+#include "shim/base/fd.h"
+#include "shim/base/status.h"
 
 namespace larder::reconcile {
 

@@ -64,7 +64,7 @@ Freed freed_of(const Object& daemon_set, const std::vector<PodView>& pods) {
   return freed;
 }
 
-MemoryFreeing::MemoryFreeing(const World& world, const base::Clock& clock) : world_(world), clock_(clock) {}
+MemoryFreeing::MemoryFreeing(const Context& world, const base::Clock& clock) : world_(world), clock_(clock) {}
 
 Status MemoryFreeing::hold(const Object& pool) {
   if (api::text_at(pool, "spec.placement") != "Node" || has_memory_finalizer(pool)) return {};

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "operator/k8s/work_queue.h"
+#include "operator/reconcile/context.h"
 #include "operator/reconcile/pod_view.h"
-#include "operator/reconcile/world.h"
 #include "sidecar/base/clock.h"
 
 namespace larder::reconcile {
@@ -40,7 +40,7 @@ class MemoryFreeing {
   static constexpr std::chrono::milliseconds kPatience{120'000};  // a pod's grace of 30 s, its successor's start, and a pull
 
   // Both outlive it.
-  MemoryFreeing(const World& world, const base::Clock& clock);
+  MemoryFreeing(const Context& world, const base::Clock& clock);
 
   // Gives a pool of placement Node its finalizer, where it has none. kFailedPrecondition: the pool has changed, look again.
   Status hold(const api::Object& pool);
@@ -55,7 +55,7 @@ class MemoryFreeing {
   Status set_finalizers(const api::Object& pool, api::Object finalizers);
   std::chrono::milliseconds patience_left(const k8s::Key& key);
 
-  const World& world_;
+  const Context& world_;
   const base::Clock& clock_;
   std::mutex mutex_;
   std::map<k8s::Key, std::uint64_t> began_ms_;  // of pools that are being freed

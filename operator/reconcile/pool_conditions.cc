@@ -129,7 +129,7 @@ Condition without_pods(const PoolFacts& facts) {
 }
 
 // What to do about it, by the first pod that has it.
-std::string cure(Trouble trouble, const PodView& pod, const Heard& heard) {
+std::string remedy(Trouble trouble, const PodView& pod, const Heard& heard) {
   const auto down = heard.down.find(pod.uid);
   const std::string what = down == heard.down.end() ? "" : "the engine serves without its cache: " + quoted(down->second.why);
   switch (trouble) {
@@ -154,7 +154,8 @@ Condition pods_ready(const PoolFacts& facts) {
   for (const Trouble trouble : kTroubles) {
     const Names names = names_where(facts.pods, [&](const PodView& pod) { return trouble_of(pod, facts.heard) == trouble; });
     if (!names.empty())
-      return no(text(trouble), names, cure(trouble, *std::ranges::find(facts.pods, names.front(), &PodView::name), facts.heard));
+      return no(text(trouble), names,
+                remedy(trouble, *std::ranges::find(facts.pods, names.front(), &PodView::name), facts.heard));
   }
   return {"PodsReady", Truth::kTrue, "AllReady", "larderd is ready in all " + std::to_string(facts.pods.size()) + " pods"};
 }

@@ -39,7 +39,7 @@ bool have_backend(const std::vector<k8s::ObjectPtr>& objects) {
 
 }  // namespace
 
-PoolReconciler::PoolReconciler(const World& world, Hear hear, Told told, const base::Clock& clock)
+PoolReconciler::PoolReconciler(const Context& world, Hear hear, Told told, const base::Clock& clock)
     : world_(world), hear_(std::move(hear)), told_(std::move(told)), freeing_(world, clock) {}
 
 PoolReconciler::Pods PoolReconciler::pods_of(const k8s::Key& key) const {

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "operator/k8s/work_queue.h"
+#include "operator/reconcile/context.h"
 #include "operator/reconcile/memory_freeing.h"
 #include "operator/reconcile/pool_facts.h"
 #include "operator/reconcile/pool_status.h"
-#include "operator/reconcile/world.h"
 
 namespace larder::reconcile {
 
@@ -25,7 +25,7 @@ class PoolReconciler {
   // Of one reconcile at most so many pods are given their configuration; the rest in the next one.
   static constexpr std::size_t kMostPatches = 200;
 
-  PoolReconciler(const World& world, Hear hear, Told told, const base::Clock& clock);
+  PoolReconciler(const Context& world, Hear hear, Told told, const base::Clock& clock);
   Done reconcile(const k8s::Key& key);
 
  private:
@@ -40,7 +40,7 @@ class PoolReconciler {
   bool configure(PoolFacts& facts);
   Done end(const k8s::Key& key, const k8s::ObjectPtr& object);
 
-  const World& world_;
+  const Context& world_;
   const Hear hear_;
   const Told told_;
   MemoryFreeing freeing_;

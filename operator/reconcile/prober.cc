@@ -27,7 +27,7 @@ Prober::~Prober() = default;
 std::string Prober::url_of(const PodView& pod) {
   return at_port(pod, api::kMetricsPort) + "/v1/status";
 }
-std::string Prober::keeper_url_of(const PodView& pod) {
+std::string Prober::supervisor_url_of(const PodView& pod) {
   return at_port(pod, api::kKeeperPort) + "/v1/keeper";
 }
 
@@ -57,7 +57,7 @@ void Prober::round(std::stop_token stop) {
   }
   std::vector<Target> silent;
   fetch_->get_all(urls, kMostAnswerBytes, stop, [&](std::size_t index, const Result<std::string>& body) {
-    if (!note(targets[index], body) && !targets[index].keeper_url.empty()) silent.push_back(targets[index]);
+    if (!note(targets[index], body) && !targets[index].supervisor_url.empty()) silent.push_back(targets[index]);
   });
   ask_keepers(silent, stop);
   for (const k8s::Key& pool : pools) told_(pool);
@@ -79,7 +79,7 @@ bool Prober::note(const Target& target, const Result<std::string>& body) {
 
 void Prober::ask_keepers(const std::vector<Target>& silent, std::stop_token stop) {
   std::vector<std::string> urls;
-  for (const Target& target : silent) urls.push_back(target.keeper_url);
+  for (const Target& target : silent) urls.push_back(target.supervisor_url);
   fetch_->get_all(urls, kMostAnswerBytes, stop, [&](std::size_t index, const Result<std::string>& body) {
     Result<LarderdDown> down = body.ok() ? read_keeper(*body) : Result<LarderdDown>(body.status());
     const std::lock_guard lock(mutex_);

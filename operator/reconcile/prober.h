@@ -26,7 +26,7 @@ class Prober {
   struct Target {
     k8s::Key pool;
     std::string uid, url;
-    std::string keeper_url = {};  // asked where the other is silent; empty: there is none
+    std::string supervisor_url = {};  // asked where the other is silent; empty: there is none
   };
 
   // `targets`: whom to ask in this round. `told`: a pool of whose pods some were asked; on the prober's thread.
@@ -40,7 +40,7 @@ class Prober {
   // Where larderd of `pod` answers: http://10.0.0.7:9464/v1/status, http://[fd00::7]:9464/v1/status.
   static std::string url_of(const PodView& pod);
   // And its keeper: http://10.0.0.7:9465/v1/keeper.
-  static std::string keeper_url_of(const PodView& pod);
+  static std::string supervisor_url_of(const PodView& pod);
 
   // One round, by the caller instead of by the thread: for tests, and for who just became leader.
   void round(std::stop_token stop);

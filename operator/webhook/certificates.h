@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 
 namespace larder::webhook {
 

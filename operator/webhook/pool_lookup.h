@@ -6,7 +6,7 @@
 #include "operator/api/cache_backend.h"
 #include "operator/api/cache_pool.h"
 #include "operator/k8s/informer.h"
-#include "operator/webhook/inject.h"
+#include "operator/webhook/inject/inject.h"
 
 namespace larder::webhook {
 

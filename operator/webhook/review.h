@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "operator/webhook/inject.h"
+#include "operator/webhook/inject/inject.h"
 #include "operator/webhook/pool_lookup.h"
 
 namespace larder::webhook {

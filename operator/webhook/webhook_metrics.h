@@ -7,7 +7,7 @@
 
 #include "operator/k8s/metrics.h"
 #include "operator/webhook/admission_server.h"
-#include "operator/webhook/inject.h"
+#include "operator/webhook/inject/inject.h"
 
 namespace larder::webhook {
 

@@ -25,7 +25,7 @@ extern "C" {
 
 typedef struct larder_client larder_client;
 
-/* The numbers of larder::Code in shim/protocol/status.h. */
+/* The numbers of larder::Code in shim/base/status.h. */
 typedef enum larder_status {
   LARDER_OK = 0,
   LARDER_INVALID_ARGUMENT = 1,
@@ -200,16 +200,16 @@ LARDER_API void larder_report_prefill(larder_client* client, uint64_t tokens, ui
  * Where larderd has a tier below its memory (a disk, a backend that larderds share), chunks that are there are brought up before they
  * are looked up, held and loaded as ever. */
 
-typedef struct larder_below {
+typedef struct larder_lower_tiers {
   uint32_t struct_bytes;
   uint32_t present;         /* 1: there is such a tier; else the rest is 0 */
   uint32_t serving;         /* 1: it takes reads, and answered the last ones in time */
-  uint32_t shared;          /* 1: larderd also fetches from a backend that others write to: larder_look() tells what is there */
+  uint32_t shared;          /* 1: larderd also fetches from a backend that others write to: larder_probe() tells what is there */
   uint64_t read_latency_ns; /* measured by larderd, as is the next; 0: not yet */
   uint64_t read_bytes_per_s;
-} larder_below;
+} larder_lower_tiers;
 /* No system call, no message. */
-LARDER_API larder_status larder_get_below(larder_client* client, larder_below* below);
+LARDER_API larder_status larder_get_lower_tiers(larder_client* client, larder_lower_tiers* below);
 
 /* How many chunks from the first on are in memory or below it in all shards and groups: 0..count. No system call, no message, no
  * promise: what is below may turn out to be gone. */
@@ -247,7 +247,7 @@ LARDER_API void larder_fetch_end(larder_client* client, uint64_t ticket);
 #define LARDER_LOOK_FAILED 2 /* the backend cannot be asked, or larderd went away */
 #define LARDER_LOOK_BOUND 3  /* too much is asked at once */
 
-typedef struct larder_look_result {
+typedef struct larder_probe_result {
   uint32_t struct_bytes;
   uint32_t running; /* 1: the rest is not yet known */
   uint64_t chunks;  /* from the first on: in memory, or where larder_fetch() reads them; a hint, as of larder_reachable() */
@@ -256,17 +256,17 @@ typedef struct larder_look_result {
   uint64_t read_bytes_per_s; /* 0: fetch nothing */
   uint32_t reason;           /* LARDER_LOOK_... */
   uint32_t elapsed_us;       /* until the answer was here */
-} larder_look_result;
+} larder_probe_result;
 
 /* Asks larderd how many chunks (of the first 1,024 at most) a fetch would find, also in a backend that it shares with others, and how
- * fast. It ends deadline_ms later at the latest, whether larderd answers or not. *ticket is to be given to larder_look_end() in any
+ * fast. It ends deadline_ms later at the latest, whether larderd answers or not. *ticket is to be given to larder_probe_end() in any
  * case; 64 may be outstanding: LARDER_RESOURCE_EXHAUSTED. LARDER_UNSUPPORTED: no backend is shared. LARDER_UNAVAILABLE: larderd is
  * away. */
-LARDER_API larder_status larder_look(larder_client* client, const larder_hashes* hashes, uint32_t deadline_ms, uint64_t* ticket);
+LARDER_API larder_status larder_probe(larder_client* client, const larder_hashes* hashes, uint32_t deadline_ms, uint64_t* ticket);
 /* How it stands. Where it runs, waits up to wait_ms for its end. LARDER_NOT_FOUND: no such look. */
-LARDER_API larder_status larder_look_poll(larder_client* client, uint64_t ticket, uint32_t wait_ms, larder_look_result* result);
+LARDER_API larder_status larder_probe_poll(larder_client* client, uint64_t ticket, uint32_t wait_ms, larder_probe_result* result);
 /* Gives it up, or frees its ticket. */
-LARDER_API void larder_look_end(larder_client* client, uint64_t ticket);
+LARDER_API void larder_probe_end(larder_client* client, uint64_t ticket);
 
 /* ---- Moving (the worker) ---- */
 

@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "cuda/copy_engine.h"
+#include "shim/base/fd.h"
 #include "shim/client/prefault.h"
-#include "shim/protocol/fd.h"
 
 namespace larder::client {
 

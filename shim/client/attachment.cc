@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
+#include "shim/base/test_point.h"
 #include "shim/protocol/lock_layout.h"
-#include "shim/protocol/test_point.h"
 
 namespace larder::client {
 namespace {
@@ -101,14 +101,14 @@ Result<std::shared_ptr<Attachment>> Attachment::make(const protocol::Welcome& we
   Result<protocol::IndexReader> reader = protocol::IndexReader::open(index->data(), index->size());
   if (!reader.ok()) return reader.status();
   Mapping below;
-  protocol::BelowReader below_reader;
+  protocol::ResidencyReader residency_reader;
   if (has_below) {
     Result<Mapping> mapped = map_region(fds[4], welcome.below_bytes, PROT_READ, "below region");
     if (!mapped.ok()) return mapped.status();
     below = *std::move(mapped);
-    Result<protocol::BelowReader> opened = protocol::BelowReader::open(below.data(), below.size());
+    Result<protocol::ResidencyReader> opened = protocol::ResidencyReader::open(below.data(), below.size());
     if (!opened.ok()) return opened.status();
-    below_reader = *opened;
+    residency_reader = *opened;
   }
   LARDER_POINT(regions_mapped);
   if (Status locked = take_lock(fds[3]); !locked.ok()) return locked;
@@ -118,7 +118,7 @@ Result<std::shared_ptr<Attachment>> Attachment::make(const protocol::Welcome& we
                                                         *std::move(session), std::move(below), std::move(socket),
                                                         std::move(wake)));
   attachment->reader_ = *reader;
-  attachment->below_reader_ = below_reader;
+  attachment->residency_reader_ = residency_reader;
   return attachment;
 }
 

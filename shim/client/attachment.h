@@ -14,9 +14,9 @@
 #include "shim/client/hold_table.h"
 #include "shim/client/layout.h"
 #include "shim/client/outbox.h"
-#include "shim/protocol/below_layout.h"
 #include "shim/protocol/index_reader.h"
 #include "shim/protocol/messages.h"
+#include "shim/protocol/residency_layout.h"
 #include "shim/protocol/session_layout.h"
 
 namespace larder::client {
@@ -34,7 +34,7 @@ class Attachment {
   std::uint64_t epoch() const { return welcome_.epoch; }
   const protocol::IndexReader& index() const { return reader_; }
   // valid() where this larderd has a tier below its memory.
-  const protocol::BelowReader& below() const { return below_reader_; }
+  const protocol::ResidencyReader& below() const { return residency_reader_; }
   // The handle of this client's namespace of that number in this index; kNoHandle until larderd has told it: its keys are misses.
   static constexpr std::uint32_t kNoHandle = protocol::kNoNamespace;
   std::uint32_t namespace_handle(std::uint32_t ns) const {
@@ -98,7 +98,7 @@ class Attachment {
   const Mapping session_;
   const Mapping below_;  // or none
   protocol::IndexReader reader_;
-  protocol::BelowReader below_reader_;
+  protocol::ResidencyReader residency_reader_;
   std::array<protocol::AtomicU64, protocol::kMaxClientNamespaces> handles_;  // by place: a number (low half) and its handle
   HoldTable holds_;
   EventRing events_;

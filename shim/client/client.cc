@@ -4,8 +4,8 @@
 #include <array>
 #include <system_error>
 
+#include "shim/base/test_point.h"
 #include "shim/protocol/codec.h"
-#include "shim/protocol/test_point.h"
 
 namespace larder::client {
 namespace {
@@ -192,7 +192,7 @@ void Client::report(protocol::EventKind kind, std::uint64_t a, std::uint64_t b, 
   if (attachment) attachment->events().add({kind, 0, 0, a, b, c, 0});
 }
 
-std::optional<protocol::BelowSpeed> Client::below() const {
+std::optional<protocol::ResidencySpeed> Client::below() const {
   const std::shared_ptr<Attachment> attachment = current();
   if (!attachment || attachment->index().dead() || !attachment->below().valid()) return std::nullopt;
   return attachment->below().speed();
@@ -216,7 +216,7 @@ Result<std::uint64_t> Client::fetch(const Hashes& hashes, std::uint32_t deadline
 }
 
 Result<std::uint64_t> Client::look(const Hashes& hashes, std::uint32_t deadline_ms) {
-  return ask(looks_, hashes, deadline_ms);
+  return ask(tier_probes_, hashes, deadline_ms);
 }
 
 bool Client::shares() const {
@@ -341,7 +341,7 @@ void Client::lost(const std::shared_ptr<Attachment>& attachment) {
   stores_.lost(attachment);
   acts_.lost(attachment);
   fetches_.lost(attachment);
-  looks_.lost(attachment);
+  tier_probes_.lost(attachment);
 }
 
 void Client::asked(const std::shared_ptr<Attachment>& attachment, const std::vector<protocol::SlotRef>& grants) {

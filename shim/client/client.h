@@ -15,12 +15,12 @@
 #include "shim/client/fetches.h"
 #include "shim/client/fork_guard.h"
 #include "shim/client/loads.h"
-#include "shim/client/looks.h"
 #include "shim/client/lookup.h"
 #include "shim/client/namespaces.h"
 #include "shim/client/page_copies.h"
 #include "shim/client/sidecar_copies.h"
 #include "shim/client/stores.h"
+#include "shim/client/tier_probes.h"
 
 namespace larder::client {
 
@@ -88,7 +88,7 @@ class Client final : public ControlListener {
   void report(protocol::EventKind kind, std::uint64_t a, std::uint64_t b, std::uint64_t c);
 
   // How the tier below memory does; nothing where this larderd has none.
-  std::optional<protocol::BelowSpeed> below() const;
+  std::optional<protocol::ResidencySpeed> below() const;
   std::size_t reachable(const Hashes& hashes) const;
   // See Fetches. kNotFound: what is there is still to be dropped.
   Result<std::uint64_t> fetch(const Hashes& hashes, std::uint32_t deadline_ms);
@@ -98,8 +98,8 @@ class Client final : public ControlListener {
   bool shares() const;
   // See Looks. kNotFound as of fetch().
   Result<std::uint64_t> look(const Hashes& hashes, std::uint32_t deadline_ms);
-  Result<LookState> look_poll(std::uint64_t ticket, std::uint32_t wait_ms) { return looks_.poll(ticket, wait_ms); }
-  void look_end(std::uint64_t ticket) { looks_.end(ticket); }
+  Result<ProbeState> look_poll(std::uint64_t ticket, std::uint32_t wait_ms) { return tier_probes_.poll(ticket, wait_ms); }
+  void look_end(std::uint64_t ticket) { tier_probes_.end(ticket); }
 
   // kNotFound: what is there is still to be dropped. That of after_stream(), where it failed last.
   Result<std::uint64_t> load(Transfer transfer, std::uint32_t start_within_ms, bool by_layer = false);
@@ -134,8 +134,8 @@ class Client final : public ControlListener {
   void fetched(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const protocol::Fetched& fetched) override {
     fetches_.answered(attachment, request, fetched);
   }
-  void looked(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const protocol::Looked& looked) override {
-    looks_.answered(attachment, request, looked);
+  void looked(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const protocol::Probed& looked) override {
+    tier_probes_.answered(attachment, request, looked);
   }
   Status transfer_answered(Attachment& attachment, protocol::Decoder& decoder, std::vector<Fd> fds) override {
     return sidecar_.answered(attachment, decoder, std::move(fds));
@@ -177,7 +177,7 @@ class Client final : public ControlListener {
   Stores stores_;
   Acts acts_;
   Fetches fetches_;
-  Looks looks_;
+  TierProbes tier_probes_;
   std::unique_ptr<Control> control_;
   std::atomic<Control*> control_ready_{nullptr};
 };

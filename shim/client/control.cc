@@ -10,9 +10,9 @@
 #include <chrono>
 #include <utility>
 
+#include "shim/base/test_point.h"
 #include "shim/client/no_cache.h"
 #include "shim/protocol/codec.h"
-#include "shim/protocol/test_point.h"
 
 namespace larder::client {
 namespace {
@@ -266,9 +266,9 @@ Status Control::handle(const std::shared_ptr<Attachment>& attachment, protocol::
     listener_.fetched(attachment, decoder->request(), fetched);
     return {};
   }
-  if (decoder->type() == MessageType::kLooked) {
-    protocol::Looked looked{};
-    if (!decoder->read(looked)) return {Code::kInvalidArgument, "LOOKED is too short"};
+  if (decoder->type() == MessageType::kProbed) {
+    protocol::Probed looked{};
+    if (!decoder->read(looked)) return {Code::kInvalidArgument, "PROBED is too short"};
     listener_.looked(attachment, decoder->request(), looked);
     return {};
   }

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <optional>
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 #include "shim/protocol/transfer_layout.h"
 
 namespace larder::client {

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "shim/base/fd.h"
 #include "shim/client/stream_hash.h"
-#include "shim/protocol/fd.h"
 
 namespace larder::client {
 namespace {

@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 
 namespace larder::client {
 

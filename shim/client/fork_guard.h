@@ -11,7 +11,7 @@
 #include <memory>
 #include <new>
 
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 
 namespace larder::client {
 

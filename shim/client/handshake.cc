@@ -10,9 +10,9 @@
 #include <chrono>
 #include <cstdio>
 
+#include "shim/base/test_point.h"
 #include "shim/client/namespaces.h"
 #include "shim/protocol/codec.h"
-#include "shim/protocol/test_point.h"
 #include "shim/protocol/version.h"
 
 namespace larder::client {

@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "shim/base/test_point.h"
 #include "shim/protocol/index_reader.h"
 #include "shim/protocol/session_layout.h"
-#include "shim/protocol/test_point.h"
 
 namespace larder::client {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "shim/base/test_point.h"
 #include "shim/protocol/codec.h"
-#include "shim/protocol/test_point.h"
 
 namespace larder::client {
 namespace {

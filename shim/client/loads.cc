@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <new>
 
-#include "shim/protocol/test_point.h"
+#include "shim/base/test_point.h"
 
 namespace larder::client {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "shim/protocol/test_point.h"
+#include "shim/base/test_point.h"
 
 namespace larder::client {
 namespace {
@@ -61,12 +61,12 @@ std::size_t count_present(const Attachment& attachment, const NamespaceSpec& spe
 std::size_t count_reachable(const Attachment& attachment, const NamespaceSpec& spec, const Hashes& hashes,
                             const protocol::NamespaceId& id) {
   const protocol::IndexReader& index = attachment.index();
-  const protocol::BelowReader& below = attachment.below();
+  const protocol::ResidencyReader& below = attachment.below();
   if (index.dead()) return 0;
   KeyWalk walk(attachment, spec, hashes);
   struct Probe {
     protocol::IndexReader::Probe above;
-    protocol::BelowPlace below;
+    protocol::ResidencyPlace below;
   };
   std::array<Probe, kBatch> probes;
   for (std::size_t first = 0; first < walk.keys(); first += kBatch) {

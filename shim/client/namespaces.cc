@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "shim/protocol/test_point.h"
+#include "shim/base/test_point.h"
 
 namespace larder::client {
 namespace {

@@ -12,7 +12,7 @@
 #include <random>
 #include <string>
 
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 
 namespace larder::client {
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "shim/base/utf8.h"
 #include "shim/protocol/transfer_messages.h"
-#include "shim/protocol/utf8.h"
 
 namespace larder::client {
 namespace {
@@ -127,7 +127,7 @@ void SidecarCopies::decline(const TransferRefusal& why) {
 
 // For larderd's status.
 void SidecarCopies::tell_why(const TransferRefusal& why) {
-  const std::string text(protocol::cut_text(why.text, protocol::kMaxTransferTextBytes));
+  const std::string text(cut_text(why.text, protocol::kMaxTransferTextBytes));
   Encoder message(MessageType::kExport, 0);
   message.append(protocol::Export{0, static_cast<std::uint32_t>(why.reason), 0, static_cast<std::uint32_t>(text.size()), {}})
       .append_text(text);

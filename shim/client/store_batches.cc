@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <new>
 
+#include "shim/base/test_point.h"
 #include "shim/client/slot_messages.h"
 #include "shim/client/stores.h"
-#include "shim/protocol/test_point.h"
 
 namespace larder::client {
 

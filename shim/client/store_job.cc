@@ -1,7 +1,7 @@
 #include "shim/client/store_job.h"
 
+#include "shim/base/test_point.h"
 #include "shim/client/slot_messages.h"
-#include "shim/protocol/test_point.h"
 
 namespace larder::client {
 

@@ -4,9 +4,9 @@
 #include <new>
 #include <unordered_set>
 
+#include "shim/base/test_point.h"
 #include "shim/client/slot_messages.h"
 #include "shim/protocol/codec.h"
-#include "shim/protocol/test_point.h"
 
 namespace larder::client {
 namespace {

@@ -13,9 +13,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "shim/base/status.h"
+#include "shim/base/utf8.h"
 #include "shim/protocol/messages.h"
-#include "shim/protocol/status.h"
-#include "shim/protocol/utf8.h"
 
 namespace larder::protocol {
 

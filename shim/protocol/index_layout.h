@@ -41,7 +41,7 @@ struct IndexHeader {
   AtomicU64 dead;                   // not 0: look nothing up here again, attach anew; a LifeEnd
   AtomicU64 generation_high_water;  // no generation above it was ever given
   AtomicU64 touched_bytes;          // of the arena, from its start: pages that are there
-  std::uint32_t restart_format;     // how a later sidecar reads it (sidecar/store/earlier_index.h); 0: it cannot
+  std::uint32_t restart_format;     // how a later sidecar reads it (sidecar/store/previous_index.h); 0: it cannot
   std::uint32_t reserved0;
   std::uint64_t tier;  // the sidecar's: out of which tier it reads into slots of its own; 0: none, not one alone, or not told
   std::uint8_t reserved[3976];

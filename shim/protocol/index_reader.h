@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <optional>
 
+#include "shim/base/status.h"
+#include "shim/base/test_point.h"
 #include "shim/protocol/index_layout.h"
-#include "shim/protocol/status.h"
-#include "shim/protocol/test_point.h"
 #include "shim/protocol/version.h"
 
 namespace larder::protocol {

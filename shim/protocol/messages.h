@@ -36,9 +36,9 @@ enum class MessageType : std::uint16_t {
   kAct = 17,            // engine -> sidecar, where the capability is announced: prefetch, pin, unpin or evict
   kActed = 18,          // sidecar -> engine
   kFetchEnd = 19,       // engine -> sidecar, one way: what that FETCH keeps is needed no more, and what still runs of it may end
-  kLook = 20,    // engine -> sidecar, where capability shared is announced: how much of these would a FETCH find, also in the
+  kProbe = 20,   // engine -> sidecar, where capability shared is announced: how much of these would a FETCH find, also in the
                  // backend that larderds share?
-  kLooked = 21,  // sidecar -> engine: so much, and how fast it would come
+  kProbed = 21,  // sidecar -> engine: so much, and how fast it would come
   // transfer_messages.h, where capability transfer is announced.
   kExport = 22,          // engine -> sidecar, with descriptors: copy in this memory of mine; or: I cannot, because
   kExported = 23,        // sidecar -> engine, with the transfer region: I do; or not, because
@@ -52,7 +52,7 @@ enum class MessageType : std::uint16_t {
 inline constexpr std::uint64_t kCapabilityAct = 1;
 // HELLO: the engine takes a fifth descriptor, the below region. WELCOME: it is there, and so is a tier that FETCH reads from.
 inline constexpr std::uint64_t kCapabilityBelow = 2;
-// WELCOME: FETCH also reads from a backend that others write to as well, which the below region does not show; LOOK asks it.
+// WELCOME: FETCH also reads from a backend that others write to as well, which the below region does not show; PROBE asks it.
 inline constexpr std::uint64_t kCapabilityShared = 4;
 // WELCOME, since 1.5: the sidecar copies itself, in memory that an engine exports to it (transfer_messages.h).
 inline constexpr std::uint64_t kCapabilityTransfer = 8;
@@ -287,15 +287,15 @@ struct EndFetch {         // FETCH_END
   std::uint32_t reserved;
 };
 
-struct Look {  // followed by BlockHash[count], as in Fetch
+struct Probe {  // followed by BlockHash[count], as in Fetch
   std::uint32_t namespace_handle;
   std::uint32_t deadline_ms;  // from now; after it the answer is what is known by then
   std::uint32_t count;
   std::uint32_t reserved;
 };
 
-// Why a LOOKED tells of no more than it does.
-enum class LookEnd : std::uint32_t {
+// Why a PROBED tells of no more than it does.
+enum class ProbeEnd : std::uint32_t {
   kAll = 0,     // the backend was asked about all of them, or all are in memory or on the disk
   kLate = 1,    // the deadline came first
   kFailed = 2,  // the backend could not be asked, or takes no reads now
@@ -303,15 +303,15 @@ enum class LookEnd : std::uint32_t {
 };
 
 // A hint, as the below region is: what is there may be gone when it is fetched.
-struct Looked {
+struct Probed {
   std::uint32_t families;          // from the first on: in memory, or where a FETCH reads them
   std::uint32_t shared;            // of these, those that a FETCH would read from the backend
   std::uint64_t read_latency_ns;   // of a FETCH of those that are not in memory, from wherever they are; measured, as is the next
   std::uint64_t read_bytes_per_s;  // 0: nothing would be read, or nobody may rely on it now
   std::uint32_t elapsed_us;        // UINT32_MAX: as long or longer
-  std::uint32_t reason;            // LookEnd
+  std::uint32_t reason;            // ProbeEnd
 };
-static_assert(sizeof(Look) == 16 && sizeof(Looked) == 32);
+static_assert(sizeof(Probe) == 16 && sizeof(Probed) == 32);
 
 struct Error {         // followed by text_bytes of text
   std::uint32_t code;  // larder::Code
@@ -324,7 +324,7 @@ static_assert(std::is_trivially_copyable_v<Hello> && std::is_trivially_copyable_
 static_assert(sizeof(MessageHeader) + sizeof(Reserve) + kMaxKeysPerReserve * sizeof(BlockHash) <= kMaxPacketBytes);
 static_assert(sizeof(MessageHeader) + sizeof(Act) + kMaxKeysPerAct * sizeof(BlockHash) <= kMaxPacketBytes);
 static_assert(sizeof(MessageHeader) + sizeof(Fetch) + kMaxKeysPerFetch * sizeof(BlockHash) <= kMaxPacketBytes);
-static_assert(sizeof(MessageHeader) + sizeof(Look) + kMaxKeysPerLook * sizeof(BlockHash) <= kMaxPacketBytes);
+static_assert(sizeof(MessageHeader) + sizeof(Probe) + kMaxKeysPerProbe * sizeof(BlockHash) <= kMaxPacketBytes);
 static_assert(sizeof(MessageHeader) + sizeof(SlotList) + kMaxGrantsPerMessage * sizeof(CommitRecord) <= kMaxPacketBytes);
 static_assert(sizeof(MessageHeader) + sizeof(Granted) + kMaxKeysPerReserve * sizeof(Grant) <= kMaxPacketBytes);
 static_assert(sizeof(MessageHeader) + sizeof(OpenNamespace) + kMaxGroups * sizeof(GroupLayout) + kMaxFingerprintBytes +

@@ -13,9 +13,9 @@
 #include <span>
 #include <vector>
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
+#include "shim/base/status.h"
 #include "shim/protocol/limits.h"
-#include "shim/protocol/status.h"
 
 namespace larder::protocol {
 

@@ -32,7 +32,7 @@ std::optional<std::string> ConfigWatch::content(const std::optional<std::string>
 }
 
 ConfigWatch::ConfigWatch(config::Config running, std::optional<std::string> file, config::Environment environment,
-                         std::optional<std::string> seen, ipc::Sidecar& sidecar)
+                         std::optional<std::string> seen, loop::Sidecar& sidecar)
     : running_(std::move(running)),
       file_(std::move(file)),
       environment_(std::move(environment)),

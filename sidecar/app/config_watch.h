@@ -11,7 +11,7 @@
 #include "sidecar/base/log.h"
 #include "sidecar/config/loader.h"
 #include "sidecar/config/reload.h"
-#include "sidecar/ipc/sidecar.h"
+#include "sidecar/loop/sidecar.h"
 
 namespace larder {
 
@@ -23,7 +23,7 @@ class ConfigWatch {
   // `running`: what `sidecar` was started with, from `file` (none: $LARDER_CONFIG_FILE, if any) and `environment`. `seen`: the file's
   // content before it was read for that, so that what changed while larderd started is seen too. The sidecar outlives it.
   ConfigWatch(config::Config running, std::optional<std::string> file, config::Environment environment,
-              std::optional<std::string> seen, ipc::Sidecar& sidecar);
+              std::optional<std::string> seen, loop::Sidecar& sidecar);
 
   // Reads it anew and takes over what changed.
   void reload();
@@ -37,7 +37,7 @@ class ConfigWatch {
   config::Config running_;
   const std::optional<std::string> file_;
   const config::Environment environment_;
-  ipc::Sidecar& sidecar_;
+  loop::Sidecar& sidecar_;
   std::optional<std::string> seen_;
 };
 

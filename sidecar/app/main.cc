@@ -17,9 +17,9 @@
 #include <thread>
 #include <vector>
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 #include "sidecar/app/config_watch.h"
-#include "sidecar/app/keep_up.h"
+#include "sidecar/app/supervise.h"
 #include "sidecar/base/clock.h"
 #include "sidecar/base/last_words.h"
 #include "sidecar/base/log.h"
@@ -27,9 +27,9 @@
 #include "sidecar/base/standard_streams.h"
 #include "sidecar/config/loader.h"
 #include "sidecar/config/reference.h"
-#include "sidecar/http/metrics.h"
-#include "sidecar/http/server.h"
-#include "sidecar/ipc/sidecar.h"
+#include "sidecar/loop/sidecar.h"
+#include "sidecar/pages/metrics.h"
+#include "sidecar/pages/server.h"
 
 namespace larder {
 namespace {
@@ -40,8 +40,8 @@ constexpr int kWatchMs = 2000;
 
 struct Arguments {
   std::optional<std::string> config_file;
-  std::vector<std::string> keep_up;       // where probes are answered
-  std::optional<int> keeper_drops;        // an eventfd that this process' keeper counts dropped log lines in
+  std::vector<std::string> supervise;     // where probes are answered
+  std::optional<int> supervisor_drops;    // an eventfd that this process' keeper counts dropped log lines in
   std::vector<std::string> all_but_that;  // of the command line
   bool watch_config = false, check_config = false, free_memory = false;
   bool config_reference = false, metrics_reference = false, version = false, help = false;
@@ -51,16 +51,16 @@ Result<Arguments> parse(int argc, char** argv) {
   Arguments arguments;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
-    if (word == "--keep-up" && i + 1 < argc) {
-      arguments.keep_up.emplace_back(argv[++i]);
+    if (word == "--supervise" && i + 1 < argc) {
+      arguments.supervise.emplace_back(argv[++i]);
       continue;
     }
     const int first = i;
-    if (word == "--keeper-drops" && i + 1 < argc) {
+    if (word == "--supervisor-drops" && i + 1 < argc) {
       const int fd = std::atoi(argv[++i]);
       if (fd <= STDERR_FILENO || ::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
-        return Status(Code::kInvalidArgument, "'--keeper-drops' is the keeper's own option: it needs a descriptor of its");
-      arguments.keeper_drops = fd;
+        return Status(Code::kInvalidArgument, "'--supervisor-drops' is the keeper's own option: it needs a descriptor of its");
+      arguments.supervisor_drops = fd;
     } else if (word == "--watch-config") {
       arguments.watch_config = true;
     } else if (word == "--check-config") {
@@ -81,9 +81,9 @@ Result<Arguments> parse(int argc, char** argv) {
       arguments.config_file = word.substr(word.find('=') + 1);
     } else {
       const std::string_view name = word.substr(0, word.find('='));
-      const std::string why = name == "--config"    ? "needs a file"
-                              : name == "--keep-up" ? "needs an address"
-                                                    : "is no option of larderd";
+      const std::string why = name == "--config"      ? "needs a file"
+                              : name == "--supervise" ? "needs an address"
+                                                      : "is no option of larderd";
       return Status(Code::kInvalidArgument, "'" + std::string(name) + "' " + why + " (see larderd --help)");
     }
     arguments.all_but_that.insert(arguments.all_but_that.end(), argv + first, argv + i + 1);
@@ -93,13 +93,13 @@ Result<Arguments> parse(int argc, char** argv) {
 
 void print_help() {
   std::printf(
-      "usage: larderd [--config FILE] [--watch-config] [--keep-up ADDRESS] [--check-config] [--free-memory]\n"
+      "usage: larderd [--config FILE] [--watch-config] [--supervise ADDRESS] [--check-config] [--free-memory]\n"
       "               [--config-reference] [--metrics-reference] [--version] [--help]\n\n"
       "Keeps the KV cache of LLM engines on this machine and shares it among them.\n"
       "A stopped larderd leaves its memory to the next one, which starts warm; --free-memory frees it.\n"
       "Configuration: defaults, then FILE (or $LARDER_CONFIG_FILE), then the environment; a later one wins.\n"
       "It is read again on SIGHUP, with --watch-config also when FILE changes: what can change while larderd runs does.\n"
-      "--keep-up, for pods: a parent runs larderd, runs it again when it ends or hangs, and answers Kubernetes' probes at "
+      "--supervise, for pods: a parent runs larderd, runs it again when it ends or hangs, and answers Kubernetes' probes at "
       "ADDRESS\n"
       "(HOST:PORT, or a Unix socket's path; each that is given): /startupz, /healthz, /readyz.\n\n%s",
       config::reference().c_str());
@@ -121,14 +121,15 @@ Result<Fd> take_signals() {
 
 // Stops the sidecar on SIGINT and SIGTERM, and has the configuration read again on SIGHUP and, where it is watched, every few seconds.
 // Counts what the keeper drops. Ends as well when `done` becomes readable.
-void obey_signals(const Fd& signals, const Fd& done, int keeper_drops, int watch_ms, ConfigWatch config, ipc::Sidecar& sidecar) {
-  pollfd polled[] = {{signals.get(), POLLIN, 0}, {done.get(), POLLIN, 0}, {keeper_drops, POLLIN, 0}};
+void obey_signals(const Fd& signals, const Fd& done, int supervisor_drops, int watch_ms, ConfigWatch config,
+                  loop::Sidecar& sidecar) {
+  pollfd polled[] = {{signals.get(), POLLIN, 0}, {done.get(), POLLIN, 0}, {supervisor_drops, POLLIN, 0}};
   for (;;) {
     const int ready = ::poll(polled, 3, watch_ms);
     if (ready == 0) config.reload_if_changed();
     if (ready <= 0) continue;
     eventfd_t dropped = 0;
-    if ((polled[2].revents & POLLIN) != 0 && ::eventfd_read(keeper_drops, &dropped) == 0) base::note_dropped_lines(dropped);
+    if ((polled[2].revents & POLLIN) != 0 && ::eventfd_read(supervisor_drops, &dropped) == 0) base::note_dropped_lines(dropped);
     if (((polled[0].revents | polled[1].revents) & POLLIN) == 0) continue;
     signalfd_siginfo signal{};
     if ((polled[0].revents & POLLIN) == 0 || ::read(signals.get(), &signal, sizeof(signal)) != sizeof(signal)) return;
@@ -150,14 +151,14 @@ Status serve(const config::Config& config, const std::optional<std::string>& con
   if (!done.valid()) return Status::from_errno(errno, "eventfd");
   const base::MonotonicClock clock;
 
-  Result<std::unique_ptr<ipc::Sidecar>> sidecar = ipc::Sidecar::start(config, clock);
+  Result<std::unique_ptr<loop::Sidecar>> sidecar = loop::Sidecar::start(config, clock);
   if (!sidecar.ok()) return sidecar.status();
-  const Result<std::unique_ptr<http::HttpServer>> http = http::HttpServer::start(config, **sidecar);
+  const Result<std::unique_ptr<pages::HttpServer>> http = pages::HttpServer::start(config, **sidecar);
   if (!http.ok()) return http.status();
 
   const int watch_ms = arguments.watch_config ? kWatchMs : -1;
   std::jthread obeying([&] {
-    obey_signals(*signals, done, arguments.keeper_drops.value_or(-1), watch_ms,
+    obey_signals(*signals, done, arguments.supervisor_drops.value_or(-1), watch_ms,
                  ConfigWatch(config, arguments.config_file, environment, content, **sidecar), **sidecar);
   });
   struct Done {  // also where a thread could not be started: else that one would be waited for for ever
@@ -178,11 +179,11 @@ int fail(const Status& status, int exit_status) {
   return exit_status;
 }
 
-int keep_up(const Arguments& arguments, const config::Environment& environment) {
+int supervise(const Arguments& arguments, const config::Environment& environment) {
   const Result<Fd> signals = take_signals();
   if (!signals.ok()) return fail(signals.status(), kExitFailure);
   const Result<int> kept =
-      larder::keep_up(arguments.keep_up, arguments.all_but_that, arguments.config_file, environment, *signals);
+      larder::supervise(arguments.supervise, arguments.all_but_that, arguments.config_file, environment, *signals);
   return kept.ok() ? *kept : fail(kept.status(), kExitFailure);
 }
 
@@ -202,11 +203,11 @@ int run(int argc, char** argv) {
     return 0;
   }
   if (arguments->metrics_reference) {
-    std::fputs(http::metrics_reference().c_str(), stdout);
+    std::fputs(pages::metrics_reference().c_str(), stdout);
     return 0;
   }
   const config::Environment environment = config::process_environment();
-  if (!arguments->keep_up.empty()) return keep_up(*arguments, environment);
+  if (!arguments->supervise.empty()) return supervise(*arguments, environment);
   const std::optional<std::string> content = ConfigWatch::content(arguments->config_file, environment);
   const Result<config::Config> config = config::load(arguments->config_file, environment);
   if (!config.ok()) return fail(config.status(), kExitConfig);
@@ -218,7 +219,7 @@ int run(int argc, char** argv) {
   }
   base::set_log_level(log_level_of(*config));
   if (const Status status =
-          arguments->free_memory ? ipc::Sidecar::free_memory(*config) : serve(*config, content, *arguments, environment);
+          arguments->free_memory ? loop::Sidecar::free_memory(*config) : serve(*config, content, *arguments, environment);
       !status.ok())
     return fail(status, kExitFailure);
   return 0;

@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 
 namespace larder::base {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 
-#include "shim/protocol/utf8.h"
+#include "shim/base/utf8.h"
 
 namespace larder::base {
 namespace {
@@ -30,7 +30,7 @@ std::string escaped(std::string_view character) {
 }
 
 bool needs_escape(std::string_view character) {
-  return character.front() == '"' || character.front() == '\\' || protocol::is_control(character, character.size());
+  return character.front() == '"' || character.front() == '\\' || is_control(character, character.size());
 }
 
 }  // namespace
@@ -38,7 +38,7 @@ bool needs_escape(std::string_view character) {
 std::string json_text(std::string_view text) {
   std::string quoted = "\"";
   while (!text.empty()) {
-    const std::size_t bytes = protocol::utf8_bytes(text);
+    const std::size_t bytes = utf8_bytes(text);
     const std::string_view character = text.substr(0, bytes);
     if (bytes == 0)
       quoted += "\xef\xbf\xbd";

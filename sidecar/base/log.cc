@@ -8,7 +8,7 @@
 #include <ctime>
 #include <string>
 
-#include "shim/protocol/utf8.h"
+#include "shim/base/utf8.h"
 #include "sidecar/base/json_text.h"
 #include "sidecar/base/log_drain.h"
 #include "sidecar/base/stamped_line.h"
@@ -47,7 +47,7 @@ void append_plain(std::string& line, std::string_view text) {
   std::string one_line(text);
   std::ranges::replace_if(
       one_line, [](char c) { return c == '\n' || c == '\r' || c == '\t'; }, ' ');
-  line += protocol::clean_text(one_line);
+  line += clean_text(one_line);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "shim/protocol/utf8.h"
+#include "shim/base/utf8.h"
 
 namespace larder::base {
 namespace {
@@ -61,7 +61,7 @@ void LogThrottle::log(std::string_view source, LogLevel level, std::string_view 
   const std::uint64_t now_ms = clock_.now_ms();
   const std::lock_guard lock(mutex_);
   tell_due(now_ms);
-  Source& one = source_of(protocol::cut_text(source, kMostSourceBytes));
+  Source& one = source_of(cut_text(source, kMostSourceBytes));
   if (now_ms < one.next_ms) {
     ++one.left_out;
     due_ms_ = std::min(due_ms_.load(), one.next_ms);

@@ -6,7 +6,7 @@
 #include <stop_token>
 #include <utility>
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 
 namespace larder::base {
 

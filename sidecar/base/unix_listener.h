@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 
 namespace larder::base {
 

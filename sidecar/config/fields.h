@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 #include "sidecar/config/config.h"
 
 namespace larder::config {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 #include "sidecar/config/config.h"
 
 namespace larder::config {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 
 namespace larder::config {
 

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "shim/protocol/status.h"
-#include "sidecar/ctl/words.h"
+#include "shim/base/status.h"
+#include "sidecar/base/text.h"
 
 namespace larder::ctl {
 
@@ -21,7 +21,7 @@ inline std::uint64_t number_if(const nlohmann::json& object, const char* key) {
 }
 // Printable: engines choose their names.
 inline std::string text_at(const nlohmann::json& object, const char* key) {
-  return printable(object.at(key).get<std::string>());
+  return base::printable(object.at(key).get<std::string>());
 }
 
 // What `read` makes of an answer. An error where that is no JSON, or lacks what is read.
@@ -31,7 +31,8 @@ auto understood(const std::string& body, Read read) -> Result<decltype(read(nloh
     return read(nlohmann::json::parse(body));
   } catch (const nlohmann::json::exception& error) {
     // It quotes the answer.
-    return Status(Code::kInvalidArgument, "larderd's answer is not understood (another version?): " + printable(error.what()));
+    return Status(Code::kInvalidArgument,
+                  "larderd's answer is not understood (another version?): " + base::printable(error.what()));
   }
 }
 

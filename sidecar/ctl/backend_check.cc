@@ -4,10 +4,10 @@
 
 #include <thread>
 
+#include "sidecar/backend_check/installation_diagnostics.h"
 #include "sidecar/base/clock.h"
 #include "sidecar/config/loader.h"
 #include "sidecar/ctl/backend_report.h"
-#include "sidecar/ctl/installation_findings.h"
 
 namespace larder::ctl {
 namespace {
@@ -35,11 +35,11 @@ Result<config::Config> configured(const Arguments& arguments) {
   return config::load(values);
 }
 
-int exit_status(std::span<const Finding> findings) {
+int exit_status(std::span<const backend_check::Diagnostic> findings) {
   int status = 0;
-  for (const Finding& finding : findings) {
-    if (finding.weight == Weight::kUnusable) return kExitUnusable;
-    if (finding.weight == Weight::kWarning) status = kExitWarnings;
+  for (const backend_check::Diagnostic& finding : findings) {
+    if (finding.weight == backend_check::Weight::kUnusable) return kExitUnusable;
+    if (finding.weight == backend_check::Weight::kWarning) status = kExitWarnings;
   }
   return status;
 }
@@ -52,8 +52,10 @@ Result<Outcome> check_backend(const Arguments& arguments) {
   const Result<config::Config> config = configured(arguments);
   if (!config.ok()) return config.status();
   ::signal(SIGPIPE, SIG_IGN);  // TLS writes with write(): the server may be gone
-  const remote::InstallationFacts facts = remote::check_installation(remote::options_of(config->backend), base::MonotonicClock());
-  const std::vector<Finding> findings = findings_of(config->backend, facts, std::thread::hardware_concurrency());
+  const backend_check::InstallationFacts facts =
+      backend_check::check_installation(remote::options_of(config->backend), base::MonotonicClock());
+  const std::vector<backend_check::Diagnostic> findings =
+      backend_check::findings_of(config->backend, facts, std::thread::hardware_concurrency());
   return Outcome{
       arguments.json ? backend_json(config->backend, facts, findings) : backend_screen(config->backend, facts, findings),
       exit_status(findings)};

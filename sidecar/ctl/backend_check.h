@@ -2,7 +2,7 @@
 // larderd can use it, how fast it is, what is set wrongly and what to do. Thread-compatible.
 #pragma once
 
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 #include "sidecar/ctl/arguments.h"
 #include "sidecar/ctl/outcome.h"
 

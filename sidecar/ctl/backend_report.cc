@@ -4,8 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "sidecar/base/text.h"
 #include "sidecar/ctl/answer_json.h"
-#include "sidecar/ctl/words.h"
 
 namespace larder::ctl {
 namespace {
@@ -17,42 +17,42 @@ constexpr std::array<const char*, 3> kWeights{"unusable", "warning", "note"};
 constexpr std::array<const char*, 3> kModes{"standalone", "sentinel", "cluster"};  // by remote::Mode
 
 std::string line(std::string_view name, const std::string& value) {
-  return "  " + column(name, 16) + value + "\n";
+  return "  " + base::column(name, 16) + value + "\n";
 }
 
 std::string known(const std::string& text) {
   return text.empty() ? "not told" : text;
 }
 std::string bytes_or(const std::optional<std::uint64_t>& bytes, const char* none) {
-  return bytes ? bytes_text(*bytes) : none;
+  return bytes ? base::bytes_text(*bytes) : none;
 }
 std::string yes_or_no(const std::optional<bool>& value, const char* yes, const char* no) {
   return !value ? "not told" : *value ? yes : no;
 }
 
 std::string micros(std::uint64_t ns) {
-  return grouped(ns / 1000) + " us";
+  return base::grouped(ns / 1000) + " us";
 }
-std::string rate_text(std::uint64_t bytes_per_s) {
-  return bytes_per_s == 0 ? "not measured" : bytes_text(bytes_per_s) + "/s";
-}
-
-std::size_t count(std::span<const Finding> findings, Weight weight) {
-  return static_cast<std::size_t>(std::ranges::count(findings, weight, &Finding::weight));
+std::string transfer_rate(std::uint64_t bytes_per_s) {
+  return bytes_per_s == 0 ? "not measured" : base::bytes_text(bytes_per_s) + "/s";
 }
 
-std::string verdict(std::span<const Finding> findings) {
-  if (count(findings, Weight::kUnusable) != 0) return "larderd cannot use it as it is.";
-  const std::size_t warnings = count(findings, Weight::kWarning);
-  return warnings == 0 ? "larderd can use it." : "larderd can use it, with " + plural(warnings, "warning") + ".";
+std::size_t count(std::span<const backend_check::Diagnostic> findings, backend_check::Weight weight) {
+  return static_cast<std::size_t>(std::ranges::count(findings, weight, &backend_check::Diagnostic::weight));
 }
 
-const char* verdict_word(std::span<const Finding> findings) {
-  if (count(findings, Weight::kUnusable) != 0) return kWeights[0];
-  return count(findings, Weight::kWarning) != 0 ? "warnings" : "ok";
+std::string verdict(std::span<const backend_check::Diagnostic> findings) {
+  if (count(findings, backend_check::Weight::kUnusable) != 0) return "larderd cannot use it as it is.";
+  const std::size_t warnings = count(findings, backend_check::Weight::kWarning);
+  return warnings == 0 ? "larderd can use it." : "larderd can use it, with " + base::plural(warnings, "warning") + ".";
 }
 
-std::string facts_text(const remote::ServerFacts& facts) {
+const char* verdict_word(std::span<const backend_check::Diagnostic> findings) {
+  if (count(findings, backend_check::Weight::kUnusable) != 0) return kWeights[0];
+  return count(findings, backend_check::Weight::kWarning) != 0 ? "warnings" : "ok";
+}
+
+std::string facts_text(const backend_check::ServerFacts& facts) {
   if (facts.connect_ns == 0) return "";  // nothing was said
   std::string out = line("server", facts.version.empty() ? "not told" : facts.product + " " + facts.version);
   out += line("mode, role", known(facts.mode) + ", " + known(facts.role));
@@ -64,16 +64,16 @@ std::string facts_text(const remote::ServerFacts& facts) {
   out += line("io-threads", facts.io_threads ? std::to_string(*facts.io_threads) : "not told");
   if (facts.pings.count != 0)
     out += line("PING", "p50 " + micros(facts.pings.p50_ns) + ", p99 " + micros(facts.pings.p99_ns) + " (" +
-                            grouped(facts.pings.count) + " asked)");
-  if (facts.ended != remote::ServerFacts::Step::kMode) {
-    out += line("SET of 2 MiB", rate_text(facts.set_bytes_per_s));
-    out += line("GET of 2 MiB", rate_text(facts.get_bytes_per_s));
+                            base::grouped(facts.pings.count) + " asked)");
+  if (facts.ended != backend_check::ServerFacts::Step::kMode) {
+    out += line("SET of 2 MiB", transfer_rate(facts.set_bytes_per_s));
+    out += line("GET of 2 MiB", transfer_rate(facts.get_bytes_per_s));
   }
   return out;
 }
 
-std::string sentinel_text(const remote::CheckedServer& sentinel) {
-  const remote::ServerFacts& facts = sentinel.facts;
+std::string sentinel_text(const backend_check::CheckedServer& sentinel) {
+  const backend_check::ServerFacts& facts = sentinel.facts;
   std::string out = "Sentinel " + remote::text_of(sentinel.endpoint) + ": ";
   if (facts.connect_ns == 0) return out + "no answer\n";
   out += facts.version.empty() ? known(facts.mode) : facts.product + " " + facts.version;
@@ -83,19 +83,19 @@ std::string sentinel_text(const remote::CheckedServer& sentinel) {
   return out + "\n";
 }
 
-std::string servers_text(const remote::InstallationFacts& facts) {
+std::string servers_text(const backend_check::InstallationFacts& facts) {
   std::string out;
-  for (const remote::CheckedServer& sentinel : facts.sentinels) out += sentinel_text(sentinel);
-  for (const remote::CheckedServer& server : facts.servers) {
+  for (const backend_check::CheckedServer& sentinel : facts.sentinels) out += sentinel_text(sentinel);
+  for (const backend_check::CheckedServer& server : facts.servers) {
     if (facts.mode != remote::Mode::kStandalone) out += "Master " + remote::text_of(server.endpoint);
-    if (facts.mode == remote::Mode::kCluster) out += ", " + plural(server.slots, "slot");
+    if (facts.mode == remote::Mode::kCluster) out += ", " + base::plural(server.slots, "slot");
     if (facts.mode != remote::Mode::kStandalone) out += server.facts.connect_ns == 0 ? ": no answer\n" : "\n";
     out += facts_text(server.facts);
   }
   return out;
 }
 
-std::string where_text(const Finding& finding, const remote::InstallationFacts& facts) {
+std::string where_text(const backend_check::Diagnostic& finding, const backend_check::InstallationFacts& facts) {
   if (finding.where.empty()) return "";
   if (finding.where.size() == facts.servers.size() && finding.where.size() > 2) return "all masters: ";
   std::string out;
@@ -114,16 +114,16 @@ ordered_json or_null(std::uint64_t measured) {
   return measured == 0 ? ordered_json() : ordered_json(measured);
 }
 
-ordered_json sentinel_json(const remote::CheckedServer& sentinel) {
-  const remote::ServerFacts& facts = sentinel.facts;
+ordered_json sentinel_json(const backend_check::CheckedServer& sentinel) {
+  const backend_check::ServerFacts& facts = sentinel.facts;
   return {{"at", remote::text_of(sentinel.endpoint)}, {"product", or_null(facts.product)},
           {"version", or_null(facts.version)},        {"master", or_null(facts.named ? remote::text_of(*facts.named) : "")},
           {"quorum", or_null(facts.quorum)},          {"other_sentinels", or_null(facts.other_sentinels)},
           {"replicas", or_null(facts.replicas)}};
 }
 
-ordered_json server_json(const remote::CheckedServer& server) {
-  const remote::ServerFacts& facts = server.facts;
+ordered_json server_json(const backend_check::CheckedServer& server) {
+  const backend_check::ServerFacts& facts = server.facts;
   return {
       {"at", remote::text_of(server.endpoint)},
       {"product", or_null(facts.product)},
@@ -149,31 +149,32 @@ ordered_json server_json(const remote::CheckedServer& server) {
 
 }  // namespace
 
-std::string backend_screen(const config::BackendConfig& backend, const remote::InstallationFacts& facts,
-                           std::span<const Finding> findings) {
-  std::string out = "Backend " + printable(backend.url) + ", keys " + backend.prefix + ":*\n" + servers_text(facts);
+std::string backend_screen(const config::BackendConfig& backend, const backend_check::InstallationFacts& facts,
+                           std::span<const backend_check::Diagnostic> findings) {
+  std::string out = "Backend " + base::printable(backend.url) + ", keys " + backend.prefix + ":*\n" + servers_text(facts);
   for (std::size_t weight = 0; weight < kTitles.size(); ++weight) {
-    if (count(findings, static_cast<Weight>(weight)) == 0) continue;
+    if (count(findings, static_cast<backend_check::Weight>(weight)) == 0) continue;
     out += "\n" + std::string(kTitles[weight]) + "\n";
-    for (const Finding& finding : findings)
-      if (finding.weight == static_cast<Weight>(weight))
-        out += "  " + printable(where_text(finding, facts) + finding.what) + "\n    -> " + printable(finding.cure) + "\n";
+    for (const backend_check::Diagnostic& finding : findings)
+      if (finding.weight == static_cast<backend_check::Weight>(weight))
+        out += "  " + base::printable(where_text(finding, facts) + finding.what) + "\n    -> " + base::printable(finding.remedy) +
+               "\n";
   }
   return out + "\n" + verdict(findings) + "\n";
 }
 
-std::string backend_json(const config::BackendConfig& backend, const remote::InstallationFacts& facts,
-                         std::span<const Finding> findings) {
+std::string backend_json(const config::BackendConfig& backend, const backend_check::InstallationFacts& facts,
+                         std::span<const backend_check::Diagnostic> findings) {
   ordered_json found = ordered_json::array();
-  for (const Finding& finding : findings)
+  for (const backend_check::Diagnostic& finding : findings)
     found.push_back({{"id", finding.id},
                      {"weight", kWeights[static_cast<std::size_t>(finding.weight)]},
                      {"where", finding.where},
                      {"what", finding.what},
-                     {"do", finding.cure}});
+                     {"do", finding.remedy}});
   ordered_json sentinels = ordered_json::array(), servers = ordered_json::array();
-  for (const remote::CheckedServer& sentinel : facts.sentinels) sentinels.push_back(sentinel_json(sentinel));
-  for (const remote::CheckedServer& server : facts.servers) servers.push_back(server_json(server));
+  for (const backend_check::CheckedServer& sentinel : facts.sentinels) sentinels.push_back(sentinel_json(sentinel));
+  for (const backend_check::CheckedServer& server : facts.servers) servers.push_back(server_json(server));
   const ordered_json answer{{"url", backend.url},
                             {"prefix", backend.prefix},
                             {"mode", kModes[static_cast<std::size_t>(facts.mode)]},

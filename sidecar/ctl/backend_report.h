@@ -4,14 +4,14 @@
 #include <span>
 #include <string>
 
-#include "sidecar/ctl/backend_findings.h"
-#include "sidecar/tiers/remote/installation_check.h"
+#include "sidecar/backend_check/backend_diagnostics.h"
+#include "sidecar/backend_check/installation_check.h"
 
 namespace larder::ctl {
 
-std::string backend_screen(const config::BackendConfig& backend, const remote::InstallationFacts& facts,
-                           std::span<const Finding> findings);
-std::string backend_json(const config::BackendConfig& backend, const remote::InstallationFacts& facts,
-                         std::span<const Finding> findings);
+std::string backend_screen(const config::BackendConfig& backend, const backend_check::InstallationFacts& facts,
+                           std::span<const backend_check::Diagnostic> findings);
+std::string backend_json(const config::BackendConfig& backend, const backend_check::InstallationFacts& facts,
+                         std::span<const backend_check::Diagnostic> findings);
 
 }  // namespace larder::ctl

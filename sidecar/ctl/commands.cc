@@ -5,22 +5,22 @@
 #include <cstdio>
 
 #include "shim/protocol/limits.h"
+#include "sidecar/base/text.h"
 #include "sidecar/config/loader.h"
 #include "sidecar/ctl/admin_client.h"
 #include "sidecar/ctl/backend_check.h"
-#include "sidecar/ctl/folders.h"
 #include "sidecar/ctl/hashes.h"
-#include "sidecar/ctl/lmcache.h"
-#include "sidecar/ctl/lmcache_server.h"
-#include "sidecar/ctl/lmcache_settings.h"
+#include "sidecar/ctl/lmcache/lmcache.h"
+#include "sidecar/ctl/lmcache/lmcache_server.h"
+#include "sidecar/ctl/lmcache/lmcache_settings.h"
 #include "sidecar/ctl/payload.h"
 #include "sidecar/ctl/report.h"
 #include "sidecar/ctl/simulate.h"
 #include "sidecar/ctl/snapshot.h"
 #include "sidecar/ctl/status_screen.h"
 #include "sidecar/ctl/trace_recorder.h"
+#include "sidecar/ctl/volume_folders.h"
 #include "sidecar/ctl/watch.h"
-#include "sidecar/ctl/words.h"
 
 namespace larder::ctl {
 namespace {
@@ -155,7 +155,7 @@ constexpr auto kCommands = std::to_array<Command>({
      plainly<top>},
     {"ready", "", 0, 0, "", "does larderd serve engines? Ends with 0 or 1: for a probe", plainly<ready>},
     {"alive", "", 0, 0, "", "does larderd's loop run? The same", plainly<alive>},
-    {"started", "", 0, 0, "", "may the engine start? Of `larderd --keep-up`, with its socket. The same", plainly<started>},
+    {"started", "", 0, 0, "", "may the engine start? Of `larderd --supervise`, with its socket. The same", plainly<started>},
     {"drop", "NAMESPACE", 1, 1, "drop which namespace? `larderctl status` lists them",
      "drop what a namespace holds (id or a unique prefix of it, at least 4 digits; status lists them)", plainly<drop>},
     {"clear", "", 0, 0, "", "drop everything", plainly<clear>},
@@ -173,9 +173,9 @@ constexpr auto kCommands = std::to_array<Command>({
     {"install-payload", "DIR", 1, 1, "install the payload in which folder?",
      "copy the shim's files (of --from FOLDER, else /payload, where the container image has them) into DIR",
      plainly<install_payload_command>},
-    {"own-folders", "UID:GID DIR...", 2, kManyWords, "give which folders to whom? own-folders UID:GID DIR...",
+    {"init-volumes", "UID:GID DIR...", 2, kManyWords, "give which folders to whom? init-volumes UID:GID DIR...",
      "give folders, and all in them, to larderd's user, where they are not yet: of an init container on a node",
-     plainly<own_folders_command>},
+     plainly<init_volumes_command>},
     {"trace", "", 0, 0, "",
      "record what engines ask for, for `simulate`: hashes of blocks, never tokens; to --output FILE, for --seconds N (60)",
      plainly<trace>},
@@ -195,7 +195,7 @@ Status wrong(const std::string& why) {
 
 // "  NAME OPERANDS    help", its further lines below the help.
 std::string help_line(std::string_view head, std::string_view help) {
-  std::string text = "  " + column(head, kHelpColumn - 3) + " ";
+  std::string text = "  " + base::column(head, kHelpColumn - 3) + " ";
   for (const char c : help) {
     text += c;
     if (c == '\n') text.append(kHelpColumn, ' ');

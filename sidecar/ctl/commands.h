@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 #include "sidecar/ctl/arguments.h"
 #include "sidecar/ctl/outcome.h"
 

@@ -6,7 +6,7 @@
 #include <iostream>
 
 #include "shim/protocol/key.h"
-#include "sidecar/ctl/words.h"
+#include "sidecar/base/text.h"
 
 namespace larder::ctl {
 namespace {
@@ -16,8 +16,8 @@ constexpr std::size_t kDigits = 2 * protocol::kBlockHashBytes;
 
 Status add(std::string_view text, const std::string& where, std::vector<std::string>& hashes) {
   if (!protocol::BlockHash::from_hex(text))
-    return {Code::kInvalidArgument, where + "'" + printable(cut(text, 80)) + "' is no hash: 32 hex digits or more"};
-  if (hashes.size() == kMostHashes) return {Code::kOutOfRange, "more than " + grouped(kMostHashes) + " hashes"};
+    return {Code::kInvalidArgument, where + "'" + base::printable(base::cut(text, 80)) + "' is no hash: 32 hex digits or more"};
+  if (hashes.size() == kMostHashes) return {Code::kOutOfRange, "more than " + base::grouped(kMostHashes) + " hashes"};
   hashes.emplace_back(text.substr(0, kDigits));
   return {};
 }

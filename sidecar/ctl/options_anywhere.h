@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 
 namespace larder::ctl {
 

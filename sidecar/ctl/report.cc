@@ -1,7 +1,7 @@
 #include "sidecar/ctl/report.h"
 
+#include "sidecar/base/text.h"
 #include "sidecar/ctl/answer_json.h"
-#include "sidecar/ctl/words.h"
 
 namespace larder::ctl {
 
@@ -19,7 +19,7 @@ const char* why_refused(std::string_view done) {
 
 Result<std::string> dropped_report(const std::string& body) {
   return understood(body, [](const json& answer) {
-    const std::string done = "dropped " + plural(number_at(answer, "dropped"), "chunk");
+    const std::string done = "dropped " + base::plural(number_at(answer, "dropped"), "chunk");
     if (!answer.value("shared", false)) return done + "\n";
     return done +
            ", here and in the backend; other larderds on it keep what they have in memory and on disk: drop it there, too\n";
@@ -38,10 +38,10 @@ Result<protocol::ActCounts> read_acted(const std::string& body) {
 }
 
 std::string acted_report(std::string_view done, const protocol::ActCounts& acted) {
-  std::string out =
-      std::string(done) + " " + grouped(acted.found) + " of " + grouped(acted.all()) + (acted.all() == 1 ? " hash" : " hashes");
-  if (acted.absent != 0) out += ", " + grouped(acted.absent) + " absent";
-  if (acted.refused != 0) out += ", " + grouped(acted.refused) + " refused: " + why_refused(done);
+  std::string out = std::string(done) + " " + base::grouped(acted.found) + " of " + base::grouped(acted.all()) +
+                    (acted.all() == 1 ? " hash" : " hashes");
+  if (acted.absent != 0) out += ", " + base::grouped(acted.absent) + " absent";
+  if (acted.refused != 0) out += ", " + base::grouped(acted.refused) + " refused: " + why_refused(done);
   return out + "\n";
 }
 
@@ -53,7 +53,7 @@ std::string acted_json(const protocol::ActCounts& acted) {
 std::string error_of(const std::string& body) {
   const json parsed = json::parse(body, nullptr, false);
   if (parsed.is_object() && parsed.contains("error") && parsed["error"].is_string()) return text_at(parsed, "error");
-  return printable(body.substr(0, body.find('\n')));
+  return base::printable(body.substr(0, body.find('\n')));
 }
 
 }  // namespace larder::ctl

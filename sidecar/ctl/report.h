@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "shim/base/status.h"
 #include "shim/protocol/messages.h"
-#include "shim/protocol/status.h"
 
 namespace larder::ctl {
 

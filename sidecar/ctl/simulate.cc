@@ -83,16 +83,16 @@ Result<Study> study(const Arguments& arguments) {
 
 std::string table_of(const Study& study) {
   const sizing::Simulated& any = study.rows.front().results.front();
-  std::string text = plural(any.requests, "request") + " for " + plural(any.tokens, "token") + " in " +
-                     plural(any.chunks, "block") + "; to keep every block takes " + bytes_text(study.distinct_bytes) + "\n\n" +
-                     column("found", kPolicyColumn);
+  std::string text = base::plural(any.requests, "request") + " for " + base::plural(any.tokens, "token") + " in " +
+                     base::plural(any.chunks, "block") + "; to keep every block takes " + base::bytes_text(study.distinct_bytes) +
+                     "\n\n" + base::column("found", kPolicyColumn);
   const auto cell = [](const std::string& value) { return std::string(kColumn - std::min(kColumn, value.size()), ' ') + value; };
-  for (const std::uint64_t size : study.sizes) text += cell(bytes_text(size));
+  for (const std::uint64_t size : study.sizes) text += cell(base::bytes_text(size));
   text += "\n";
   for (const Row& row : study.rows) {
-    text += column(row.policy, kPolicyColumn);
+    text += base::column(row.policy, kPolicyColumn);
     for (const sizing::Simulated& result : row.results)
-      text += cell(percent_text(static_cast<double>(result.tokens_hit), static_cast<double>(result.tokens)));
+      text += cell(base::percent_text(static_cast<double>(result.tokens_hit), static_cast<double>(result.tokens)));
     text += "\n";
   }
   return text + "\nfound: of the tokens asked for. larderd's policy is lru; optimal knows the future, and none does better.\n";

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 #include "sidecar/ctl/arguments.h"
 
 namespace larder::ctl {

@@ -1,7 +1,7 @@
 #include "sidecar/ctl/snapshot.h"
 
+#include "sidecar/base/text.h"
 #include "sidecar/ctl/answer_json.h"
-#include "sidecar/ctl/words.h"
 
 namespace larder::ctl {
 namespace {
@@ -88,10 +88,10 @@ TierState read_tier(const json& status, const char* name, const char* place) {
   return state;
 }
 
-LookState read_looks(const json& status) {
+ProbeState read_looks(const json& status) {
   const json* backend = tier_of(status, "backend");
   if (backend == nullptr) return {};
-  const json& looks = backend->at("looks");
+  const json& looks = backend->at("probes");
   return {number_at(looks, "asked"), number_at(looks, "late"), number_at(looks, "failed"), number_at(looks, "families"),
           number_at(looks, "shared")};
 }
@@ -158,8 +158,8 @@ std::string headline(const Snapshot& snapshot) {
   const char* state = !snapshot.healthy ? "NOT HEALTHY: its event loop does not turn"
                       : !snapshot.ready ? "not ready: engines cannot attach yet"
                                         : "ready";
-  return "larderd " + snapshot.version + ", pool " + snapshot.pool + ", up " + seconds_text(snapshot.uptime_seconds) + ": " +
-         state + "\n";
+  return "larderd " + snapshot.version + ", pool " + snapshot.pool + ", up " + base::seconds_text(snapshot.uptime_seconds) +
+         ": " + state + "\n";
 }
 
 }  // namespace larder::ctl

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 
 namespace larder::ctl {
 
@@ -48,7 +48,7 @@ struct TierState {
 };
 
 // Of a backend: how much of what engines asked about, beyond memory and disk, was there.
-struct LookState {
+struct ProbeState {
   std::uint64_t asked = 0, late = 0, failed = 0, families = 0, shared = 0;
 };
 
@@ -89,7 +89,7 @@ struct Snapshot {
   MemoryState memory;
   std::vector<EstimatedHit> estimate;  // empty: engines told of nothing yet, or an older larderd
   TierState disk, backend;
-  LookState looks;
+  ProbeState looks;
   std::uint64_t evicted_unwritten = 0, evicted_unwanted = 0;  // from memory, and in no tier below
   std::vector<NamespaceState> namespaces;
   Sessions sessions;

@@ -1,6 +1,6 @@
 #include "sidecar/ctl/status_screen.h"
 
-#include "sidecar/ctl/words.h"
+#include "sidecar/base/text.h"
 
 namespace larder::ctl {
 namespace {
@@ -8,37 +8,38 @@ namespace {
 constexpr int kBarWidth = 30;
 
 std::string line(std::string_view name, const std::string& value) {
-  return "  " + column(name, 16) + value + "\n";
+  return "  " + base::column(name, 16) + value + "\n";
 }
 
 std::string hit_share(const ModelCounts& counts) {
-  return percent_text(static_cast<double>(counts.hit), static_cast<double>(counts.asked));
+  return base::percent_text(static_cast<double>(counts.hit), static_cast<double>(counts.asked));
 }
 
 std::string verdict(const ModelCounts& totals) {
   if (totals.requests == 0) return "no request has been looked up yet";
   if (totals.hit == 0) return "not yet: no prompt has been found";
   return "yes: " + hit_share(totals) + " of prompt tokens were found" +
-         (totals.saved_seconds > 0 ? ", " + seconds_text(totals.saved_seconds) + " of prefill saved" : "");
+         (totals.saved_seconds > 0 ? ", " + base::seconds_text(totals.saved_seconds) + " of prefill saved" : "");
 }
 
 std::string helping(const Snapshot& now) {
   const ModelCounts& totals = now.all;
   std::string out = "\nIs it helping?  " + verdict(totals) + "\n";
-  out += line("prompt tokens", grouped(totals.hit) + " found of " + grouped(totals.asked) + " asked (" + hit_share(totals) + ")");
-  out += line("requests", grouped(totals.requests_hit) + " with a hit of " + grouped(totals.requests) +
-                              (totals.salted == 0 ? "" : ", " + grouped(totals.salted) + " with a cache_salt"));
-  out += line("prefill saved", seconds_text(totals.saved_seconds));
-  out += line("moved", bytes_text(totals.loaded) + " loaded, " + bytes_text(totals.stored) + " stored");
-  out += line("failed loads",
-              grouped(now.loads_failed) + ", of these " + grouped(now.checksum_failures) + " by checksum (all recomputed)");
+  out += line("prompt tokens",
+              base::grouped(totals.hit) + " found of " + base::grouped(totals.asked) + " asked (" + hit_share(totals) + ")");
+  out += line("requests", base::grouped(totals.requests_hit) + " with a hit of " + base::grouped(totals.requests) +
+                              (totals.salted == 0 ? "" : ", " + base::grouped(totals.salted) + " with a cache_salt"));
+  out += line("prefill saved", base::seconds_text(totals.saved_seconds));
+  out += line("moved", base::bytes_text(totals.loaded) + " loaded, " + base::bytes_text(totals.stored) + " stored");
+  out += line("failed loads", base::grouped(now.loads_failed) + ", of these " + base::grouped(now.checksum_failures) +
+                                  " by checksum (all recomputed)");
   return out;
 }
 
 // " in slots of 3 MiB, 20 MiB", or nothing.
 std::string sizes_text(const std::vector<std::uint64_t>& sizes) {
   std::string out;
-  for (const std::uint64_t bytes : sizes) out += (out.empty() ? " in slots of " : ", ") + bytes_text(bytes);
+  for (const std::uint64_t bytes : sizes) out += (out.empty() ? " in slots of " : ", ") + base::bytes_text(bytes);
   return out;
 }
 
@@ -46,19 +47,19 @@ std::string memory(const MemoryState& memory) {
   const auto touched = static_cast<double>(memory.touched_bytes), used = static_cast<double>(memory.used_bytes);
   const auto capacity = static_cast<double>(memory.capacity_bytes);
   std::string out = "\nMemory\n";
-  out += line("used", bar(used, capacity, kBarWidth) + " " + bytes_text(memory.used_bytes) + " of " +
-                          bytes_text(memory.capacity_bytes) + " (" + percent_text(used, capacity) + ")");
+  out += line("used", base::bar(used, capacity, kBarWidth) + " " + base::bytes_text(memory.used_bytes) + " of " +
+                          base::bytes_text(memory.capacity_bytes) + " (" + base::percent_text(used, capacity) + ")");
   if (touched < capacity)
-    out += line("touched", bar(touched, capacity, kBarWidth) + " " + bytes_text(memory.touched_bytes) +
+    out += line("touched", base::bar(touched, capacity, kBarWidth) + " " + base::bytes_text(memory.touched_bytes) +
                                ", the rest follows in the background");
-  out += line("pages", bytes_text(memory.page_bytes) + (memory.numa == "none" ? "" : ", NUMA " + memory.numa));
-  out += line("chunks", grouped(memory.chunks) + sizes_text(memory.slot_sizes));
-  if (memory.pinned_bytes != 0) out += line("pinned", bytes_text(memory.pinned_bytes));
-  out += line("evicted", grouped(memory.evicted.capacity) + " for room, " + grouped(memory.evicted.resized) +
-                             " for another slot size, " + grouped(memory.evicted.dropped) + " dropped, " +
-                             grouped(memory.evicted.bad) + " bad");
-  out += line("refused stores",
-              grouped(memory.refused_no_space) + " for room, " + grouped(memory.refused_cap) + " over a session's cap");
+  out += line("pages", base::bytes_text(memory.page_bytes) + (memory.numa == "none" ? "" : ", NUMA " + memory.numa));
+  out += line("chunks", base::grouped(memory.chunks) + sizes_text(memory.slot_sizes));
+  if (memory.pinned_bytes != 0) out += line("pinned", base::bytes_text(memory.pinned_bytes));
+  out += line("evicted", base::grouped(memory.evicted.capacity) + " for room, " + base::grouped(memory.evicted.resized) +
+                             " for another slot size, " + base::grouped(memory.evicted.dropped) + " dropped, " +
+                             base::grouped(memory.evicted.bad) + " bad");
+  out += line("refused stores", base::grouped(memory.refused_no_space) + " for room, " + base::grouped(memory.refused_cap) +
+                                    " over a session's cap");
   return out;
 }
 
@@ -67,61 +68,64 @@ std::string with_more(const std::vector<EstimatedHit>& estimate) {
   std::string out;
   for (const EstimatedHit& hit : estimate) {
     if (!out.empty()) out += ", ";
-    out += percent_text(hit.ratio, 1);
+    out += base::percent_text(hit.ratio, 1);
     if (hit.size == 1)
       out += " as it is";
     else
-      out += " at " + decimal_text(hit.size) + " times";
+      out += " at " + base::decimal_text(hit.size) + " times";
   }
   return out.empty() ? "" : line("would find", out + " the memory, by estimate");
 }
 
 // What went there and came from there.
 std::string moved(const TierState& tier) {
-  return line("written", plural(tier.put, "chunk") + ", " + bytes_text(tier.put_bytes)) +
-         line("brought up", plural(tier.got, "chunk") + ", " + bytes_text(tier.got_bytes)) +
-         line("failed", grouped(tier.failed) + " writes and reads");
+  return line("written", base::plural(tier.put, "chunk") + ", " + base::bytes_text(tier.put_bytes)) +
+         line("brought up", base::plural(tier.got, "chunk") + ", " + base::bytes_text(tier.got_bytes)) +
+         line("failed", base::grouped(tier.failed) + " writes and reads");
 }
 
 std::string title(const char* name, const TierState& tier) {
-  return "\n" + column(name, 16) + tier.place + (tier.reason.empty() ? "" : ", DEGRADED: " + tier.reason) + "\n";
+  return "\n" + base::column(name, 16) + tier.place + (tier.reason.empty() ? "" : ", DEGRADED: " + tier.reason) + "\n";
 }
 
 std::string disk(const TierState& disk) {
   if (disk.place.empty()) return "";
   const auto used = static_cast<double>(disk.used_bytes), capacity = static_cast<double>(disk.capacity_bytes);
   return title("Disk", disk) +
-         line("used", bar(used, capacity, kBarWidth) + " " + bytes_text(disk.used_bytes) + " of " +
-                          bytes_text(disk.capacity_bytes) + " (" + percent_text(used, capacity) + ")") +
-         line("chunks", grouped(disk.chunks) + ", " + grouped(disk.write_queue) + " on their way there") + moved(disk);
+         line("used", base::bar(used, capacity, kBarWidth) + " " + base::bytes_text(disk.used_bytes) + " of " +
+                          base::bytes_text(disk.capacity_bytes) + " (" + base::percent_text(used, capacity) + ")") +
+         line("chunks", base::grouped(disk.chunks) + ", " + base::grouped(disk.write_queue) + " on their way there") +
+         moved(disk);
 }
 
 // What is in it only the server knows: others write there too.
 std::string backend(const Snapshot& now) {
   const TierState& backend = now.backend;
   if (backend.place.empty()) return "";
-  const LookState& looks = now.looks;
+  const ProbeState& looks = now.looks;
   return title("Backend", backend) +
-         line("chunks", grouped(backend.chunks) + " known here, " + grouped(backend.write_queue) + " on their way there") +
-         line("asked", grouped(looks.asked) + " times, " + grouped(looks.late) + " too late, " + grouped(looks.failed) +
-                           " in vain; " + grouped(looks.shared) + " of " + grouped(looks.families) +
-                           " chunks found were there alone") +
+         line("chunks",
+              base::grouped(backend.chunks) + " known here, " + base::grouped(backend.write_queue) + " on their way there") +
+         line("asked", base::grouped(looks.asked) + " times, " + base::grouped(looks.late) + " too late, " +
+                           base::grouped(looks.failed) + " in vain; " + base::grouped(looks.shared) + " of " +
+                           base::grouped(looks.families) + " chunks found were there alone") +
          moved(backend);
 }
 
 // What memory had no room for and nothing below has.
 std::string lost(const Snapshot& now) {
   if (now.disk.place.empty() && now.backend.place.empty()) return "";
-  return line("lost", grouped(now.evicted_unwritten) + " evicted from memory before they could be written, " +
-                          grouped(now.evicted_unwanted) + " that were not to be");
+  return line("lost", base::grouped(now.evicted_unwritten) + " evicted from memory before they could be written, " +
+                          base::grouped(now.evicted_unwanted) + " that were not to be");
 }
 
 std::string models(const std::vector<ModelCounts>& models) {
   if (models.empty()) return "";
-  std::string out = "\nModels\n  " + column("name", 32) + column("requests", 12) + column("tokens found", 16) + "prefill saved\n";
+  std::string out = "\nModels\n  " + base::column("name", 32) + base::column("requests", 12) + base::column("tokens found", 16) +
+                    "prefill saved\n";
   for (const ModelCounts& model : models)
-    out += "  " + column(model.name, 31) + " " + column(grouped(model.requests), 12) + column(hit_share(model), 16) +
-           seconds_text(model.saved_seconds) + "\n";
+    out += "  " + base::column(model.name, 31) + " " + base::column(base::grouped(model.requests), 12) +
+           base::column(hit_share(model), 16) + base::seconds_text(model.saved_seconds) + "\n";
   return out;
 }
 
@@ -129,8 +133,8 @@ std::string namespaces(const std::vector<NamespaceState>& namespaces) {
   if (namespaces.empty()) return "";
   std::string out = "\nNamespaces\n";
   for (const NamespaceState& space : namespaces)
-    out += "  " + space.id + "  " + space.model + ": " + plural(space.chunks, "chunk") + ", " + bytes_text(space.bytes) + ", " +
-           plural(space.sessions, "session") + "\n";
+    out += "  " + space.id + "  " + space.model + ": " + base::plural(space.chunks, "chunk") + ", " +
+           base::bytes_text(space.bytes) + ", " + base::plural(space.sessions, "session") + "\n";
   return out;
 }
 
@@ -144,15 +148,16 @@ std::string way(const SessionState& session) {
 // Until its memory is registered an engine copies through staging memory, which is slower.
 std::string on_a_gpu(const SessionState& session) {
   if (session.copies_by.empty()) return "";
-  return "\n    GPU copies: " + session.copies_by + "; " + bytes_text(session.registered_bytes) + " of the memory registered";
+  return "\n    GPU copies: " + session.copies_by + "; " + base::bytes_text(session.registered_bytes) +
+         " of the memory registered";
 }
 
 std::string sessions(const Sessions& sessions) {
-  std::string out = "\nSessions        " + grouped(sessions.attached.size()) + " attached, " + grouped(sessions.opened) +
-                    " ever, " + grouped(sessions.refused) + " refused, " + grouped(sessions.protocol_errors) +
-                    " ended by protocol errors\n";
+  std::string out = "\nSessions        " + base::grouped(sessions.attached.size()) + " attached, " +
+                    base::grouped(sessions.opened) + " ever, " + base::grouped(sessions.refused) + " refused, " +
+                    base::grouped(sessions.protocol_errors) + " ended by protocol errors\n";
   for (const SessionState& session : sessions.attached)
-    out += "  " + session.engine + ": " + plural(session.holds, "hold") + ", " + plural(session.grants, "grant") +
+    out += "  " + session.engine + ": " + base::plural(session.holds, "hold") + ", " + base::plural(session.grants, "grant") +
            (session.silent ? ", SILENT" : "") + way(session) + on_a_gpu(session) + "\n";
   return out;
 }

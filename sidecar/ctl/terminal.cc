@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <string_view>
 
-#include "sidecar/ctl/words.h"
+#include "sidecar/base/text.h"
 
 namespace larder::ctl {
 namespace {
@@ -55,7 +55,7 @@ std::string fitted(std::string_view screen) {
   for (unsigned row = 0; row < size.ws_row && !screen.empty(); ++row) {
     const std::size_t end = std::min(screen.find('\n'), screen.size());
     if (row > 0) text += '\n';
-    text += cut(screen.substr(0, end), size.ws_col);
+    text += base::cut(screen.substr(0, end), size.ws_col);
     text += kClearLine;
     screen.remove_prefix(std::min(end + 1, screen.size()));
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sidecar/ctl/words.h"
+#include "sidecar/base/text.h"
 
 namespace larder::ctl {
 namespace {
@@ -13,7 +13,7 @@ constexpr std::size_t kNameColumn = 16, kNowColumn = 18, kEngineColumn = 34, kCo
 constexpr const char* kNoRate = "-";
 
 std::string row(std::string_view name, const std::string& now, const std::string& overall) {
-  return column(name, kNameColumn) + column(now, kNowColumn) + overall + "\n";
+  return base::column(name, kNameColumn) + base::column(now, kNowColumn) + overall + "\n";
 }
 
 std::uint64_t grown(std::uint64_t now, std::uint64_t before) {
@@ -28,15 +28,15 @@ class Rates {
   }
 
   std::string hit_ratio() const {
-    return seconds_ ? percent_text(static_cast<double>(grown(now_.all.hit, before_.all.hit)),
-                                   static_cast<double>(grown(now_.all.asked, before_.all.asked)))
+    return seconds_ ? base::percent_text(static_cast<double>(grown(now_.all.hit, before_.all.hit)),
+                                         static_cast<double>(grown(now_.all.asked, before_.all.asked)))
                     : kNoRate;
   }
-  std::string count(std::uint64_t ModelCounts::*member) const { return text(per_second(member), rate_text); }
-  std::string bytes(std::uint64_t ModelCounts::*member) const { return text(per_second(member), byte_rate_text); }
+  std::string count(std::uint64_t ModelCounts::*member) const { return text(per_second(member), base::rate_text); }
+  std::string bytes(std::uint64_t ModelCounts::*member) const { return text(per_second(member), base::byte_rate_text); }
   std::string evicted() const {
     return text(static_cast<double>(grown(now_.memory.evicted.all(), before_.memory.evicted.all())) / seconds_.value_or(1),
-                rate_text);
+                base::rate_text);
   }
 
  private:
@@ -54,42 +54,44 @@ std::string rates(const Snapshot& now, const std::optional<Snapshot>& before) {
   const Rates rates(now, before);
   const ModelCounts& all = now.all;
   std::string text = row("", "now", "overall");
-  text += row("hit ratio", rates.hit_ratio(), percent_text(static_cast<double>(all.hit), static_cast<double>(all.asked)));
-  text += row("tokens asked", rates.count(&ModelCounts::asked), grouped(all.asked));
-  text += row("tokens found", rates.count(&ModelCounts::hit), grouped(all.hit));
-  text += row("requests", rates.count(&ModelCounts::requests), grouped(all.requests));
-  text += row("loaded", rates.bytes(&ModelCounts::loaded), bytes_text(all.loaded));
-  text += row("stored", rates.bytes(&ModelCounts::stored), bytes_text(all.stored));
-  text += row("evicted", rates.evicted(), plural(now.memory.evicted.all(), "chunk"));
-  text += row("prefill saved", "", seconds_text(all.saved_seconds));
+  text += row("hit ratio", rates.hit_ratio(), base::percent_text(static_cast<double>(all.hit), static_cast<double>(all.asked)));
+  text += row("tokens asked", rates.count(&ModelCounts::asked), base::grouped(all.asked));
+  text += row("tokens found", rates.count(&ModelCounts::hit), base::grouped(all.hit));
+  text += row("requests", rates.count(&ModelCounts::requests), base::grouped(all.requests));
+  text += row("loaded", rates.bytes(&ModelCounts::loaded), base::bytes_text(all.loaded));
+  text += row("stored", rates.bytes(&ModelCounts::stored), base::bytes_text(all.stored));
+  text += row("evicted", rates.evicted(), base::plural(now.memory.evicted.all(), "chunk"));
+  text += row("prefill saved", "", base::seconds_text(all.saved_seconds));
   return text;
 }
 
 std::string memory(const MemoryState& memory) {
   const auto used = static_cast<double>(memory.used_bytes), capacity = static_cast<double>(memory.capacity_bytes);
-  return column("memory", kNameColumn) + bar(used, capacity, kBarWidth) + " " + bytes_text(memory.used_bytes) + " of " +
-         bytes_text(memory.capacity_bytes) + " (" + percent_text(used, capacity) + "), " + plural(memory.chunks, "chunk") + "\n";
+  return base::column("memory", kNameColumn) + base::bar(used, capacity, kBarWidth) + " " + base::bytes_text(memory.used_bytes) +
+         " of " + base::bytes_text(memory.capacity_bytes) + " (" + base::percent_text(used, capacity) + "), " +
+         base::plural(memory.chunks, "chunk") + "\n";
 }
 
 std::string disk(const TierState& disk) {
   if (disk.place.empty()) return "";
   const auto used = static_cast<double>(disk.used_bytes), capacity = static_cast<double>(disk.capacity_bytes);
-  return column("disk", kNameColumn) + bar(used, capacity, kBarWidth) + " " + bytes_text(disk.used_bytes) + " of " +
-         bytes_text(disk.capacity_bytes) + " (" + percent_text(used, capacity) + "), " + plural(disk.chunks, "chunk") +
-         (disk.reason.empty() ? "" : ", DEGRADED: " + disk.reason) + "\n";
+  return base::column("disk", kNameColumn) + base::bar(used, capacity, kBarWidth) + " " + base::bytes_text(disk.used_bytes) +
+         " of " + base::bytes_text(disk.capacity_bytes) + " (" + base::percent_text(used, capacity) + "), " +
+         base::plural(disk.chunks, "chunk") + (disk.reason.empty() ? "" : ", DEGRADED: " + disk.reason) + "\n";
 }
 
 std::string backend(const TierState& backend) {
   if (backend.place.empty()) return "";
-  return column("backend", kNameColumn) + backend.place + ", " + bytes_text(backend.put_bytes) + " written, " +
-         bytes_text(backend.got_bytes) + " brought up" + (backend.reason.empty() ? "" : ", DEGRADED: " + backend.reason) + "\n";
+  return base::column("backend", kNameColumn) + backend.place + ", " + base::bytes_text(backend.put_bytes) + " written, " +
+         base::bytes_text(backend.got_bytes) + " brought up" + (backend.reason.empty() ? "" : ", DEGRADED: " + backend.reason) +
+         "\n";
 }
 
 std::string sessions(const std::vector<SessionState>& attached) {
-  std::string text = column("sessions", kNameColumn) + grouped(attached.size()) + " attached\n";
+  std::string text = base::column("sessions", kNameColumn) + base::grouped(attached.size()) + " attached\n";
   for (const SessionState& session : attached)
-    text += "  " + column(session.engine, kEngineColumn) + column(plural(session.holds, "hold"), kCountColumn) +
-            plural(session.grants, "grant") + (session.silent ? ", SILENT" : "") + "\n";
+    text += "  " + base::column(session.engine, kEngineColumn) + base::column(base::plural(session.holds, "hold"), kCountColumn) +
+            base::plural(session.grants, "grant") + (session.silent ? ", SILENT" : "") + "\n";
   return text;
 }
 

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 #include "sidecar/sizing/simulation.h"
 
 namespace larder::ctl {

@@ -10,7 +10,7 @@
 #include <span>
 #include <thread>
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 #include "sidecar/base/file_write.h"
 #include "sidecar/ctl/admin_client.h"
 #include "sidecar/ctl/answer_json.h"
@@ -85,8 +85,8 @@ Result<std::string> record_trace(const std::string& admin_socket, const std::str
     if (more)
       std::this_thread::sleep_for(std::min<std::chrono::duration<double>>(kPause, end - std::chrono::steady_clock::now()));
   }
-  std::string text = plural(sums.requests, "request") + " recorded";
-  if (sums.lost != 0) text += ", " + grouped(sums.lost) + " lost: they came faster than they could be taken";
+  std::string text = base::plural(sums.requests, "request") + " recorded";
+  if (sums.lost != 0) text += ", " + base::grouped(sums.lost) + " lost: they came faster than they could be taken";
   if (!printed) return text + " in " + file + "\n";
   std::fprintf(stderr, "%s\n", text.c_str());
   return std::string();

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 
 namespace larder::ctl {
 

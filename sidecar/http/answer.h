@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 
 namespace larder::http {
 

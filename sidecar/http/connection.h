@@ -20,7 +20,7 @@ struct Counters {
 };
 
 // What a client is owed. Each kind has places of its own, so that no flood of one crowds out another.
-enum class Standing {
+enum class ConnectionClass {
   kSilent,    // has not begun
   kStranger,  // may be in the midst of a handshake, or of its first request
   kEarned,    // had an answer that earned it its place
@@ -53,7 +53,9 @@ class Connection {
   short awaits() const { return awaits_; }  // for poll()
   std::uint64_t deadline_ms() const { return deadline_ms_; }
   std::uint64_t active_ms() const { return active_ms_; }  // when it last sent or was sent a whole request or answer
-  Standing standing() const { return earned_ ? Standing::kEarned : stream_->begun() ? Standing::kStranger : Standing::kSilent; }
+  ConnectionClass standing() const {
+    return earned_ ? ConnectionClass::kEarned : stream_->begun() ? ConnectionClass::kStranger : ConnectionClass::kSilent;
+  }
   // How often its client had something to say: a stranger who is in the midst of a handshake is worth more than a silent one.
   unsigned turns() const { return turns_; }
   bool busy() const { return state_ == State::kAnswering || state_ == State::kWriting; }

@@ -56,7 +56,7 @@ void Endpoint::loop() {
     end_overdue();
     end_largest();
     if (polled[1].revents != 0) accept_all();
-    crowd_out();
+    close_crowding_client();
     std::erase_if(connections_, [](const auto& connection) { return connection->state() == Connection::State::kOver; });
   }
   connections_.clear();
@@ -81,11 +81,11 @@ int Endpoint::wait(std::vector<pollfd>& polled) const {
 void Endpoint::advance_all(const std::vector<pollfd>& polled) {
   const std::size_t count = connections_.size();
   for (std::size_t i = 0; i < count; ++i)
-    if (polled[i + 2].revents != 0 && connections_[i]->standing() != Standing::kStranger) advance(*connections_[i]);
+    if (polled[i + 2].revents != 0 && connections_[i]->standing() != ConnectionClass::kStranger) advance(*connections_[i]);
   std::size_t strangers = 0, at = next_stranger_;
   for (std::size_t i = 0; i < count && strangers < kStrangersARound; ++i, ++at) {
     Connection& connection = *connections_[at % count];
-    if (polled[at % count + 2].revents == 0 || connection.standing() != Standing::kStranger) continue;
+    if (polled[at % count + 2].revents == 0 || connection.standing() != ConnectionClass::kStranger) continue;
     advance(connection);
     ++strangers;
   }
@@ -132,21 +132,21 @@ void Endpoint::end_largest() {
   }
 }
 
-void Endpoint::crowd_out() {
-  counters_.crowded_out += http::crowd_out(connections_, Standing::kSilent, limits_.silent) +
-                           http::crowd_out(connections_, Standing::kStranger, limits_.strangers) +
-                           http::crowd_out(connections_, Standing::kEarned, limits_.earned);
+void Endpoint::close_crowding_client() {
+  counters_.crowded_out += http::close_crowding_client(connections_, ConnectionClass::kSilent, limits_.silent) +
+                           http::close_crowding_client(connections_, ConnectionClass::kStranger, limits_.strangers) +
+                           http::close_crowding_client(connections_, ConnectionClass::kEarned, limits_.earned);
 }
 
 // Of descriptors or memory: every second one of the silent makes room, but as few as came since the last time. Whoever has the last
 // descriptor, with nobody behind him, is no reason to end him before he could begin.
 void Endpoint::ran_out() {
   const auto came = [this](const auto& one) {
-    return one->id() > known_id_ && one->standing() == Standing::kSilent && one->state() != Connection::State::kOver;
+    return one->id() > known_id_ && one->standing() == ConnectionClass::kSilent && one->state() != Connection::State::kOver;
   };
   const auto fresh = static_cast<std::size_t>(std::ranges::count_if(connections_, came));
-  const std::size_t silent = count_of(connections_, Standing::kSilent);
-  counters_.crowded_out += http::crowd_out(connections_, Standing::kSilent, std::max(silent / 2, fresh));
+  const std::size_t silent = count_of(connections_, ConnectionClass::kSilent);
+  counters_.crowded_out += http::close_crowding_client(connections_, ConnectionClass::kSilent, std::max(silent / 2, fresh));
   known_id_ = last_id_;
   accept_again_ms_ = clock_.now_ms() + kAcceptPauseMs;
 }

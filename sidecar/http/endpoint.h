@@ -19,7 +19,7 @@
 #include "sidecar/base/clock.h"
 #include "sidecar/http/answer.h"
 #include "sidecar/http/connection.h"
-#include "sidecar/http/crowding.h"
+#include "sidecar/http/connection_limits.h"
 #include "sidecar/http/framing.h"
 #include "sidecar/http/listener.h"
 #include "sidecar/http/stream.h"
@@ -52,7 +52,7 @@ class Endpoint {
   void end_overdue();
   void end_largest();
   void accept_all();
-  void crowd_out();
+  void close_crowding_client();
   void ran_out();
 
   Listener listener_;

@@ -45,6 +45,6 @@ class Hosts {
 };
 
 // Of this machine or pod, in lower case.
-std::string own_name();
+std::string lock_instance();
 
 }  // namespace larder::http

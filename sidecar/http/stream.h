@@ -8,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 
 namespace larder::http {
 

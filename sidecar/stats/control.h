@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "shim/base/status.h"
 #include "shim/protocol/key.h"
 #include "shim/protocol/messages.h"
-#include "shim/protocol/status.h"
 #include "sidecar/stats/stats.h"
 #include "sidecar/stats/trace.h"
 

@@ -176,10 +176,10 @@ struct Stats {
 
   // From below: fetches asked for, those that a deadline cut short, families that were whole in memory for them, bytes read and chunks
   // that could not be; and fetches that run or whose chunks are kept.
-  std::uint64_t fetches = 0, fetches_late = 0, families_fetched = 0, promoted_bytes = 0, promotions_failed = 0;
+  std::uint64_t fetches = 0, fetches_late = 0, fetch_hits = 0, promoted_bytes = 0, promotions_failed = 0;
   std::uint64_t fetches_kept = 0;  // gauge
   // Of a shared backend: how much of it engines would find there. Late: the deadline came first. Failed: the backend could not be asked.
-  std::uint64_t looks = 0, looks_late = 0, looks_failed = 0, families_looked_up = 0, families_shared = 0;
+  std::uint64_t probes = 0, probes_late = 0, probes_failed = 0, probe_hits = 0, probe_hits_shared = 0;
 
   // Hashes that engines and people named in a verb.
   std::uint64_t asked_to_prefetch = 0, asked_to_pin = 0, asked_to_unpin = 0, asked_to_evict = 0;

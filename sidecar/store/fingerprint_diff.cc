@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "shim/protocol/utf8.h"
+#include "shim/base/utf8.h"
 
 namespace larder::store {
 namespace {
@@ -38,8 +38,8 @@ std::string shown(const std::string& value, const std::string& other) {
   std::size_t same = 0;
   while (same < value.size() && same < other.size() && value[same] == other[same]) ++same;
   const std::size_t wanted = same > kMaxValueChars / 4 ? same - kMaxValueChars / 4 : 0;
-  const std::size_t start = protocol::cut_text(value, wanted).size();  // not inside a character
-  const std::string part(protocol::cut_text(std::string_view(value).substr(start), kMaxValueChars));
+  const std::size_t start = cut_text(value, wanted).size();  // not inside a character
+  const std::string part(cut_text(std::string_view(value).substr(start), kMaxValueChars));
   return (start == 0 ? "" : "...") + part + (start + part.size() < value.size() ? "..." : "");
 }
 
@@ -57,7 +57,7 @@ FingerprintDifference diff_fingerprints(std::string_view known, std::string_view
     const std::string& old = before[name];
     if (old == value || (name == kDigest && !by_digest_alone)) continue;
     if (++difference.fields > kMaxNamedFields) continue;
-    difference.names.emplace_back(protocol::cut_text(name, kMaxValueChars));
+    difference.names.emplace_back(cut_text(name, kMaxValueChars));
     if (!difference.text.empty()) difference.text += "; ";
     difference.text += difference.names.back() + ": " + shown(old, value) + " -> " + shown(value, old);
   }

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "shim/base/status.h"
 #include "shim/protocol/index_layout.h"
 #include "shim/protocol/messages.h"
-#include "shim/protocol/status.h"
 
 namespace larder::store {
 

@@ -24,12 +24,12 @@
 #include "shim/protocol/session_layout.h"
 #include "sidecar/stats/stats.h"
 #include "sidecar/store/chunk_listener.h"
-#include "sidecar/store/earlier_index.h"
 #include "sidecar/store/eviction_policy.h"
 #include "sidecar/store/hold_scan.h"
 #include "sidecar/store/hold_watch.h"
 #include "sidecar/store/index_writer.h"
 #include "sidecar/store/namespace_table.h"
+#include "sidecar/store/previous_index.h"
 #include "sidecar/store/slot_arena.h"
 #include "sidecar/store/slot_table.h"
 #include "sidecar/store/use_ages.h"
@@ -88,7 +88,7 @@ class Store {
   // been reading into is free where that was out of this store's own tier: to open it means that no request of an earlier life is
   // left. Else nobody can tell, and it stays set aside for as long as there is this arena. REQUIRES: nothing was done yet but
   // set_touched_bytes().
-  Restored restore(const EarlierIndex& earlier, std::span<const EarlierName> names, std::span<const SessionNumber> alive);
+  Restored restore(const PreviousIndex& earlier, std::span<const EarlierName> names, std::span<const SessionNumber> alive);
   // Each of those sessions goes on and has announced its holds and grants again, or is over, or its time is up.
   void settled();
   bool settling() const { return settling_; }
@@ -229,7 +229,7 @@ class Store {
   void restore_namespace(std::uint32_t earlier, std::span<const EarlierName> names, Handles& handles, Restored& restored);
   void leave_restored();
   std::vector<Found> find_kept(const Handles& handles, Restored& restored);
-  protocol::SlotState kept_as(EarlierIndex::Entry& entry, const Handles& handles) const;
+  protocol::SlotState kept_as(PreviousIndex::Entry& entry, const Handles& handles) const;
   void keep_apart(std::vector<Found>& found, Restored& restored);
   void restore_places(std::vector<Found>& found, Restored& restored);
   void enter(const Found& one, Restored& restored);
@@ -347,7 +347,7 @@ class Store {
   std::vector<std::uint32_t> victims_;     // asked to go
   Family family_;
   std::array<ChunkListener*, kMaxTiers> listeners_{};  // by tier; null: there is none
-  std::optional<EarlierIndex> earlier_;                // in which engines may still look up
+  std::optional<PreviousIndex> earlier_;               // in which engines may still look up
   bool settling_ = false;
   std::uint64_t touched_bytes_ = 0;
   std::uint32_t granted_ = 0, quarantined_ = 0, committed_ = 0;

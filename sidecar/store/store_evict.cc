@@ -1,7 +1,7 @@
 // How slots are won back: eviction, dropping, and the slots that wait until nobody reads them.
 #include <algorithm>
 
-#include "shim/protocol/test_point.h"
+#include "shim/base/test_point.h"
 #include "sidecar/store/store.h"
 #include "sidecar/store/verify.h"
 

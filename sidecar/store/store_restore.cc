@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "shim/base/test_point.h"
 #include "shim/protocol/checksum.h"
-#include "shim/protocol/test_point.h"
 
 namespace larder::store {
 
@@ -21,7 +21,7 @@ bool may_be_a_slot(const protocol::EntryView& view) {
 
 }  // namespace
 
-Store::Restored Store::restore(const EarlierIndex& earlier, std::span<const EarlierName> names,
+Store::Restored Store::restore(const PreviousIndex& earlier, std::span<const EarlierName> names,
                                std::span<const SessionNumber> alive) {
   earlier_ = earlier;
   settling_ = true;
@@ -48,7 +48,7 @@ Store::Handles Store::restore_namespaces(std::span<const EarlierName> names, Res
   std::vector<std::uint32_t> used(protocol::kMaxNamespaces,
                                   protocol::kNoNamespace);  // by place: of one only a handle can be in use
   for (std::uint64_t slot = 0; slot < earlier_->entry_count(); ++slot) {
-    const EarlierIndex::Entry entry = earlier_->read(static_cast<std::uint32_t>(slot));
+    const PreviousIndex::Entry entry = earlier_->read(static_cast<std::uint32_t>(slot));
     const std::uint32_t handle = entry.view.key.namespace_handle;
     if (entry.state == SlotState::kCommitted && earlier_->namespace_id(handle) != protocol::NamespaceId{})
       used[protocol::namespace_place(handle)] = handle;
@@ -91,7 +91,7 @@ std::vector<Store::Found> Store::find_kept(const Handles& handles, Restored& res
   std::vector<Found> found;
   const std::uint64_t count = std::min<std::uint64_t>(earlier_->entry_count(), index_.entry_count());
   for (std::uint64_t slot = 0; slot < earlier_->entry_count(); ++slot) {
-    EarlierIndex::Entry entry = earlier_->read(static_cast<std::uint32_t>(slot));
+    PreviousIndex::Entry entry = earlier_->read(static_cast<std::uint32_t>(slot));
     const SlotState state = slot < count ? kept_as(entry, handles) : SlotState::kFree;
     restored.dropped += entry.state == SlotState::kCommitted && state != SlotState::kCommitted;
     if (state == SlotState::kFree) continue;
@@ -106,7 +106,7 @@ std::vector<Store::Found> Store::find_kept(const Handles& handles, Restored& res
 }
 
 // What an entry of the earlier index is here; kFree: nothing. What was committed gets its namespace's handle of this index.
-SlotState Store::kept_as(EarlierIndex::Entry& entry, const Handles& handles) const {
+SlotState Store::kept_as(PreviousIndex::Entry& entry, const Handles& handles) const {
   protocol::EntryView& view = entry.view;
   if (view.generation == 0 || view.generation > earlier_->last_generation() || !may_be_a_slot(view)) return SlotState::kFree;
   const std::uint64_t bytes = protocol::slot_bytes(view.payload_bytes, view.piece_bytes);

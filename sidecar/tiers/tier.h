@@ -17,9 +17,9 @@
 #include <string>
 #include <vector>
 
+#include "shim/base/status.h"
 #include "shim/protocol/checksum.h"
 #include "shim/protocol/key.h"
-#include "shim/protocol/status.h"
 
 namespace larder::tiers {
 
@@ -55,7 +55,7 @@ inline bool plausible(const ChunkFacts& facts) {
 
 using Ticket = std::uint64_t;  // the caller's own name for an operation, handed back with its messages
 
-enum class Operation : std::uint8_t { kPut, kGet, kDrop, kClear, kFlush, kLook };
+enum class Operation : std::uint8_t { kPut, kGet, kDrop, kClear, kFlush, kProbe };
 inline constexpr std::size_t kOperations = 6;
 inline constexpr std::size_t kMaxLookKeys = protocol::kMaxKeysPerFetch;
 

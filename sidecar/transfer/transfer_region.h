@@ -3,7 +3,7 @@
 // Made by the loop's thread; its flags are written by the threads that copy. The lock goes with the descriptor.
 #pragma once
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 #include "shim/protocol/transfer_layout.h"
 
 namespace larder::transfer {

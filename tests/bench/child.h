@@ -12,7 +12,7 @@
 #include <functional>
 
 #include "sidecar/base/log.h"
-#include "sidecar/ipc/sidecar.h"
+#include "sidecar/loop/sidecar.h"
 
 namespace larder::bench {
 
@@ -40,9 +40,9 @@ class Child {
 inline void run_sidecar(const config::Config& config) {
   base::set_log_level(base::LogLevel::kError);
   const base::MonotonicClock clock;
-  if (const Status freed = ipc::Sidecar::free_memory(config); !freed.ok())
+  if (const Status freed = loop::Sidecar::free_memory(config); !freed.ok())
     std::fprintf(stderr, "larderd: %s\n", freed.to_string().c_str());
-  Result<std::unique_ptr<ipc::Sidecar>> sidecar = ipc::Sidecar::start(config, clock);
+  Result<std::unique_ptr<loop::Sidecar>> sidecar = loop::Sidecar::start(config, clock);
   const Status status = sidecar.ok() ? (*sidecar)->run() : sidecar.status();
   std::fprintf(stderr, "larderd: %s\n", status.to_string().c_str());
 }

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 
 namespace larder::bench {
 

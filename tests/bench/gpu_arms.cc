@@ -12,7 +12,7 @@
 
 #include "cuda/pinning.h"
 #include "sidecar/base/log.h"
-#include "sidecar/ipc/toucher.h"
+#include "sidecar/memory/prefaulter.h"
 #include "tests/bench/gpu_launches.h"
 #include "tests/bench/gpu_plain_moves.h"
 
@@ -92,7 +92,7 @@ Status waited(const auto& done, const std::string& what) {
 
 Status touch(std::span<std::byte> memory, std::uint64_t page_bytes, double& seconds) {
   const Clock::time_point start = Clock::now();
-  ipc::Toucher toucher(memory, page_bytes);
+  memory::Prefaulter toucher(memory, page_bytes);
   const Status status =
       waited([&] { return toucher.touched_bytes() == memory.size() || toucher.problem() != 0; }, "touching the memory");
   seconds = since(start);

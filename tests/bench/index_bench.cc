@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "shim/protocol/index_reader.h"
-#include "sidecar/ipc/small_regions.h"
+#include "sidecar/memory/small_regions.h"
 #include "sidecar/store/store.h"
 #include "tests/bench/report.h"
 
@@ -72,7 +72,7 @@ class Box {
  public:
   Box(const std::string& directory, std::uint64_t entries, std::uint64_t arena_bytes)
       : shape_{entries, store::IndexShape::buckets_for(entries), arena_bytes, 1, 1},
-        index_(*ipc::IndexFile::create(directory + "/index." + std::to_string(entries), shape_.bytes())),
+        index_(*memory::IndexFile::create(directory + "/index." + std::to_string(entries), shape_.bytes())),
         store_(std::make_unique<store::Store>(shape_, index_.mapping.data(), nullptr, stats_)),
         reader_(*protocol::IndexReader::open(index_.mapping.data(), shape_.bytes())) {
     store_->set_touched_bytes(arena_bytes);
@@ -80,7 +80,7 @@ class Box {
   ~Box() { std::filesystem::remove(index_.path); }
 
   void add_session(std::uint32_t number) {
-    regions_.push_back(*ipc::SessionMemory::create());
+    regions_.push_back(*memory::SessionMemory::create());
     store_->add_session(number, regions_.back().region());
   }
   protocol::SessionRegion& region(std::uint32_t number) {
@@ -118,9 +118,9 @@ class Box {
 
  private:
   store::IndexShape shape_;
-  ipc::IndexFile index_;
+  memory::IndexFile index_;
   stats::Stats stats_;
-  std::vector<ipc::SessionMemory> regions_;
+  std::vector<memory::SessionMemory> regions_;
   std::unique_ptr<store::Store> store_;
   protocol::IndexReader reader_;
   std::vector<protocol::Grant> grants_;

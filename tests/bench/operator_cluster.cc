@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "operator/api/names.h"
-#include "operator/webhook/inject.h"
+#include "operator/webhook/inject/inject.h"
 #include "tests/component/kube/larder_definitions.h"
 
 namespace larder::bench {

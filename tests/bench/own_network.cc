@@ -10,7 +10,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 
 namespace larder::bench {
 namespace {

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "sidecar/ipc/below_region.h"
+#include "sidecar/tiering/residency_filter.h"
 #include "sidecar/tiers/disk/device.h"
 #include "sidecar/tiers/disk/disk_tier.h"
 #include "sidecar/tiers/disk/format.h"
@@ -72,8 +72,8 @@ void write_chunks(tiers::Tier& tier, const base::Clock& clock, std::uint64_t chu
 }
 
 // Whether engines would see the chunks that are verified.
-bool announced(const ipc::BelowRegion& region) {
-  const Result<protocol::BelowReader> reader = protocol::BelowReader::open(region.data(), region.bytes());
+bool announced(const tiering::ResidencyFilter& region) {
+  const Result<protocol::ResidencyReader> reader = protocol::ResidencyReader::open(region.data(), region.bytes());
   must(reader.ok(), "the below region");
   for (std::uint64_t number = 0; number < kVerified; ++number) {
     const tiers::ChunkKey key = tiers::testing_support::key_of(number);
@@ -118,7 +118,7 @@ int main(int argc, char** argv) {
   std::vector<double> opened_ms;
   for (int i = 0; i < kOpenings; ++i) {
     const std::uint64_t start = clock.now_ns();
-    Result<std::shared_ptr<ipc::BelowRegion>> region = ipc::BelowRegion::create(chunks * kUsualChunk);
+    Result<std::shared_ptr<tiering::ResidencyFilter>> region = tiering::ResidencyFilter::create(chunks * kUsualChunk);
     must(region.ok(), "no below region");
     options.residents = *region;
     const std::unique_ptr<tiers::Tier> tier = open_tier(env, clock, options);

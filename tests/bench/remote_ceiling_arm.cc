@@ -8,8 +8,8 @@
 #include <array>
 #include <cstring>
 
-#include "shim/protocol/fd.h"
-#include "sidecar/tiers/remote/resp.h"
+#include "shim/base/fd.h"
+#include "sidecar/tiers/remote/resp/resp.h"
 #include "tests/bench/remote_arms.h"
 
 namespace larder::bench {

@@ -3,14 +3,14 @@
 
 #include <cstring>
 
-#include "sidecar/tiers/remote/remote_tier.h"
+#include "sidecar/tiers/remote/chunks/remote_tier.h"
 #include "tests/bench/remote_arms.h"
 #include "tests/conformance/tier_chunks.h"
 
 namespace larder::bench {
 namespace {
 
-// As ChunkReads and WriteDown of sidecar/ipc give it: a read is begun while there is less, a put while it is no more.
+// As PromotionReads and TierWriter of sidecar/tiering give it: a read is begun while there is less, a put while it is no more.
 constexpr std::uint64_t kReadingBytes = 32ULL << 20, kWritingBytes = 64ULL << 20;
 constexpr std::uint64_t kOperationMs = 20'000;
 

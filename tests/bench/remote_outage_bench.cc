@@ -169,10 +169,10 @@ class Engine {
   // A step of the scheduler: asks, or sees whether it was answered.
   void look_on(Times& times, bool ask = true) {
     if (look_) {
-      const Result<client::LookState> state = client_.look_poll(*look_, 0);
+      const Result<client::ProbeState> state = client_.look_poll(*look_, 0);
       if (state.ok() && state->running) return;
       ++times.looks;
-      times.answered += state.ok() && state->reason == protocol::LookEnd::kAll ? 1 : 0;
+      times.answered += state.ok() && state->reason == protocol::ProbeEnd::kAll ? 1 : 0;
       client_.look_end(*std::exchange(look_, {}));
     } else if (ask) {
       std::vector<protocol::BlockHash> hashes;

@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 #include "tests/bench/remote_arms.h"
 
 namespace larder::bench {

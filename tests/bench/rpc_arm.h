@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "shim/base/fd.h"
 #include "shim/client/lookup.h"
-#include "shim/protocol/fd.h"
 #include "tests/bench/small_client.h"
 
 namespace larder::bench {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "shim/base/fd.h"
 #include "shim/client/client.h"
-#include "shim/protocol/fd.h"
 #include "tests/bench/child.h"
 
 namespace larder::bench {

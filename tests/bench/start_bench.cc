@@ -27,8 +27,8 @@
 #include "shim/protocol/codec.h"
 #include "shim/protocol/packet.h"
 #include "shim/protocol/version.h"
-#include "sidecar/ipc/owned_name.h"
-#include "sidecar/ipc/toucher.h"
+#include "sidecar/memory/instance_files.h"
+#include "sidecar/memory/prefaulter.h"
 #include "tests/bench/larderd.h"
 #include "tests/bench/report.h"
 
@@ -138,7 +138,7 @@ struct Started {
 
 Started start_larderd(const std::string& program, const config::Config& config) {
   const bool huge = config.memory.hugepages != config::Hugepages::kNone;
-  const std::string arena = ipc::arena_path(config.memory, huge);
+  const std::string arena = memory::arena_path(config.memory, huge);
   Started started;
   const auto start = Clock::now();
   const Larderd larderd(program, config);
@@ -157,7 +157,7 @@ double memset_file(const std::string& path, std::uint64_t bytes) {
   void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   must(memory != MAP_FAILED, "no memory");
   {
-    const unsigned count = ipc::Toucher::thread_count();
+    const unsigned count = memory::Prefaulter::thread_count();
     const std::uint64_t each = bytes / count / 4096 * 4096;
     std::vector<std::jthread> threads;
     for (unsigned i = 0; i < count; ++i)

@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 
 namespace larder::bench {
 namespace {

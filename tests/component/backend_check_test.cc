@@ -9,7 +9,7 @@
 
 #include <fstream>
 
-#include "sidecar/tiers/remote/remote_tier.h"
+#include "sidecar/tiers/remote/chunks/remote_tier.h"
 #include "tests/component/backend_found.h"
 #include "tests/component/certificates.h"
 #include "tests/component/larderd_process.h"

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "sidecar/tiers/remote/slots.h"
+#include "sidecar/tiers/remote/topology/slots.h"
 #include "tests/eventually.h"
 
 namespace larder::test {

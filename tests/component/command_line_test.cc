@@ -10,7 +10,7 @@
 #include <fstream>
 #include <set>
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 #include "tests/component/command.h"
 #include "tests/component/larderd_process.h"
 #include "tests/exported_metrics.h"

@@ -7,12 +7,12 @@
 
 #include "shim/protocol/checksum.h"
 #include "tests/component/larderd_process.h"
-#include "tests/unit/ipc/client.h"
+#include "tests/unit/loop/client.h"
 
 namespace larder::test {
 namespace {
 
-using ipc::testing_support::Client;
+using loop::testing_support::Client;
 
 constexpr std::uint64_t kChunks = 40;
 

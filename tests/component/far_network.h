@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 
 namespace larder::test {
 

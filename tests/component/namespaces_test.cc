@@ -8,7 +8,7 @@
 
 #include "tests/component/larderd_process.h"
 #include "tests/unit/client/engine.h"
-#include "tests/unit/ipc/client.h"
+#include "tests/unit/loop/client.h"
 
 namespace larder::test {
 namespace {
@@ -129,12 +129,12 @@ TEST(ManyNamespaces, TwentyThousandAdaptersOfOneEngineLeaveNothingBehind) {
 TEST(ManyNamespaces, TwentyThousandThroughOneLarderdLeaveNothingBehind) {
   constexpr std::uint32_t kEngines = 4, kOpenOfOne = 50;
   LarderdProcess larderd("64MiB");
-  std::unique_ptr<ipc::testing_support::Client> engines[kEngines];
+  std::unique_ptr<loop::testing_support::Client> engines[kEngines];
   Resources before;
   for (std::uint32_t i = 0; i < kMany; ++i) {
     auto& engine = engines[i % kEngines];
     if (i / kEngines % kOpenOfOne == 0) {
-      engine = std::make_unique<ipc::testing_support::Client>(larderd.socket());
+      engine = std::make_unique<loop::testing_support::Client>(larderd.socket());
       ASSERT_NO_FATAL_FAILURE(engine->attach());
     }
     engine->beat();
@@ -150,7 +150,7 @@ TEST(ManyNamespaces, TwentyThousandThroughOneLarderdLeaveNothingBehind) {
     if (i % kLife != kLife - 1) continue;
     larderd.kill_and_restart();
     for (auto& one : engines) {
-      one = std::make_unique<ipc::testing_support::Client>(larderd.socket());
+      one = std::make_unique<loop::testing_support::Client>(larderd.socket());
       ASSERT_NO_FATAL_FAILURE(one->attach());
     }
     EXPECT_EQ(engines[0]->open_namespace("engine: " + std::to_string(i) + "\n", 4096, nullptr, 1),

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "sidecar/tiers/remote/format.h"
-#include "sidecar/tiers/remote/slots.h"
+#include "sidecar/tiers/remote/topology/slots.h"
 #include "tests/component/cluster_processes.h"
 #include "tests/component/tier_node.h"
 

@@ -80,7 +80,7 @@ class Traffic {
     const std::uint64_t deadline_ns = node_.loop.in_ms(chance % 7 == 0 ? 1 + random_() % 20 : 2000);
     Status taken;
     if (chance < 8) {
-      one.operation = Operation::kLook;
+      one.operation = Operation::kProbe;
       taken = node_.tier->look(ticket, std::vector{key_of(one.number), key_of(one.number + 1), key_of(one.number + 1000)},
                                deadline_ns);
     } else {

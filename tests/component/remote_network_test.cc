@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sidecar/tiers/remote/remote_tier.h"
+#include "sidecar/tiers/remote/chunks/remote_tier.h"
 #include "tests/component/far_network.h"
 #include "tests/component/server_process.h"
 #include "tests/component/tier_node.h"

@@ -1,5 +1,5 @@
 // The remote tier and a real Redis, a real Valkey: killed, stopped, full, a replica, behind TLS and passwords.
-#include "sidecar/tiers/remote/remote_tier.h"
+#include "sidecar/tiers/remote/chunks/remote_tier.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

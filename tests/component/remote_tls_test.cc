@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "sidecar/tiers/remote/remote_tier.h"
+#include "sidecar/tiers/remote/chunks/remote_tier.h"
 #include "tests/component/certificates.h"
 #include "tests/component/server_process.h"
 #include "tests/component/tier_node.h"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "shim/protocol/fd.h"
-#include "sidecar/tiers/remote/resp.h"
+#include "shim/base/fd.h"
+#include "sidecar/tiers/remote/resp/resp.h"
 
 namespace larder::test {
 

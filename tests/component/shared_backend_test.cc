@@ -8,17 +8,17 @@
 #include <functional>
 #include <thread>
 
-#include "sidecar/ipc/sidecar.h"
+#include "sidecar/loop/sidecar.h"
 #include "tests/component/server_process.h"
 #include "tests/eventually.h"
-#include "tests/unit/ipc/chunk_engine.h"
+#include "tests/unit/loop/chunk_engine.h"
 #include "tests/unit/tiers/remote/fake_server.h"
 
 namespace larder::test {
 namespace {
 
-using ipc::testing_support::ChunkEngine;
-using protocol::LookEnd;
+using loop::testing_support::ChunkEngine;
+using protocol::ProbeEnd;
 using testing::HasSubstr;
 
 const std::string kFingerprint = "engine: vllm\ndtype: bfloat16\n";
@@ -43,7 +43,7 @@ class Node {
   }
 
   void start() {
-    Result<std::unique_ptr<ipc::Sidecar>> sidecar = ipc::Sidecar::start(config_, clock_);
+    Result<std::unique_ptr<loop::Sidecar>> sidecar = loop::Sidecar::start(config_, clock_);
     ASSERT_TRUE(sidecar.ok()) << sidecar.status().to_string();
     sidecar_ = std::move(*sidecar);
     loop_ = std::thread([this] { EXPECT_TRUE(sidecar_->run().ok()); });
@@ -88,7 +88,7 @@ class Node {
   }
 
   ChunkEngine& engine() { return *engine_; }
-  ipc::Sidecar& sidecar() { return *sidecar_; }
+  loop::Sidecar& sidecar() { return *sidecar_; }
   const config::Config& config() const { return config_; }
   stats::Stats stats() const { return sidecar_->snapshot(); }
   void store(std::uint64_t from, std::uint64_t to) {
@@ -113,7 +113,7 @@ class Node {
   std::string directory_;
   config::Config config_;
   base::MonotonicClock clock_;
-  std::unique_ptr<ipc::Sidecar> sidecar_;
+  std::unique_ptr<loop::Sidecar> sidecar_;
   std::thread loop_;
   std::unique_ptr<ChunkEngine> engine_;
   std::jthread beat_;
@@ -135,10 +135,10 @@ TEST_P(SharedBackendTest, WhatOneStoredTheOtherFindsAndLoads) {
   ASSERT_TRUE(one.wrote(8));
   EXPECT_FALSE(two.engine().shown_below(1)) << "what others have put there no region shows";
   EXPECT_EQ(two.engine().fetch(1, 1, 8).families, 0U) << "nobody has looked";
-  const protocol::Looked looked = two.engine().look(1, 10);
+  const protocol::Probed looked = two.engine().look(1, 10);
   EXPECT_EQ(looked.families, 8U);
   EXPECT_EQ(looked.shared, 8U);
-  EXPECT_EQ(looked.reason, static_cast<std::uint32_t>(LookEnd::kAll));
+  EXPECT_EQ(looked.reason, static_cast<std::uint32_t>(ProbeEnd::kAll));
   EXPECT_GT(looked.read_bytes_per_s, 0U);
   EXPECT_GT(looked.read_latency_ns, 0U);
   const protocol::Fetched fetched = two.engine().fetch(2, 1, 8);
@@ -147,11 +147,11 @@ TEST_P(SharedBackendTest, WhatOneStoredTheOtherFindsAndLoads) {
   EXPECT_TRUE(two.right(1, 8));
   two.engine().end_fetch(2);
   // In memory now: nothing is asked.
-  const protocol::Looked again = two.engine().look(1, 8);
+  const protocol::Probed again = two.engine().look(1, 8);
   EXPECT_EQ(again.families, 8U);
   EXPECT_EQ(again.shared, 0U);
   EXPECT_EQ(again.read_bytes_per_s, 0U) << "nothing would be read";
-  EXPECT_TRUE(eventually([&] { return two.stats().looks == 2; }));
+  EXPECT_TRUE(eventually([&] { return two.stats().probes == 2; }));
   EXPECT_EQ(two.stats().look.total(), 1U);
   EXPECT_EQ(two.stats().backend.place, "unix://" + server_->socket());
 }
@@ -234,9 +234,9 @@ TEST_P(SharedBackendTest, AServerThatIsKilledCostsMissesAndIsFilledAgain) {
   server_->kill();
   ASSERT_TRUE(eventually([&] { return !two.fallback().empty() && !one.fallback().empty(); }));
   EXPECT_THAT(two.fallback(), HasSubstr("no connection"));
-  const protocol::Looked looked = two.engine().look(1, 5);
+  const protocol::Probed looked = two.engine().look(1, 5);
   EXPECT_EQ(looked.families, 0U);
-  EXPECT_EQ(looked.reason, static_cast<std::uint32_t>(LookEnd::kFailed));
+  EXPECT_EQ(looked.reason, static_cast<std::uint32_t>(ProbeEnd::kFailed));
   EXPECT_LT(looked.elapsed_us, 3'000'000U) << "its deadline is 5 s away";
   one.store(6, 7);
   EXPECT_TRUE(eventually([&] { return one.right(1, 7); })) << "memory goes on";
@@ -254,9 +254,9 @@ TEST_P(SharedBackendTest, AServerThatStandsStillCostsADeadline) {
   ASSERT_TRUE(one.wrote(3));
   ASSERT_EQ(two.engine().look(1, 3).families, 3U);
   server_->signal(SIGSTOP);
-  const protocol::Looked late = two.engine().look(1, 3, 50);
+  const protocol::Probed late = two.engine().look(1, 3, 50);
   EXPECT_EQ(late.families, 0U) << "what is believed to be there may be gone";
-  EXPECT_EQ(late.reason, static_cast<std::uint32_t>(LookEnd::kLate));
+  EXPECT_EQ(late.reason, static_cast<std::uint32_t>(ProbeEnd::kLate));
   EXPECT_GE(late.elapsed_us, 50'000U);
   one.store(4, 20);
   EXPECT_TRUE(eventually([&] { return one.right(4, 20); })) << "a store to memory waits for nobody";
@@ -294,7 +294,7 @@ TEST_P(SharedBackendTest, WhatIsOnTheDiskComesFromThereAndTheRestFromTheBackend)
     one.store(5, 9);
     ASSERT_TRUE(one.wrote(5));
     two.lose_memory();
-    const protocol::Looked looked = two.engine().look(1, 12);
+    const protocol::Probed looked = two.engine().look(1, 12);
     EXPECT_EQ(looked.families, 9U);
     EXPECT_EQ(looked.shared, 5U);
     EXPECT_TRUE(two.engine().shown_below(1) && !two.engine().shown_below(5));
@@ -353,7 +353,7 @@ TEST_P(SharedBackendTest, WhatIsWrongWithTheKeysIsSaid) {
   config.backend.unix_path = "/s";
   config.backend.prefix = "two words";
   base::MonotonicClock clock;
-  const Status refused = ipc::Sidecar::start(config, clock).status();
+  const Status refused = loop::Sidecar::start(config, clock).status();
   EXPECT_THAT(refused.text(), testing::StartsWith("backend.prefix: "));
   std::filesystem::remove_all(config.memory.directory);
 }

@@ -8,12 +8,12 @@
 #include "tests/component/certificates.h"
 #include "tests/component/cluster_processes.h"
 #include "tests/component/larderd_process.h"
-#include "tests/unit/ipc/chunk_engine.h"
+#include "tests/unit/loop/chunk_engine.h"
 
 namespace larder::test {
 namespace {
 
-using ipc::testing_support::ChunkEngine;
+using loop::testing_support::ChunkEngine;
 using testing::AllOf;
 using testing::HasSubstr;
 

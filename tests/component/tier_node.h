@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "sidecar/tiers/remote/remote_tier.h"
+#include "sidecar/tiers/remote/chunks/remote_tier.h"
 #include "tests/conformance/tier_chunks.h"
 #include "tests/patient.h"
 

@@ -17,7 +17,7 @@
 #include "tests/component/command.h"
 #include "tests/component/logged_larderd.h"
 #include "tests/unit/client/engine.h"
-#include "tests/unit/ipc/client.h"
+#include "tests/unit/loop/client.h"
 
 namespace larder::test {
 namespace {
@@ -78,7 +78,7 @@ class UnreadLogTest : public testing::Test {
   // Sessions that come and go, and at last an engine of the product.
   void attach_many() const {
     for (int i = 0; i < kAttaches; ++i) {
-      ipc::testing_support::Client one((folder_ / "l.sock").string());
+      loop::testing_support::Client one((folder_ / "l.sock").string());
       ASSERT_TRUE(one.connected()) << "attach " << i;
       one.attach();
       if (HasFatalFailure()) return;
@@ -132,7 +132,7 @@ TEST_F(UnreadLogTest, LarderdServesAndEnds) {
 }
 
 TEST_F(UnreadLogTest, ItsKeeperServesAndEndsToo) {
-  start(larderd(" --keep-up " + (folder_ / "keeper").string()));
+  start(larderd(" --supervise " + (folder_ / "keeper").string()));
   ASSERT_TRUE(eventually([&] { return ctl("keeper", "ready").status == 0; }, kPatienceMs));
   attach_many();
   EXPECT_EQ(ctl("keeper", "alive").status, 0);
@@ -182,7 +182,7 @@ TEST_F(UnreadLogTest, ALogThatTakesNoMoreIsCounted) {
 
 TEST_F(UnreadLogTest, WhatTheKeeperDropsItsLarderdCounts) {
   process_ = std::make_unique<ChildProcess>(std::vector<std::string>{
-      "/bin/sh", "-c", "exec " + larderd(" --keep-up " + (folder_ / "keeper").string()) + " >/dev/null 2>/dev/full"});
+      "/bin/sh", "-c", "exec " + larderd(" --supervise " + (folder_ / "keeper").string()) + " >/dev/null 2>/dev/full"});
   ASSERT_TRUE(eventually([&] { return ready(); }, kPatienceMs));
   EXPECT_TRUE(eventually([&] { return dropped() > 0; }, kPatienceMs));
   expect_end();
@@ -208,7 +208,7 @@ TEST_F(UnreadLogTest, TheOperatorEnds) {
 // Started by a supervisor that closes all three: no line goes into a file that took number 2.
 TEST_F(UnreadLogTest, ClosedStreamsAreOpenedFirst) {
   process_ = std::make_unique<ChildProcess>(std::vector<std::string>{
-      "/bin/sh", "-c", "exec " + larderd(" --keep-up " + (folder_ / "keeper").string()) + " <&- >&- 2>&-"});
+      "/bin/sh", "-c", "exec " + larderd(" --supervise " + (folder_ / "keeper").string()) + " <&- >&- 2>&-"});
   ASSERT_TRUE(eventually([&] { return ready(); }, kPatienceMs));
   for (const char* number : {"0", "1", "2"})
     EXPECT_EQ(fs::read_symlink("/proc/" + std::to_string(process_->pid()) + "/fd/" + number), "/dev/null") << number;
@@ -231,7 +231,7 @@ TEST_F(UnreadLogTest, ALimitOfFileSizeIsNamed) {
 TEST_F(UnreadLogTest, NamesOfOtherLettersAreShownAsTheyAre) {
   start(larderd());
   ASSERT_TRUE(eventually([&] { return ready(); }, kPatienceMs));
-  ipc::testing_support::Client one((folder_ / "l.sock").string());
+  loop::testing_support::Client one((folder_ / "l.sock").string());
   one.attach();
   ASSERT_TRUE(one.send_open_namespace("a: 1", 4096, 2, "模型 größe").ok());
   ASSERT_TRUE(one.receive().ok());

@@ -43,7 +43,7 @@ class CudaBox : public EngineBox {
   void make_engine(const CudaKind& kind, const std::byte* page, cuda::KernelImages kernels) {
     cuda::CudaOptions options;
     options.method = kind.method;
-    options.measure_ways = {};
+    options.calibrate_strategies = {};
     options.staging_bytes = 24 << 10;
     options.kernels = kind.kernels ? kernels : cuda::KernelImages();
     engine_ = cuda::CudaCopyEngine::make(page, options).value();

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 #include "tests/conformance/tier_under_test.h"
 
 namespace larder::tiers::testing_support {
@@ -59,7 +59,7 @@ class MemoryTier final : public Tier {
     if (keys.empty()) return refuse({Code::kInvalidArgument, "keys"});
     if (keys.size() > kMaxLookKeys) return refuse({Code::kOutOfRange, "keys"});
     if (closed_) return refuse({Code::kUnavailable, "closed"});
-    Message message{Message::Kind::kDone, Operation::kLook, false, ticket, {}, {}};
+    Message message{Message::Kind::kDone, Operation::kProbe, false, ticket, {}, {}};
     for (const ChunkKey& key : keys) message.there.push_back(chunks_.contains(key));
     return done(std::move(message), 0);
   }

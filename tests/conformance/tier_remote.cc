@@ -1,6 +1,6 @@
 // The remote tier for the conformance suite: a server of its own, or a Cluster. What is put oldest has the least time to live, so that a server which
 // evicts by that forgets the oldest.
-#include "sidecar/tiers/remote/remote_tier.h"
+#include "sidecar/tiers/remote/chunks/remote_tier.h"
 #include "tests/component/cluster_processes.h"
 #include "tests/component/server_process.h"
 #include "tests/conformance/tier_under_test.h"

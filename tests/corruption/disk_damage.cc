@@ -14,10 +14,11 @@ constexpr std::size_t kHeaderBytes = 112, kTrailerBytes = 48, kLabelUsedBytes = 
 
 std::string_view name_of(DiskKind kind) {
   static constexpr std::array<std::string_view, kDiskKinds> kNames{
-      "header flip",  "header burst", "torn header",  "payload flip",  "payload burst", "torn payload",     "table flip",
-      "table burst",  "torn record",  "stale record", "stale gen.",    "other volume",  "swapped records",  "footer flip",
-      "footer burst", "torn footer",  "trailer flip", "trailer burst", "stale trailer", "swapped trailers", "label flip",
-      "label burst",  "stale label",  "both labels",  "truncated"};
+      "header flip",     "header burst",     "torn header",      "payload flip",  "payload burst",
+      "torn payload",    "table flip",       "table burst",      "torn record",   "stale record",
+      "stale gen.",      "other volume",     "swapped records",  "footer flip",   "footer burst",
+      "torn footer",     "trailer flip",     "trailer burst",    "stale trailer", "swapped trailers",
+      "superblock flip", "superblock burst", "stale superblock", "both superblocks",   "truncated"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -141,24 +142,24 @@ void DiskDamage::of_region(DiskKind kind, std::uint32_t region, std::uint32_t ot
 }
 
 bool DiskDamage::of_label(DiskKind kind) {
-  const std::uint64_t at = below(2) * disk::kLabelBytes;
+  const std::uint64_t at = below(2) * disk::kSuperblockBytes;
   if (kind == DiskKind::kStaleLabel) {
-    disk::Label stale = records_.label();
+    disk::Superblock stale = records_.superblock();
     --stale.serial;
     stale.drops.clear();
-    Bytes bytes(disk::kLabelBytes);
-    disk::encode_label(stale, bytes);
+    Bytes bytes(disk::kSuperblockBytes);
+    disk::encode_superblock(stale, bytes);
     write(at, bytes);
     return true;  // seen by what was dropped
   }
   kind == DiskKind::kLabelFlip ? flip(at, kLabelUsedBytes) : burst(at, kLabelUsedBytes);
-  disk::Label read_back;
-  return disk::decode_label(records_.bytes().subspan(at, disk::kLabelBytes), read_back) != disk::LabelFault::kNone;
+  disk::Superblock read_back;
+  return disk::decode_superblock(records_.bytes().subspan(at, disk::kSuperblockBytes), read_back) != disk::SuperblockFault::kNone;
 }
 
 std::uint64_t DiskDamage::of_all(DiskKind kind) {
   if (kind == DiskKind::kBothLabels) {
-    for (const std::uint64_t at : {std::uint64_t{0}, std::uint64_t{disk::kLabelBytes}})
+    for (const std::uint64_t at : {std::uint64_t{0}, std::uint64_t{disk::kSuperblockBytes}})
       below(2) == 0 ? flip(at, kLabelUsedBytes) : burst(at, kLabelUsedBytes);
     return records_.size();
   }

@@ -51,7 +51,7 @@ class DiskDamage {
   // Each changes at least one byte that something depends on. `other` is touched by kSwappedRecords, which needs one of the same size.
   void of_record(DiskKind kind, const StoredRecords::Stored& chunk, const StoredRecords::Stored* other);
   void of_region(DiskKind kind, std::uint32_t region, std::uint32_t other);
-  // Returns whether the damaged label is refused.
+  // Returns whether the damaged superblock is refused.
   bool of_label(DiskKind kind);
   // Returns from where on the file is gone; its size where it was not cut off.
   std::uint64_t of_all(DiskKind kind);

@@ -54,14 +54,14 @@ StoredRecords::StoredRecords(sim::Random& random) : random_(random) {
   for (int i = 0; i < 100; ++i) tier_->step(1000, none);  // footers that are on their way
   tier_->env.kill();
   tier_.reset();
-  must(disk::decode_label(disk_.bytes().first(disk::kLabelBytes), label_) == disk::LabelFault::kNone, "no label");
-  must(label_.drops.size() == 1, "the drop is not in the label");
+  must(disk::decode_superblock(disk_.bytes().first(disk::kSuperblockBytes), superblock_) == disk::SuperblockFault::kNone, "no superblock");
+  must(superblock_.drops.size() == 1, "the drop is not in the superblock");
   pristine_ = disk_.as_it_is();
 }
 
 disk::Trailer StoredRecords::trailer(std::uint32_t region) const {
   const std::span<const std::byte> block = pristine_.bytes().subspan(trailer_at(region), disk::kBlockBytes);
-  return disk::decode_trailer(label_.volume, region, block).value_or(disk::Trailer{});
+  return disk::decode_trailer(superblock_.volume, region, block).value_or(disk::Trailer{});
 }
 
 void StoredRecords::restore() {

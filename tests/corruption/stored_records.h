@@ -26,7 +26,7 @@ class StoredRecords {
   // Of the region's life, as it was stored.
   disk::Trailer trailer(std::uint32_t region) const;
   disk::RegionId id_of(std::uint32_t region) const { return trailer(region).id; }
-  const disk::Label& label() const { return label_; }
+  const disk::Superblock& superblock() const { return superblock_; }
 
   // Where things stand on the disk.
   static std::uint64_t region_at(std::uint32_t region) { return disk::kHeadBytes + region * sim::kRegionBytes; }
@@ -59,7 +59,7 @@ class StoredRecords {
   sim::Random& random_;
   disk::DiskOptions options_ = sim::volume_options();
   std::vector<Stored> chunks_;
-  disk::Label label_;
+  disk::Superblock superblock_;
   sim::SimDisk pristine_, disk_;
   std::vector<bool> rewritten_;
   std::unique_ptr<sim::SimTier> tier_;

@@ -8,7 +8,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 
 namespace larder::crash {
 

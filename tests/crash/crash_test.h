@@ -14,7 +14,7 @@
 #include "sidecar/base/clock.h"
 #include "sidecar/base/log.h"
 #include "sidecar/config/loader.h"
-#include "sidecar/ipc/sidecar.h"
+#include "sidecar/loop/sidecar.h"
 #include "tests/crash/engine.h"
 #include "tests/crash/point_page.h"
 #include "tests/crash/victim.h"
@@ -68,7 +68,7 @@ class CrashTest : public testing::Test {
     base::set_log_level(base::LogLevel::kError);
     const Result<config::Config> config = config::load(std::filesystem::path(world_.socket()).parent_path() / "larder.yaml", {});
     const base::MonotonicClock clock;
-    Result<std::unique_ptr<ipc::Sidecar>> sidecar = ipc::Sidecar::start(*config, clock);
+    Result<std::unique_ptr<loop::Sidecar>> sidecar = loop::Sidecar::start(*config, clock);
     return sidecar.ok() && (*sidecar)->run().ok() ? 0 : 1;
   }
   // Stores other chunks than the first few, far more than there is room for: whatever may be handed on is handed on.

@@ -6,8 +6,8 @@
 #include "sidecar/base/clock.h"
 #include "sidecar/base/log.h"
 #include "sidecar/config/loader.h"
-#include "sidecar/http/server.h"
-#include "sidecar/ipc/sidecar.h"
+#include "sidecar/loop/sidecar.h"
+#include "sidecar/pages/server.h"
 
 namespace larder {
 namespace {
@@ -20,9 +20,9 @@ Status serve(const std::string& file) {
   if (!config.ok()) return config.status();
   base::set_log_level(base::LogLevel::kError);
   const base::MonotonicClock clock;
-  Result<std::unique_ptr<ipc::Sidecar>> sidecar = ipc::Sidecar::start(*config, clock, kGrantAgeMs);
+  Result<std::unique_ptr<loop::Sidecar>> sidecar = loop::Sidecar::start(*config, clock, kGrantAgeMs);
   if (!sidecar.ok()) return sidecar.status();
-  const Result<std::unique_ptr<http::HttpServer>> http = http::HttpServer::start(*config, **sidecar);
+  const Result<std::unique_ptr<pages::HttpServer>> http = pages::HttpServer::start(*config, **sidecar);
   if (!http.ok()) return http.status();
   return (*sidecar)->run();
 }

@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "tests/crash/crash_test.h"
-#include "tests/unit/ipc/client.h"
+#include "tests/unit/loop/client.h"
 
 namespace larder::crash {
 namespace {
@@ -183,7 +183,7 @@ class Asker {
   }
 
  private:
-  ipc::testing_support::Client client_;
+  loop::testing_support::Client client_;
   std::uint32_t handle_ = 0;
   static inline std::uint64_t asked_ = 0;
   std::vector<protocol::Grant> granted_;

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "shim/protocol/test_point.h"
+#include "shim/base/test_point.h"
 
 namespace larder::crash {
 namespace {

@@ -1,4 +1,4 @@
-// PointPage: where the named points of shim/protocol/test_point.h are announced, in memory that a test shares with the processes it
+// PointPage: where the named points of shim/base/test_point.h are announced, in memory that a test shares with the processes it
 // forks, and where one thread can be told to stop.
 //
 // Thread-safe, between processes too. A thread that stands at a point waits until go(), or until it is killed.
@@ -26,9 +26,9 @@ inline constexpr std::array<std::string_view, 54> kPoints{
     "victims_dying", "victims_scanned",
     // Of the client as well, but passed too seldom to be killed at.
     "attachment_ends",
-    // Of a restart: the client has announced its holds again; then those of sidecar/store and sidecar/ipc.
+    // Of a restart: the client has announced its holds again; then those of sidecar/store and sidecar/loop.
     "holds_announced_again", "restore_chosen", "index_unpublished", "index_published", "settled", "stopping",
-    // Of sidecar/ipc where namespaces come and go.
+    // Of sidecar/loop where namespaces come and go.
     "namespace_unnoted", "namespace_left", "journal_written_anew", "journal_replaced"};
 inline constexpr std::size_t kClientPoints = 39;
 inline constexpr std::ptrdiff_t kOncePoints = 10;  // the first so many are passed once by a session, or slowly

@@ -6,9 +6,9 @@
 
 #include "shim/client/hold_table.h"
 #include "tests/crash/point_page.h"
-#include "tests/unit/ipc/promotions_fixture.h"
+#include "tests/unit/tiering/promoter_fixture.h"
 
-namespace larder::ipc::testing_support {
+namespace larder::tiering::testing_support {
 namespace {
 
 class PromotionRules : public testing::Test {
@@ -42,7 +42,7 @@ class PromotionRules : public testing::Test {
   static constexpr std::uint32_t kRequest = 7;
   static constexpr std::uint64_t kSlots = 8;  // of which two, one family, may be kept
   crash::PointPage& page_ = crash::PointPage::make();
-  PromotionsBox box_{kSlots};
+  tiering::PromoterBox box_{kSlots};
   client::HoldTable holds_;
 };
 
@@ -126,4 +126,4 @@ TEST_F(PromotionRules, NorIsOneThatWasDroppedMeanwhile) {
 }
 
 }  // namespace
-}  // namespace larder::ipc::testing_support
+}  // namespace larder::tiering::testing_support

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "tests/crash/chunk_pages.h"
-#include "tests/unit/ipc/client.h"
+#include "tests/unit/loop/client.h"
 
 namespace larder::crash {
 namespace {
@@ -140,10 +140,10 @@ std::chrono::nanoseconds World::until_empty(int timeout_ms) const {
 std::int64_t World::slots_to_be_had() {
   constexpr std::uint64_t kSessions = 4;                                                        // one alone is not given all
   const auto piece_bytes = static_cast<std::uint32_t>(ChunkPages::kGroup.payload_bytes() / 2);  // equal slots
-  std::vector<std::unique_ptr<ipc::testing_support::Client>> askers;
+  std::vector<std::unique_ptr<loop::testing_support::Client>> askers;
   std::int64_t granted = 0;
   for (std::uint64_t number = 0; number < kSessions; ++number) {
-    ipc::testing_support::Client& asker = *askers.emplace_back(new ipc::testing_support::Client(larderd_.socket()));
+    loop::testing_support::Client& asker = *askers.emplace_back(new loop::testing_support::Client(larderd_.socket()));
     asker.attach();
     const std::uint32_t handle = asker.open_namespace("engine: who counts slots\n", piece_bytes);
     std::vector<protocol::BlockHash> hashes(1024);

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 #include "shim/protocol/index_layout.h"
 #include "tests/component/larderd_process.h"
 

@@ -36,7 +36,7 @@ class CudaCopyEngineTest : public testing::Test {
   }
   CudaOptions the_options() const {
     CudaOptions options;
-    options.measure_ways = {};
+    options.calibrate_strategies = {};
     options.kernels = testing_support::fake_kernels();
     options.log = said_.log();
     return options;

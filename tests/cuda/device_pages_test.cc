@@ -5,7 +5,7 @@
 
 #include "tests/cuda/fake_driver/fake_driver.h"
 #include "tests/unit/client/engine.h"
-#include "tests/unit/ipc/sidecar_fixture.h"
+#include "tests/unit/loop/sidecar_fixture.h"
 
 namespace larder::client {
 namespace {
@@ -19,7 +19,7 @@ constexpr PageMemory kDevice{[](std::size_t bytes) { return fake_cuda::allocate(
                              [](std::byte* page) { return fake_cuda::view(page); }};
 const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
 
-class DevicePagesTest : public ipc::testing_support::SidecarTest {
+class DevicePagesTest : public loop::testing_support::SidecarTest {
  protected:
   DevicePagesTest() { config_.memory.size_bytes = 16 << 20; }
   ~DevicePagesTest() override {

@@ -15,7 +15,7 @@ class FencesTest : public testing::Test {
   FencesTest() {
     CudaOptions options;
     options.method = Method::kKernel;
-    options.measure_ways = {};
+    options.calibrate_strategies = {};
     options.kernels = testing_support::fake_kernels();
     engine_ = CudaCopyEngine::make(chunk_.page(), options).value();
   }

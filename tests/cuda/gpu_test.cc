@@ -59,7 +59,7 @@ TEST_P(GpuTest, StoresAndLoadsAsTheHostDoes) {
     const std::span<std::byte> slot(memory.get(), slot_bytes);
     CudaOptions options;
     options.method = way.method;
-    options.measure_ways = std::chrono::seconds(10);  // how long it takes is no matter here
+    options.calibrate_strategies = std::chrono::seconds(10);  // how long it takes is no matter here
     if (!way.kernels) options.kernels = {};
     options.log = [](std::string_view level, std::string_view text) {
       if (level != "info") ADD_FAILURE() << level << " " << text;  // what was measured is told as info

@@ -29,7 +29,7 @@ TEST_F(KernelLanesTest, LessThanTwoMultiprocessorsAreRefused) {
     EXPECT_THAT(refused.text(), HasSubstr("2 multiprocessors at least, not " + std::to_string(blocks)));
     if (blocks == 0) continue;  // an engine takes that for as many as the device allows
     CudaOptions options;
-    options.measure_ways = {};
+    options.calibrate_strategies = {};
     options.kernels = testing_support::fake_kernels();
     options.kernel_blocks = blocks;
     EXPECT_EQ(CudaCopyEngine::make(page_, options).status().code(), Code::kInvalidArgument) << "whoever asked for that may know";

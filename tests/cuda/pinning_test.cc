@@ -76,7 +76,7 @@ TEST_F(PinningTest, AnEngineCopiesFromASlotThatIsNotRegisteredYet) {
   testing_support::DeviceChunk chunk(8192, 2);
   CudaOptions options;
   options.kernels = testing_support::fake_kernels();
-  options.measure_ways = {};
+  options.calibrate_strategies = {};
   const std::unique_ptr<CudaCopyEngine> engine = CudaCopyEngine::make(page_, options).value();
   const std::unique_ptr<ReadyMemory> ready = engine->make_ready(chunk.slot());
   chunk.fill(1);

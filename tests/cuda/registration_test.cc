@@ -136,7 +136,7 @@ TEST_F(RegistrationTest, EnginesOfTwoDevicesCopyFromOneArenaDirectly) {
   testing_support::DeviceChunk one(8192, 3, 0), other(8192, 3, 1);
   CudaOptions options;
   options.kernels = testing_support::fake_kernels();
-  options.measure_ways = {};
+  options.calibrate_strategies = {};
   options.registration = options_;
   const auto first = CudaCopyEngine::make(one.page(), options).value(),
              second = CudaCopyEngine::make(other.page(), options).value();
@@ -335,7 +335,7 @@ TEST_F(RegistrationTest, WhereTheKindOfGpuAllowsNoneCopiesGoByTheCopyEngines) {
   testing_support::DeviceChunk chunk(8192, 3);
   CudaOptions options;
   options.kernels = testing_support::fake_kernels();
-  options.measure_ways = {};
+  options.calibrate_strategies = {};
   options.method = Method::kKernel;
   const auto engine = CudaCopyEngine::make(chunk.page(), options).value();
   fake_cuda::fail("cuMemHostRegister", 1, kNotSupported);
@@ -366,7 +366,7 @@ TEST_F(RegistrationTest, AChunkAcrossSlicesIsCopiedDirectlyAndOnlyThePieceThatLi
     testing_support::DeviceChunk chunk(40'000, 4);  // 160,000 bytes over slices of 65,536: two pieces lie across
     CudaOptions options;
     options.kernels = testing_support::fake_kernels();
-    options.measure_ways = {};
+    options.calibrate_strategies = {};
     options.method = method;
     options.registration = options_;
     const auto engine = CudaCopyEngine::make(chunk.page(), options).value();

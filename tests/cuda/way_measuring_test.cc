@@ -1,11 +1,10 @@
 // Which way copies go is measured when an engine is made: within its time, once a process, and on memory of its own.
-#include "cuda/way_measuring.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <future>
 
+#include "cuda/strategy_calibration.h"
 #include "tests/cuda/device_chunk.h"
 #include "tests/cuda/said.h"
 
@@ -18,8 +17,8 @@ using namespace std::chrono_literals;
 
 const std::atomic<bool> kGoOn{false};
 
-TEST(WayTable, AGuessIsKernelsForSmallLoadsAlone) {
-  const WayTable guessed;
+TEST(StrategyTable, AGuessIsKernelsForSmallLoadsAlone) {
+  const StrategyTable guessed;
   EXPECT_FALSE(guessed.by_kernel(Direction::kStore, 1));
   EXPECT_TRUE(guessed.by_kernel(Direction::kLoad, (32 << 10) - 1));
   EXPECT_FALSE(guessed.by_kernel(Direction::kLoad, 32 << 10));
@@ -27,16 +26,16 @@ TEST(WayTable, AGuessIsKernelsForSmallLoadsAlone) {
 }
 
 // By what trial() says of bytes a second.
-WayTable measured(const std::function<double(Direction, bool kernel, std::uint64_t piece_bytes)>& trial) {
-  return measure_ways([&](Direction direction, bool kernel,
-                          std::uint64_t bytes) { return Result<double>(trial(direction, kernel, bytes)); },
-                      kGoOn)
+StrategyTable measured(const std::function<double(Direction, bool kernel, std::uint64_t piece_bytes)>& trial) {
+  return calibrate_strategies([&](Direction direction, bool kernel,
+                                  std::uint64_t bytes) { return Result<double>(trial(direction, kernel, bytes)); },
+                              kGoOn)
       .value();
 }
 
 // What was measured on an idle device says nothing of what kernels cost the model.
 TEST(MeasureWays, LargePiecesNeverGoByKernelsHoweverFastTheseAre) {
-  const WayTable table = measured([](Direction, bool kernel, std::uint64_t) { return kernel ? 1e12 : 1e9; });
+  const StrategyTable table = measured([](Direction, bool kernel, std::uint64_t) { return kernel ? 1e12 : 1e9; });
   EXPECT_TRUE(table.by_kernel(Direction::kLoad, (64 << 10) - 1));
   EXPECT_FALSE(table.by_kernel(Direction::kLoad, 64 << 10));
   EXPECT_TRUE(table.by_kernel(Direction::kStore, (16 << 10) - 1));
@@ -44,7 +43,7 @@ TEST(MeasureWays, LargePiecesNeverGoByKernelsHoweverFastTheseAre) {
 }
 
 TEST(MeasureWays, SmallPiecesGoByKernelsAsFarAsTheseAreMuchFaster) {
-  const WayTable table = measured([](Direction direction, bool kernel, std::uint64_t piece_bytes) {
+  const StrategyTable table = measured([](Direction direction, bool kernel, std::uint64_t piece_bytes) {
     const bool worth_it = direction == Direction::kLoad && piece_bytes <= 16 << 10;
     return kernel ? (worth_it ? 1.3 : 1.29) : 1.0;
   });
@@ -54,14 +53,14 @@ TEST(MeasureWays, SmallPiecesGoByKernelsAsFarAsTheseAreMuchFaster) {
 
 TEST(MeasureWays, OneSlowCopyOfSeveralDoesNotDecide) {
   int count = 0;
-  const WayTable table =
+  const StrategyTable table =
       measured([&](Direction, bool kernel, std::uint64_t) { return kernel && count++ % kTrialRounds != 0 ? 10.0 : 1.0; });
   EXPECT_EQ(table.below(Direction::kLoad), 64U << 10) << "its first copy found cold code";
 }
 
 TEST(MeasureWays, AFailedCopyEndsIt) {
   int calls = 0;
-  const Result<WayTable> table = measure_ways(
+  const Result<StrategyTable> table = calibrate_strategies(
       [&](Direction, bool, std::uint64_t) -> Result<double> {
         if (++calls < 4) return 1.0;
         return Status(Code::kUnavailable, "cuLaunchKernel: broken");
@@ -99,7 +98,7 @@ class ChosenWaysTest : public testing::Test {
   CudaCopyEngine& make(std::chrono::milliseconds at_most = 60s) {
     CudaOptions options;
     options.kernels = testing_support::fake_kernels();
-    options.measure_ways = at_most;
+    options.calibrate_strategies = at_most;
     options.measure_bytes = 1;
     options.known = &known_;
     options.log = said_.log();
@@ -147,7 +146,7 @@ TEST_F(ChosenWaysTest, TheWayThatWasOrderedIsTold) {
 
 TEST_F(ChosenWaysTest, MeasuredIsOnceAProcessAndTheMemoryForItGoesBack) {
   make();
-  const WayTable first = engine_->ways();
+  const StrategyTable first = engine_->ways();
   EXPECT_GT(fake_cuda::counters().kernels, 0U);
   EXPECT_EQ(fake_cuda::counters().device_bytes, 0U);
   engine_.reset();
@@ -166,7 +165,7 @@ TEST_F(ChosenWaysTest, WhoStartsAnEngineWaitsNoLongerThanTold) {
   std::promise<void> go_on;
   fake_cuda::then("kernel", [&] { go_on.get_future().wait(); });
   make(50ms);
-  EXPECT_EQ(engine_->ways().told().in_words(), WayTable().told().in_words());
+  EXPECT_EQ(engine_->ways().told().in_words(), StrategyTable().told().in_words());
   EXPECT_THAT(
       said_.lines(),
       ElementsAre(HasSubstr("warning GPU copies could not be measured (not done within 50 ms), a guess stands: stores ")));
@@ -187,7 +186,7 @@ TEST_F(ChosenWaysTest, WhereItFailsTheGuessStandsAndCopiesGoOn) {
     // The first three times are the number of multiprocessors', the kernels' and their lanes'.
     fake_cuda::fail(function, function == std::string("cuCtxPushCurrent") ? 4 : 1, kOutOfMemory);
     make();
-    EXPECT_EQ(engine_->ways().told().in_words(), WayTable().told().in_words());
+    EXPECT_EQ(engine_->ways().told().in_words(), StrategyTable().told().in_words());
     EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("warning GPU copies could not be measured (")));
     EXPECT_EQ(fake_cuda::counters().device_bytes, 0U);
     expect_it_works();

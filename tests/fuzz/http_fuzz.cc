@@ -4,9 +4,9 @@
 // request gets one whole answer; an admin verb is done only for a POST to an endpoint that allows it, without Origin.
 #include "sidecar/http/answer.h"
 #include "sidecar/http/framing.h"
-#include "sidecar/http/routes.h"
+#include "sidecar/pages/routes.h"
 #include "tests/fuzz/input.h"
-#include "tests/unit/http/fake_control.h"
+#include "tests/unit/pages/fake_control.h"
 
 namespace {
 
@@ -51,17 +51,17 @@ void check(const Arrived& arrived) {
          "a refusal is named");
 }
 
-void check_answer(const std::string& request, http::Routes::Admin admin) {
-  http::FakeControl control;
+void check_answer(const std::string& request, pages::Routes::Admin admin) {
+  pages::FakeControl control;
   control.stats.models.push_back({});
   const http::Counters counters;
-  http::Routes routes(control, counters, admin);
+  pages::Routes routes(control, counters, admin);
   const std::string answer = routes.respond(request);
   must(answer.starts_with("HTTP/1."), "an answer is one of HTTP");
   must(answer.find("\r\n\r\n") != std::string::npos, "an answer has a whole head");
   must(answer.size() < 256 * 1024, "an answer is bounded");
   if (control.dropped().empty()) return;
-  must(admin == http::Routes::Admin::kAllowed, "admin verbs answer only where they are allowed");
+  must(admin == pages::Routes::Admin::kAllowed, "admin verbs answer only where they are allowed");
   must(request.starts_with("POST "), "only a POST drops");
 }
 
@@ -91,6 +91,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (arrived.state == State::kRefused)
     must(http::plain_answer(arrived.refusal.http_status, arrived.refusal.why).starts_with("HTTP/1."), "a refusal is an answer");
   if (arrived.state == State::kWhole && !limits.chunked)
-    check_answer(arrived.request.bytes, (mode & 2) != 0 ? http::Routes::Admin::kAllowed : http::Routes::Admin::kRefused);
+    check_answer(arrived.request.bytes, (mode & 2) != 0 ? pages::Routes::Admin::kAllowed : pages::Routes::Admin::kRefused);
   return 0;
 }

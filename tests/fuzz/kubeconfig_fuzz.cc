@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "operator/k8s/credentials.h"
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 #include "tests/fuzz/input.h"
 
 namespace {

@@ -8,8 +8,8 @@
 #include "shim/protocol/checksum.h"
 #include "shim/protocol/codec.h"
 #include "shim/protocol/index_layout.h"
-#include "sidecar/http/metrics.h"
-#include "sidecar/http/status_json.h"
+#include "sidecar/pages/metrics.h"
+#include "sidecar/pages/status_json.h"
 #include "sidecar/store/fingerprint_diff.h"
 #include "sidecar/store/namespace_table.h"
 #include "tests/fuzz/input.h"
@@ -74,9 +74,9 @@ void check_shown(const store::NamespaceTable& table, const std::string& differen
     stats.models.back().model = spec.model;
   }
   stats.fallbacks.emplace_back("x", difference);
-  must(nlohmann::json::accept(http::status_json(stats, true, true)), "/v1/status is JSON");
+  must(nlohmann::json::accept(pages::status_json(stats, true, true)), "/v1/status is JSON");
   const http::Counters counters;
-  const std::string metrics = http::metrics_text(stats, true, counters);
+  const std::string metrics = pages::metrics_text(stats, true, counters);
   for (std::size_t at = 0; at < metrics.size();) {
     const std::size_t end = metrics.find('\n', at);
     must(end != std::string::npos, "a metric's line ends");

@@ -186,7 +186,7 @@ void snapshot_seeds() {
            R"("slot_sizes":[{"slot_bytes":3}],"evicted":{"capacity":0,"dropped":0,"bad":0,"resized":0,"unwritten":0,"unwanted":0}},)" +
            R"("stores":{"refused_no_space":0,"refused_cap":0},"estimate":{"chunks_asked":1,"hit_ratio":[{"size":0.5,"hit_ratio":0.1}]},)" +
            R"("disk":{"path":"/d",)" + tier + R"(},"backend":{"url":"redis://h",)" + tier +
-           R"(,"looks":{"asked":1,"late":0,"failed":0,"families":1,"shared":0}},"namespaces":[{"id":"ab","model":"m","chunks":1,"bytes":3,)" +
+           R"(,"probes":{"asked":1,"late":0,"failed":0,"families":1,"shared":0}},"namespaces":[{"id":"ab","model":"m","chunks":1,"bytes":3,)" +
            R"("sessions":1,"fingerprint":"f"}],"sessions":{"attached":[{"engine":"e","holds":1,"grants":0,"silent":false,"namespace":"ab"}],)" +
            R"("opened":1,"refused":0,"protocol_errors":0},"fallbacks":[{"kind":"k","why":"w"}]})";
   };

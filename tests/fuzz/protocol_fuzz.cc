@@ -15,7 +15,7 @@ using protocol::MessageType;
 void check_text(const protocol::ShortText& text) {
   const std::string shown = protocol::short_text(text);
   must(shown.size() <= protocol::kMaxNameBytes, "a name is bounded");
-  must(protocol::clean_text(shown) == shown, "a name is printable");
+  must(clean_text(shown) == shown, "a name is printable");
 }
 
 // What was read, written again, is the start of the packet.
@@ -129,8 +129,8 @@ void read_body(protocol::Decoder& decoder, Echo& echo) {
     case MessageType::kFetch: return read_list<protocol::Fetch, protocol::BlockHash>(decoder, echo, protocol::kMaxKeysPerFetch);
     case MessageType::kFetched: return read_fixed<protocol::Fetched>(decoder, echo);
     case MessageType::kFetchEnd: return read_fixed<protocol::EndFetch>(decoder, echo);
-    case MessageType::kLook: return read_list<protocol::Look, protocol::BlockHash>(decoder, echo, protocol::kMaxKeysPerLook);
-    case MessageType::kLooked: return read_fixed<protocol::Looked>(decoder, echo);
+    case MessageType::kProbe: return read_list<protocol::Probe, protocol::BlockHash>(decoder, echo, protocol::kMaxKeysPerProbe);
+    case MessageType::kProbed: return read_fixed<protocol::Probed>(decoder, echo);
     case MessageType::kActed: return read_fixed<protocol::Acted>(decoder, echo);
     case MessageType::kDropNamespace: return read_fixed<protocol::DropNamespace>(decoder, echo);
     case MessageType::kCloseNamespace: return read_fixed<protocol::CloseNamespace>(decoder, echo);

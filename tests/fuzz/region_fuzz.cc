@@ -2,7 +2,7 @@
 //
 // Promises: nothing beyond the region is read; one turn reads at most one ring of events; holds that lie cost at most the slots
 // that they name; an honest engine keeps what it holds; when the hostile one has gone, nothing has leaked.
-#include "sidecar/ipc/event_reader.h"
+#include "sidecar/session/event_reader.h"
 #include "tests/fuzz/bystander.h"
 #include "tests/fuzz/ops.h"
 
@@ -89,15 +89,15 @@ class World {
   }
   void drain() {
     const std::uint64_t lost = box_.stats().events_lost;
-    reader_.drain(*region_, {box_.store(), box_.stats(), model_, 256, demand_, namespaces_});
+    reader_.drain(*region_, {box_.store(), box_.stats(), model_, 256, reuse_tracker_, namespaces_});
     must(box_.stats().events_lost - lost <= 2ULL * protocol::kEventSlots, "one turn reads at most one ring");
   }
 
   store::testing_support::StoreBox box_;
   Bystander bystander_;
   protocol::SessionRegion* region_ = nullptr;
-  ipc::EventReader reader_;
-  ipc::Demand demand_{1 << 20, box_.store().namespaces()};
+  session::EventReader reader_;
+  session::ReuseTracker reuse_tracker_{1 << 20, box_.store().namespaces()};
   const std::vector<std::uint32_t> namespaces_{0};
   std::uint64_t now_ms_ = 1000;
   stats::ModelStats model_;

@@ -6,7 +6,7 @@
 #include <deque>
 #include <memory>
 
-#include "sidecar/tiers/remote/connection.h"
+#include "sidecar/tiers/remote/resp/connection.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/ops.h"
 #include "tests/unit/tiers/remote/scripted_stream.h"

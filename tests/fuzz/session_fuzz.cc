@@ -10,10 +10,10 @@
 
 #include "shim/protocol/transfer_messages.h"
 #include "sidecar/base/log.h"
-#include "sidecar/ipc/session_protocol.h"
+#include "sidecar/session/session_protocol.h"
 #include "tests/fuzz/bystander.h"
 #include "tests/fuzz/ops.h"
-#include "tests/unit/ipc/held_tier.h"
+#include "tests/unit/tiering/held_tier.h"
 #include "tests/unit/transfer/host_importer.h"
 
 namespace {
@@ -71,17 +71,17 @@ class World {
       tier_.finish_all();
       promote();
     } while (!tier_.waiting().empty());
-    must(looks_.next_deadline_ns() == UINT64_MAX, "nobody who has gone waits for an answer");
+    must(tier_probes_.next_deadline_ns() == UINT64_MAX, "nobody who has gone waits for an answer");
     must(box_.filled().kept_bytes == 0, "nothing is kept for engines that have gone");
     bystander_.leave(kSlots);
   }
 
  private:
-  bool attached(std::size_t who) const { return sessions_[who]->state() == ipc::SessionProtocol::State::kAttached; }
+  bool attached(std::size_t who) const { return sessions_[who]->state() == session::SessionProtocol::State::kAttached; }
 
   // The loop gives every connection a new number and a new region.
   void begin(std::size_t who) {
-    ipc::SessionFacts facts;
+    session::SessionFacts facts;
     facts.number = ++last_number_;
     facts.arena_bytes = 4 * kSlots * store::testing_support::StoreBox::kSlotBytes;  // caps that do not bind
     static std::array<store::testing_support::Memory, kSessions> memory{
@@ -91,7 +91,7 @@ class World {
     regions_[who] = reinterpret_cast<protocol::SessionRegion*>(memory[who].get());
     std::memset(memory[who].get(), 0, sizeof(protocol::SessionRegion));
     sessions_[who].emplace(
-        facts, *regions_[who], box_.store(), box_.stats(), clock_, [] { return true; }, &promotions_, &looks_, nullptr,
+        facts, *regions_[who], box_.store(), box_.stats(), clock_, [] { return true; }, &promoter_, &tier_probes_, nullptr,
         &transfers());
   }
 
@@ -113,8 +113,8 @@ class World {
   }
   // Its socket is closed, its lock may still be held.
   void leave(std::size_t who) {
-    promotions_.end_session(sessions_[who]->facts().number);
-    looks_.end_session(sessions_[who]->facts().number);
+    promoter_.end_session(sessions_[who]->facts().number);
+    tier_probes_.end_session(sessions_[who]->facts().number);
     transfers().end_session(sessions_[who]->facts().number);
     sessions_[who]->leave_namespaces();
     box_.store().end_session(sessions_[who]->facts().number);
@@ -142,11 +142,11 @@ class World {
     bystander_.renew();
     store::Store& store = box_.store();
     store.watch_holds(clock_.now_ms(), false);
-    ipc::GrantAges all_are_old;
+    session::GrantAges all_are_old;
     for (const std::uint64_t at_ms : {std::uint64_t{0}, all_are_old.age_ms() + 1})
       all_are_old.tick(at_ms, store.last_generation());
-    for (std::optional<ipc::SessionProtocol>& session : sessions_)
-      if (session->state() == ipc::SessionProtocol::State::kAttached)
+    for (std::optional<session::SessionProtocol>& session : sessions_)
+      if (session->state() == session::SessionProtocol::State::kAttached)
         for (const std::vector<std::byte>& packet :
              session->inquiry().tick(session->facts().number, store, box_.stats(), clock_.now_ms(), all_are_old))
           must(protocol::Decoder::open(packet).ok(), "a question is a message");
@@ -157,7 +157,7 @@ class World {
   void send(std::size_t who, Encoder& message) { send(who, message.packet()); }
   void send(std::size_t who, std::span<const std::byte> packet, std::vector<Fd> fds = {}) {
     const std::vector<std::byte> own = exact_copy(packet);
-    const Result<ipc::Reply> reply = sessions_[who]->handle(own, std::move(fds));
+    const Result<session::Reply> reply = sessions_[who]->handle(own, std::move(fds));
     bool refused = false;
     while (reply.ok() && sessions_[who]->busy()) refused = !sessions_[who]->go_on().ok();
     if (refused) return end(who);
@@ -167,7 +167,7 @@ class World {
       return;
     }
     must(!reply.status().text().empty(), "an error is named");
-    must(protocol::Decoder::open(ipc::error_packet(reply.status())).ok(), "an error is a message");
+    must(protocol::Decoder::open(session::error_packet(reply.status())).ok(), "an error is a message");
     end(who);
   }
 
@@ -236,8 +236,8 @@ class World {
     for (std::uint8_t left = input.byte() % 16; left > 0; --left) hashes.push_back({input.byte(), 1});
     fetch.count = static_cast<std::uint32_t>(hashes.size());
     if ((request & 64) != 0) {
-      const protocol::Look look{fetch.namespace_handle, fetch.deadline_ms, fetch.count, 0};
-      send(who, Encoder(MessageType::kLook, request % 4U).append(look).append_all(std::span<const protocol::BlockHash>(hashes)));
+      const protocol::Probe look{fetch.namespace_handle, fetch.deadline_ms, fetch.count, 0};
+      send(who, Encoder(MessageType::kProbe, request % 4U).append(look).append_all(std::span<const protocol::BlockHash>(hashes)));
       return promote();
     }
     send(who, Encoder(MessageType::kFetch, request % 4U).append(fetch).append_all(std::span<const protocol::BlockHash>(hashes)));
@@ -248,22 +248,22 @@ class World {
     std::vector<tiers::Message> messages;
     tier_.take_messages(messages);
     for (const tiers::Message& message : messages) {
-      if (message.operation == tiers::Operation::kLook)
-        looks_.on_look(message);
+      if (message.operation == tiers::Operation::kProbe)
+        tier_probes_.on_look(message);
       else
-        must(promotions_.on_get(message), "what was asked for is taken");
+        must(promoter_.on_get(message), "what was asked for is taken");
     }
-    while (promotions_.go_on() || looks_.go_on()) {
+    while (promoter_.go_on() || tier_probes_.go_on()) {
     }
-    promotions_.miss_deadlines();
-    looks_.miss_deadlines();
-    for (const ipc::Looks::Answer& answer : looks_.take_answers()) {
-      must(protocol::Decoder::open(ipc::looked_packet(answer)).ok(), "an answer is a message");
-      must(answer.looked.shared <= answer.looked.families && answer.looked.families <= protocol::kMaxKeysPerLook,
+    promoter_.miss_deadlines();
+    tier_probes_.miss_deadlines();
+    for (const tiering::TierProbes::Answer& answer : tier_probes_.take_answers()) {
+      must(protocol::Decoder::open(session::probed_packet(answer)).ok(), "an answer is a message");
+      must(answer.looked.shared <= answer.looked.families && answer.looked.families <= protocol::kMaxKeysPerProbe,
            "no more is found than was asked about");
     }
-    for (const ipc::Promotions::Answer& answer : promotions_.take_answers()) {
-      must(protocol::Decoder::open(ipc::fetched_packet(answer)).ok(), "an answer is a message");
+    for (const tiering::Promoter::Answer& answer : promoter_.take_answers()) {
+      must(protocol::Decoder::open(session::fetched_packet(answer)).ok(), "an answer is a message");
       must(answer.fetched.families <= protocol::kMaxKeysPerFetch, "no more is answered for than was asked");
     }
   }
@@ -289,8 +289,8 @@ class World {
         if (!tier_.looks().empty()) tier_.finish_look({Code::kUnavailable, "fuzz"});
         break;
       default:
-        promotions_.tick((input.byte() & 1) != 0);
-        looks_.tick();
+        promoter_.tick((input.byte() & 1) != 0);
+        tier_probes_.tick();
         break;
     }
     promote();
@@ -339,7 +339,7 @@ class World {
   }
   void drain_transfers() {
     for (const transfer::Answer& answer : transfers().take_answers()) {
-      must(protocol::Decoder::open(ipc::transfer_packet(answer)).ok(), "an answer is a message");
+      must(protocol::Decoder::open(session::transfer_packet(answer)).ok(), "an answer is a message");
       must(!answer.refusal.refused() || !answer.refusal.text.empty(), "a refusal has a reason");
     }
   }
@@ -374,16 +374,16 @@ class World {
   store::testing_support::StoreBox box_;
   Bystander bystander_;
   base::ManualClock clock_;
-  ipc::TierLink link_{ipc::TierKind::kBackend, std::make_unique<ipc::testing_support::HeldTier>(), "/held"};
-  ipc::testing_support::HeldTier& tier_ = static_cast<ipc::testing_support::HeldTier&>(link_.tier());
-  std::shared_ptr<ipc::BelowRegion> below_ = *ipc::BelowRegion::create(1 << 20);
-  ipc::ReadSource source_{link_, *below_, clock_};
-  const std::array<ipc::ReadSource*, 1> sources_{&source_};
-  ipc::Promotions promotions_{sources_, box_.store(), box_.stats(), clock_, {box_.arena(), kSlots * 8192}};
-  ipc::Looks looks_{link_, source_, sources_, promotions_, box_.store(), box_.stats(), clock_};
+  tiering::TierLink link_{tiering::TierKind::kBackend, std::make_unique<tiering::testing_support::HeldTier>(), "/held"};
+  tiering::testing_support::HeldTier& tier_ = static_cast<tiering::testing_support::HeldTier&>(link_.tier());
+  std::shared_ptr<tiering::ResidencyFilter> below_ = *tiering::ResidencyFilter::create(1 << 20);
+  tiering::ReadableTier source_{link_, *below_, clock_};
+  const std::array<tiering::ReadableTier*, 1> sources_{&source_};
+  tiering::Promoter promoter_{sources_, box_.store(), box_.stats(), clock_, {box_.arena(), kSlots * 8192}};
+  tiering::TierProbes tier_probes_{link_, source_, sources_, promoter_, box_.store(), box_.stats(), clock_};
   std::uint32_t last_number_ = 0;
   std::array<protocol::SessionRegion*, kSessions> regions_{};
-  std::array<std::optional<ipc::SessionProtocol>, kSessions> sessions_;
+  std::array<std::optional<session::SessionProtocol>, kSessions> sessions_;
   std::array<std::vector<store::SessionNumber>, kSessions> ended_;  // of living engines
 };
 

@@ -54,7 +54,7 @@ class Pages {
 struct Index {
   explicit Index(const store::IndexShape& the_shape) : shape(the_shape), memory(shape.bytes()) {}
   void supersede() {
-    if (Result<store::EarlierIndex> index = store::EarlierIndex::open(memory.data(), memory.size()); index.ok())
+    if (Result<store::PreviousIndex> index = store::PreviousIndex::open(memory.data(), memory.size()); index.ok())
       index->supersede();
   }
   store::IndexShape shape;

@@ -33,7 +33,7 @@ void add(sim::Tally& sum, const sim::Tally& one) {
   sum.misses += one.misses;
   sum.went_down += one.went_down;
   sum.came_up += one.came_up;
-  sum.families_fetched += one.families_fetched;
+  sum.fetch_hits += one.fetch_hits;
   sum.to_backend += one.to_backend;
   sum.from_backend += one.from_backend;
   sum.looks += one.looks;
@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
   say("misses", tally.misses);
   say("chunks written down", tally.went_down);
   say("chunks brought up", tally.came_up);
-  say("families fetched", tally.families_fetched);
+  say("families fetched", tally.fetch_hits);
   say("handles of namespaces given back", tally.given_back);
   say("places used again", tally.places_reused);
   say("namespaces evicted for their place", tally.namespaces_evicted);

@@ -242,9 +242,9 @@ TEST(PowerLossTest, TheLabelThatMayBeDamagedIsWrittenOverFirst) {
   ASSERT_TRUE(tier.start().ok());
   std::vector<std::uint64_t> begun;
   disk.on_begin = [&](std::uint64_t offset, std::size_t) {
-    const bool label = offset < disk::kHeadBytes;
-    if (label) begun.push_back(offset);
-    tier.env.faults.write_error = label && begun.size() == 2 ? EIO : 0;
+    const bool superblock = offset < disk::kHeadBytes;
+    if (superblock) begun.push_back(offset);
+    tier.env.faults.write_error = superblock && begun.size() == 2 ? EIO : 0;
   };
   for (int round = 0; round < 2; ++round) {
     begun.clear();

@@ -54,7 +54,7 @@ Status SimBackend::get(Ticket ticket, const tiers::ChunkKey& key, std::span<std:
 Status SimBackend::look(Ticket ticket, std::span<const tiers::ChunkKey> keys, std::uint64_t deadline_ns) {
   must(!keys.empty() && keys.size() <= tiers::kMaxLookKeys, "a look at nothing, or at too much");
   if (!state().takes_gets) return is_away();
-  Op op{Operation::kLook, ticket};
+  Op op{Operation::kProbe, ticket};
   op.keys.assign(keys.begin(), keys.end());
   return enter(std::move(op), deadline_ns);
 }
@@ -104,7 +104,7 @@ void SimBackend::forget(const tiers::ChunkKey& key, std::uint64_t generation) {
 
 Status SimBackend::evict(const tiers::ChunkKey& key) {
   const std::uint64_t number = number_of(key);
-  for (Op& op : ops_) op.cancelled = op.cancelled || (op.operation != Operation::kLook && op.number == number && exists(number));
+  for (Op& op : ops_) op.cancelled = op.cancelled || (op.operation != Operation::kProbe && op.number == number && exists(number));
   forget_number(number);
   machine_.server->chunks.erase(number);
   return away_ ? is_away() : Status();
@@ -171,7 +171,7 @@ void SimBackend::turn() {
 
 void SimBackend::carry_out(const Op& op) {
   if (op.operation == Operation::kFlush) return answer(op, {});
-  if (op.operation == Operation::kLook) return look_at(op);
+  if (op.operation == Operation::kProbe) return look_at(op);
   if (op.cancelled || hidden(space_of(op.number))) return answer(op, {Code::kNotFound, "dropped meanwhile"});
   if (op.operation == Operation::kGet) return load(op);
   const bool failed = fails();

@@ -63,7 +63,7 @@ std::optional<std::uint32_t> SimEngine::handle_to_look_under(std::uint64_t space
 void SimEngine::lose_session(bool holds_count) {
   attached_ = false;
   fetches_.clear();
-  looks_.clear();
+  tier_probes_.clear();
   counted_ = counted_ && holds_count;
   if (holds_count) return;
   for (Load& load : loads_) load.excused = true;
@@ -203,18 +203,18 @@ std::string SimEngine::begin_fetch(SimLarderd& larderd, std::uint64_t number, st
 std::string SimEngine::begin_look(SimLarderd& larderd, std::uint64_t number, std::uint64_t families, std::uint32_t deadline_ms) {
   if (!has_open(space_of(number)) && !open(larderd, space_of(number)))
     return "finds no place for the namespace of" + chunk(number);
-  looks_.push_back({++requests_, families, machine_.clock.now_ns() + deadline_ms * 1'000'000ULL});
+  tier_probes_.push_back({++requests_, families, machine_.clock.now_ns() + deadline_ms * 1'000'000ULL});
   larderd.look(number_, requests_, *handles_[space_of(number)], number, families, deadline_ms);
   return "looks for " + std::to_string(families) + " families from" + chunk(number) + " on";
 }
 
 void SimEngine::looked(const SimLarderd::LookAnswer& answer) {
   if (!attached_ || answer.session != number_) return;
-  const auto look = std::ranges::find(looks_, answer.request, &Look::request);
-  must(look != looks_.end() && answer.looked.families <= look->families,
+  const auto look = std::ranges::find(tier_probes_, answer.request, &Probe::request);
+  must(look != tier_probes_.end() && answer.looked.families <= look->families,
        "a look was answered twice, or with more than was asked");
   families_found += answer.looked.families;
-  looks_.erase(look);
+  tier_probes_.erase(look);
 }
 
 std::string SimEngine::end_fetch(SimLarderd& larderd) {
@@ -231,13 +231,13 @@ void SimEngine::fetched(const SimLarderd::Answer& answer) {
        "a fetch was answered twice, or with more than was asked");
   fetch->answered_ns = machine_.clock.now_ns();
   fetch->families = answer.fetched.families;
-  families_fetched += fetch->families;
+  fetch_hits += fetch->families;
   if (fetch->families == 0) fetches_.erase(fetch);  // nothing is kept
 }
 
 void SimEngine::look_at_fetches(SimLarderd& larderd) const {
   const std::uint64_t now_ns = machine_.clock.now_ns();
-  for (const Look& look : looks_) must(look.deadline_ns > now_ns, "a look was not answered by its deadline");
+  for (const Probe& look : tier_probes_) must(look.deadline_ns > now_ns, "a look was not answered by its deadline");
   for (const Fetch& fetch : fetches_) {
     must(fetch.answered_ns || fetch.deadline_ns > now_ns, "a fetch was not answered by its deadline");
     if (!fetch.answered_ns || *fetch.answered_ns + kSurelyKeptNs < now_ns) continue;

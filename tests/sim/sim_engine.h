@@ -56,7 +56,7 @@ class SimEngine {
   bool busy() const { return !stores_.empty() || !loads_.empty() || !held_.empty(); }
   bool present(std::uint64_t number) const;
 
-  std::uint64_t loaded = 0, stored = 0, misses = 0, families_fetched = 0, families_found = 0;
+  std::uint64_t loaded = 0, stored = 0, misses = 0, fetch_hits = 0, families_found = 0;
 
  private:
   struct Store {
@@ -108,12 +108,12 @@ class SimEngine {
   std::deque<Store> stores_;
   std::deque<Load> loads_;
   std::deque<Held> held_;  // after a load, for a while
-  struct Look {
+  struct Probe {
     std::uint32_t request;
     std::uint64_t families, deadline_ns;
   };
   std::deque<Fetch> fetches_;
-  std::deque<Look> looks_;
+  std::deque<Probe> tier_probes_;
   std::uint32_t requests_ = 0;
   std::vector<bool> places_ = std::vector<bool>(32);
 };

@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "sidecar/ipc/chunk_verbs.h"
+#include "sidecar/session/chunk_verbs.h"
 #include "sidecar/store/verify.h"
 
 namespace larder::sim {
@@ -27,20 +27,20 @@ SimLarderd::~SimLarderd() {
 }
 
 Status SimLarderd::start(const std::set<SessionNumber>& alive) {
-  Result<std::shared_ptr<ipc::BelowRegion>> below = ipc::BelowRegion::create(machine_.config.size_bytes);
+  Result<std::shared_ptr<tiering::ResidencyFilter>> below = tiering::ResidencyFilter::create(machine_.config.size_bytes);
   if (!below.ok()) return below.status();
   below_ = std::move(*below);
   Result<std::unique_ptr<WatchedTier>> tier = WatchedTier::open(machine_, model_, below_);
   if (!tier.ok()) return tier.status();
   tier_ = tier->get();
-  link_ = std::make_unique<ipc::TierLink>(ipc::TierKind::kDisk, std::move(*tier), "/simulated",
-                                          [this](int timeout_ms) { tier_->wait(timeout_ms); });
+  link_ = std::make_unique<tiering::TierLink>(tiering::TierKind::kDisk, std::move(*tier), "/simulated",
+                                              [this](int timeout_ms) { tier_->wait(timeout_ms); });
 
   earlier_ = machine_.indexes.empty() ? nullptr : machine_.indexes.back();
   for (const auto& older : machine_.indexes)
     if (older != earlier_) older->supersede();
-  Result<store::EarlierIndex> earlier = Status(Code::kNotFound, "");
-  if (earlier_) earlier = store::EarlierIndex::open(earlier_->memory.data(), earlier_->memory.size());
+  Result<store::PreviousIndex> earlier = Status(Code::kNotFound, "");
+  if (earlier_) earlier = store::PreviousIndex::open(earlier_->memory.data(), earlier_->memory.size());
   must(!earlier_ || earlier.ok(), "the index that was left cannot be opened: " + earlier.status().text());
 
   store::IndexShape shape{};
@@ -55,26 +55,27 @@ Status SimLarderd::start(const std::set<SessionNumber>& alive) {
   index_->reader = *protocol::IndexReader::open(index_->memory.data(), index_->memory.size());
   store_->set_touched_bytes(shape.arena_bytes);
   const std::span<std::byte> arena(machine_.arena.data(), Machine::kArenaBytes);
-  write_down_ = std::make_unique<ipc::WriteDown>(*link_, *store_, machine_.clock, ipc::rules_for(machine_.config), arena.size());
-  source_ = std::make_unique<ipc::ReadSource>(*link_, *below_, machine_.clock);
-  source_->set_hidden([this](const protocol::NamespaceId& id) { return write_down_->waits_for_drop(id); });
-  std::vector<ipc::ReadSource*> sources{source_.get()};
+  tier_writer_ =
+      std::make_unique<tiering::TierWriter>(*link_, *store_, machine_.clock, tiering::rules_for(machine_.config), arena.size());
+  source_ = std::make_unique<tiering::ReadableTier>(*link_, *below_, machine_.clock);
+  source_->set_hidden([this](const protocol::NamespaceId& id) { return tier_writer_->waits_for_drop(id); });
+  std::vector<tiering::ReadableTier*> sources{source_.get()};
   if (machine_.server) {
     open_backend();
     sources.push_back(backend_source_.get());
   }
-  promotions_ = std::make_unique<ipc::Promotions>(sources, *store_, stats_, machine_.clock, arena);
-  for (ipc::TierLink* link : {link_.get(), backend_link_.get()}) {
+  promoter_ = std::make_unique<tiering::Promoter>(sources, *store_, stats_, machine_.clock, arena);
+  for (tiering::TierLink* link : {link_.get(), backend_link_.get()}) {
     if (link == nullptr) continue;
     link->answer_to(Operation::kGet, [this](const Message& message) {
-      promotions_->on_get(message);
+      promoter_->on_get(message);
       came_up(message);
     });
   }
   if (machine_.server) {
-    looks_ =
-        std::make_unique<ipc::Looks>(*backend_link_, *backend_source_, sources, *promotions_, *store_, stats_, machine_.clock);
-    backend_link_->answer_to(Operation::kLook, [this](const Message& message) { looks_->on_look(message); });
+    tier_probes_ = std::make_unique<tiering::TierProbes>(*backend_link_, *backend_source_, sources, *promoter_, *store_, stats_,
+                                                         machine_.clock);
+    backend_link_->answer_to(Operation::kProbe, [this](const Message& message) { tier_probes_->on_look(message); });
   }
 
   namespaces_ = std::make_unique<SimNamespaces>(machine_, *index_, *store_, [this](std::uint64_t space) {
@@ -95,14 +96,14 @@ Status SimLarderd::start(const std::set<SessionNumber>& alive) {
 
 // REQUIRES: the machine has a server.
 void SimLarderd::open_backend() {
-  backend_region_ = *ipc::BelowRegion::create(0);
+  backend_region_ = *tiering::ResidencyFilter::create(0);
   auto tier = std::make_unique<SimBackend>(machine_, model_, backend_region_);
   backend_ = tier.get();
-  backend_link_ = std::make_unique<ipc::TierLink>(ipc::TierKind::kBackend, std::move(tier), "/simulated server",
-                                                  [this](int timeout_ms) { backend_->wait(timeout_ms); });
-  backend_write_down_ = std::make_unique<ipc::WriteDown>(*backend_link_, *store_, machine_.clock,
-                                                         ipc::rules_for(machine_.backend), Machine::kArenaBytes);
-  backend_source_ = std::make_unique<ipc::ReadSource>(*backend_link_, *backend_region_, machine_.clock);
+  backend_link_ = std::make_unique<tiering::TierLink>(tiering::TierKind::kBackend, std::move(tier), "/simulated server",
+                                                      [this](int timeout_ms) { backend_->wait(timeout_ms); });
+  backend_write_down_ = std::make_unique<tiering::TierWriter>(*backend_link_, *store_, machine_.clock,
+                                                              tiering::rules_for(machine_.backend), Machine::kArenaBytes);
+  backend_source_ = std::make_unique<tiering::ReadableTier>(*backend_link_, *backend_region_, machine_.clock);
   backend_source_->set_hidden([this](const protocol::NamespaceId& id) { return backend_write_down_->waits_for_drop(id); });
 }
 
@@ -125,8 +126,8 @@ SessionNumber SimLarderd::attach(std::shared_ptr<Region> region, std::set<Sessio
 
 // Its region may be gone at once.
 void SimLarderd::end_session(SessionNumber session) {
-  promotions_->end_session(session);
-  if (looks_) looks_->end_session(session);
+  promoter_->end_session(session);
+  if (tier_probes_) tier_probes_->end_session(session);
   namespaces_->leave(session);
   store_->end_session(session);
   regions_.erase(session);
@@ -188,21 +189,21 @@ void SimLarderd::fetch(SessionNumber session, std::uint32_t request, std::uint32
                        std::uint64_t families, std::uint32_t deadline_ms) {
   const std::vector<protocol::BlockHash> wanted = hashes(number, families);
   const protocol::Fetch asked{handle, deadline_ms, static_cast<std::uint32_t>(wanted.size()), 0};
-  must(promotions_->fetch(session, request, asked, wanted).ok(), "a fetch is refused");
+  must(promoter_->fetch(session, request, asked, wanted).ok(), "a fetch is refused");
 }
 
 void SimLarderd::look(SessionNumber session, std::uint32_t request, std::uint32_t handle, std::uint64_t number,
                       std::uint64_t families, std::uint32_t deadline_ms) {
   const std::vector<protocol::BlockHash> wanted = hashes(number, families);
-  const protocol::Look asked{handle, deadline_ms, static_cast<std::uint32_t>(wanted.size()), 0};
-  must(looks_->look(session, request, asked, wanted).ok(), "a look is refused");
+  const protocol::Probe asked{handle, deadline_ms, static_cast<std::uint32_t>(wanted.size()), 0};
+  must(tier_probes_->look(session, request, asked, wanted).ok(), "a look is refused");
 }
 
 void SimLarderd::act(protocol::Verb verb, std::uint64_t number, std::uint64_t families) {
   const std::optional<std::uint32_t> handle = namespaces_->handle_of(space_of(number));
   if (!handle) return;
-  ipc::ChunkVerb work(verb, *handle, hashes(number, families));
-  while (!work.go_on(*store_, stats_, promotions_.get())) {
+  session::ChunkVerb work(verb, *handle, hashes(number, families));
+  while (!work.go_on(*store_, stats_, promoter_.get())) {
   }
   if (verb != protocol::Verb::kEvict) return;
   each_chunk(number, families, [this](std::uint64_t one) { ++removals_[one]; });
@@ -224,19 +225,19 @@ void SimLarderd::bad(std::uint64_t number, const protocol::SlotRef& slot) {
 void SimLarderd::turn() {
   while (store_->verify_next()) {
   }
-  promotions_->go_on();
-  if (looks_) looks_->go_on();
+  promoter_->go_on();
+  if (tier_probes_) tier_probes_->go_on();
   tier_->turn();
   link_->deliver();
-  write_down_->pump();
+  tier_writer_->pump();
   if (backend_ != nullptr) {
     backend_->turn();
     backend_link_->deliver();
     backend_write_down_->pump();
-    looks_->miss_deadlines();
+    tier_probes_->miss_deadlines();
   }
-  promotions_->miss_deadlines();
-  for (const Answer& answer : promotions_->take_answers()) answers_.push_back(answer);
+  promoter_->miss_deadlines();
+  for (const Answer& answer : promoter_->take_answers()) answers_.push_back(answer);
   look_for_condemned();
   namespaces_->check();
 }
@@ -278,14 +279,14 @@ void SimLarderd::tick() {
   }
   store_->watch_holds(now_ms, slept);
   store_->sweep();
-  write_down_->tick();
+  tier_writer_->tick();
   if (backend_ != nullptr) backend_write_down_->tick();
-  promotions_->tick(slept);
-  if (looks_) looks_->tick();
+  promoter_->tick(slept);
+  if (tier_probes_) tier_probes_->tick();
 }
 
 bool SimLarderd::close() {
-  write_down_->finish(machine_.clock.now_ns() + kStopNs);
+  tier_writer_->finish(machine_.clock.now_ns() + kStopNs);
   if (backend_ != nullptr) backend_write_down_->finish(machine_.clock.now_ns() + kStopNs);
   return tier_->closed_well();
 }
@@ -293,15 +294,15 @@ bool SimLarderd::close() {
 void SimLarderd::fill(stats::Stats& stats) const {
   stats = stats_;
   store_->fill(stats);
-  write_down_->fill(stats.disk);
+  tier_writer_->fill(stats.disk);
 }
 
 bool SimLarderd::idle() const {
   stats::TierStats disk, backend;
-  write_down_->fill(disk);
+  tier_writer_->fill(disk);
   for (std::uint64_t space = 0; space < kSpaces; ++space) {
     const protocol::NamespaceId id = key_of(first_of(0, space)).namespace_id;
-    if (write_down_->waits_for_drop(id) || (backend_ != nullptr && backend_write_down_->waits_for_drop(id))) return false;
+    if (tier_writer_->waits_for_drop(id) || (backend_ != nullptr && backend_write_down_->waits_for_drop(id))) return false;
   }
   if (backend_ != nullptr) backend_write_down_->fill(backend);
   if (backend.write_queue != 0 || (backend_ != nullptr && !backend_->idle())) return false;
@@ -309,7 +310,7 @@ bool SimLarderd::idle() const {
 }
 
 bool SimLarderd::announced_below(std::uint64_t number) const {
-  const protocol::BelowReader reader = *protocol::BelowReader::open(below_->data(), below_->bytes());
+  const protocol::ResidencyReader reader = *protocol::ResidencyReader::open(below_->data(), below_->bytes());
   const tiers::ChunkKey key = key_of(number);
   return reader.has(reader.place(key.namespace_id, key.hash, key.shard, key.group));
 }

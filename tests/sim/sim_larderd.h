@@ -1,4 +1,4 @@
-// SimLarderd: one life of larderd in the simulation: the real Store, WriteDown, Promotions, TierLink and DiskTier, called as larderd's loop
+// SimLarderd: one life of larderd in the simulation: the real Store, TierWriter, Promotions, TierLink and DiskTier, called as larderd's loop
 // calls them; sockets, lock files and heartbeats, which it does not have, are calls.
 //
 // Destroyed as it is, it was killed. Owned by one thread.
@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "shim/protocol/below_layout.h"
-#include "sidecar/ipc/looks.h"
-#include "sidecar/ipc/promotions.h"
-#include "sidecar/ipc/write_down.h"
+#include "shim/protocol/residency_layout.h"
+#include "sidecar/tiering/promoter.h"
+#include "sidecar/tiering/tier_probe.h"
+#include "sidecar/tiering/tier_writer.h"
 #include "tests/sim/sim_backend.h"
 #include "tests/sim/sim_namespaces.h"
 #include "tests/sim/watched_tier.h"
@@ -47,7 +47,7 @@ class SimLarderd {
   // Of so many families from that of the chunk on.
   void fetch(SessionNumber session, std::uint32_t request, std::uint32_t handle, std::uint64_t number, std::uint64_t families,
              std::uint32_t deadline_ms);
-  void end_fetch(SessionNumber session, std::uint32_t request) { promotions_->end(session, request); }
+  void end_fetch(SessionNumber session, std::uint32_t request) { promoter_->end(session, request); }
   // REQUIRES: there is a backend.
   void look(SessionNumber session, std::uint32_t request, std::uint32_t handle, std::uint64_t number, std::uint64_t families,
             std::uint32_t deadline_ms);
@@ -57,10 +57,10 @@ class SimLarderd {
   // ---- What its loop does ----
   void turn();
   void tick();
-  using Answer = ipc::Promotions::Answer;
+  using Answer = tiering::Promoter::Answer;
   std::vector<Answer> take_answers() { return std::exchange(answers_, {}); }
-  using LookAnswer = ipc::Looks::Answer;
-  std::vector<LookAnswer> take_look_answers() { return looks_ ? looks_->take_answers() : std::vector<LookAnswer>(); }
+  using LookAnswer = tiering::TierProbes::Answer;
+  std::vector<LookAnswer> take_look_answers() { return tier_probes_ ? tier_probes_->take_answers() : std::vector<LookAnswer>(); }
   // Ends in good order. Returns false where the device stands in the way.
   bool close();
 
@@ -90,20 +90,20 @@ class SimLarderd {
   stats::Stats stats_;
   std::shared_ptr<Index> earlier_, index_;
   std::map<SessionNumber, std::shared_ptr<Region>> regions_;
-  std::shared_ptr<ipc::BelowRegion> below_;
-  std::unique_ptr<ipc::TierLink> link_;
+  std::shared_ptr<tiering::ResidencyFilter> below_;
+  std::unique_ptr<tiering::TierLink> link_;
   WatchedTier* tier_ = nullptr;  // the link's
   std::unique_ptr<store::Store> store_;
   std::unique_ptr<SimNamespaces> namespaces_;
-  std::unique_ptr<ipc::WriteDown> write_down_;
-  std::unique_ptr<ipc::ReadSource> source_;
+  std::unique_ptr<tiering::TierWriter> tier_writer_;
+  std::unique_ptr<tiering::ReadableTier> source_;
   SimBackend* backend_ = nullptr;  // its link's
-  std::unique_ptr<ipc::TierLink> backend_link_;
-  std::shared_ptr<ipc::BelowRegion> backend_region_;
-  std::unique_ptr<ipc::WriteDown> backend_write_down_;
-  std::unique_ptr<ipc::ReadSource> backend_source_;
-  std::unique_ptr<ipc::Promotions> promotions_;
-  std::unique_ptr<ipc::Looks> looks_;
+  std::unique_ptr<tiering::TierLink> backend_link_;
+  std::shared_ptr<tiering::ResidencyFilter> backend_region_;
+  std::unique_ptr<tiering::TierWriter> backend_write_down_;
+  std::unique_ptr<tiering::ReadableTier> backend_source_;
+  std::unique_ptr<tiering::Promoter> promoter_;
+  std::unique_ptr<tiering::TierProbes> tier_probes_;
   std::vector<Answer> answers_;
   std::uint64_t ticked_ms_ = 0, settle_by_ns_ = 0;
   std::set<SessionNumber> awaited_;

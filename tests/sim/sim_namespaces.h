@@ -1,5 +1,5 @@
 // SimNamespaces: the namespaces of one simulated larderd: opened, closed and evicted for their place as its sessions do it
-// (sidecar/ipc/session_namespaces.cc), and the rules of handles, looked at after every step.
+// (sidecar/session/session_namespaces.cc), and the rules of handles, looked at after every step.
 //
 // Rules: a handle that was given back names nothing for as long as its index lives; a place serves the next namespace under a higher
 // generation; a namespace without session and chunk is given back at once; chunks of a namespace that a session has open stay, whoever

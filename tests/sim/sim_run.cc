@@ -229,7 +229,7 @@ void SimRun::add_up(const SimEngine& engine) {
   tally_.loaded += engine.loaded;
   tally_.stored += engine.stored;
   tally_.misses += engine.misses;
-  tally_.families_fetched += engine.families_fetched;
+  tally_.fetch_hits += engine.fetch_hits;
   tally_.families_found += engine.families_found;
 }
 

@@ -110,7 +110,7 @@ void SimRun::round_trip() {
 
 void SimRun::fetch_and_load(std::uint64_t number) {
   note(engine(0).begin_fetch(*larderd_, number, 1, 30'000));
-  for (int i = 0; i < 1000 && engine(0).families_fetched == 0; ++i) {
+  for (int i = 0; i < 1000 && engine(0).fetch_hits == 0; ++i) {
     machine_.clock.advance_us(5000);
     turn_larderd();
   }

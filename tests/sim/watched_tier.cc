@@ -143,7 +143,7 @@ void WatchedTier::ended_well(const Op& op, const Message& message) {
   switch (op.operation) {
     case Operation::kPut: ++went_down; return;
     case Operation::kFlush: ++flushes; return;
-    case Operation::kLook: return;
+    case Operation::kProbe: return;
     case Operation::kDrop: return model_.drop_is_safe(op.number, op.floors[op.number]);
     case Operation::kClear:
       for (std::uint64_t space = 0; space < kSpaces; ++space) model_.drop_is_safe(space, op.floors[space]);

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 
 namespace larder::webhook {
 

@@ -8,7 +8,7 @@
 
 #include "operator/api/object.h"
 #include "operator/webhook/inject/command_shape.h"
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 
 namespace larder::webhook {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 
 namespace larder::webhook {
 

@@ -6,7 +6,7 @@
 
 #include "operator/api/object.h"
 #include "operator/webhook/inject/script_engines.h"
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 
 namespace larder::webhook {
 

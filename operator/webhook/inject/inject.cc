@@ -1,4 +1,4 @@
-#include "operator/webhook/inject.h"
+#include "operator/webhook/inject/inject.h"
 
 #include <algorithm>
 #include <string_view>

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "operator/webhook/inject.h"
+#include "operator/webhook/inject/inject.h"
 
 namespace larder::webhook {
 

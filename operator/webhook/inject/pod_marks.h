@@ -3,7 +3,7 @@
 // Pure; thread-safe; never throws.
 #pragma once
 
-#include "operator/webhook/inject.h"
+#include "operator/webhook/inject/inject.h"
 
 namespace larder::webhook {
 

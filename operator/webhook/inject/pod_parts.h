@@ -4,8 +4,8 @@
 #pragma once
 
 #include "operator/api/object.h"
-#include "operator/webhook/inject.h"
 #include "operator/webhook/inject/engine_container.h"
+#include "operator/webhook/inject/inject.h"
 #include "operator/webhook/inject/user_ids.h"
 
 namespace larder::webhook {

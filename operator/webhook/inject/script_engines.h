@@ -10,7 +10,7 @@
 
 #include "operator/webhook/inject/engine_flags.h"
 #include "operator/webhook/inject/shell_text.h"
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 
 namespace larder::webhook {
 

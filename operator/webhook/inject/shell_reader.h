@@ -5,7 +5,7 @@
 #pragma once
 
 #include "operator/webhook/inject/shell_text.h"
-#include "shim/protocol/status.h"
+#include "shim/base/status.h"
 
 namespace larder::webhook {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "operator/webhook/inject.h"
+#include "operator/webhook/inject/inject.h"
 
 namespace larder::webhook {
 

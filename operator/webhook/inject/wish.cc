@@ -1,5 +1,5 @@
 #include "operator/api/names.h"
-#include "operator/webhook/inject.h"
+#include "operator/webhook/inject/inject.h"
 
 namespace larder::webhook {
 

@@ -280,7 +280,7 @@ class Client:
     def below(self):
         """How the tier below memory does just now, or None where larderd has none."""
         below = native.Below()
-        if self._lib.larder_get_below(self._client, below) != native.OK or not below.present:
+        if self._lib.larder_get_lower_tiers(self._client, below) != native.OK or not below.present:
             return None
         return Below(bool(below.serving), below.read_latency_ns, below.read_bytes_per_s, bool(below.shared))
 
@@ -313,14 +313,14 @@ class Client:
     def look(self, hashes, stride, deadline_ms, ns=0):
         """Asks how many of them fetch() would find, also in the backend. Its ticket; LarderError where larderd cannot be asked."""
         ticket = ctypes.c_uint64()
-        status = self._lib.larder_look(self._client, _hashes(hashes, stride, ns), deadline_ms, ticket)
-        self._check("larder_look", status)
+        status = self._lib.larder_probe(self._client, _hashes(hashes, stride, ns), deadline_ms, ticket)
+        self._check("larder_probe", status)
         return ticket.value
 
     def look_poll(self, ticket, wait_ms=0):
         """What is there, or None while it runs; waits that long for its end. A ticket that nobody knows has found nothing."""
         result = native.LookResult()
-        if self._lib.larder_look_poll(self._client, ticket, wait_ms, result) != native.OK:
+        if self._lib.larder_probe_poll(self._client, ticket, wait_ms, result) != native.OK:
             return Looked(0, 0, False, "no such look", 0, 0, 0.0)
         if result.running:
             return None
@@ -330,7 +330,7 @@ class Client:
 
     def look_end(self, ticket):
         """Gives it up, or frees its ticket."""
-        self._lib.larder_look_end(self._client, ticket)
+        self._lib.larder_probe_end(self._client, ticket)
 
     # ---- what is kept, by hand. Hashes as above, or a list of them as hash_tokens() gives; each stands for the chunks of all
     # shards and groups. A call waits up to wait_ms for larderd's counts, not at all with 0; LarderError where it is away, old or

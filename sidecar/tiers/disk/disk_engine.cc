@@ -55,21 +55,22 @@ void DiskEngine::accept(const Command& command) {
     case Operation::kFlush:  // tend_flushes() looks for it
       if (health_.is(Health::kLost)) finish(op, refused);
       break;
-    case Operation::kLook: break;  // answered by the tier, from the catalog
+    case Operation::kProbe: break;  // answered by the tier, from the catalog
   }
 }
 
 void DiskEngine::turn(std::uint64_t timeout_ns) {
   const bool answers = !outcomes_.empty();
   device_.turn(answers ? 0 : timeout_ns);
-  tend_health();
+  maintain_health();
   pump_reads();
-  tend_regions();
+  maintain_regions();
   pump_writes();
-  tend_regions();
+  maintain_regions();
   write_graves();
-  tend_flushes();
-  if (label_stale_ && !writing_label_ && volume_ && !health_.is(Health::kLost) && !health_.is(Health::kWrites)) write_label();
+  maintain_flushes();
+  if (superblock_stale_ && !writing_label_ && volume_ && !health_.is(Health::kLost) && !health_.is(Health::kWrites))
+    write_superblock();
   miss_deadlines();
 }
 
@@ -272,8 +273,8 @@ void DiskEngine::fail_waiting(bool puts, bool gets) {
 void DiskEngine::abandon(const Status& why) {
   reads_.clear();
   writes_.clear();
-  label_next_.clear();
-  label_now_.clear();
+  superblock_next_.clear();
+  superblock_now_.clear();
   const std::vector<OpPtr> all(live_.begin(), live_.end());
   for (const OpPtr& op : all) finish(op, why);
 }
@@ -285,7 +286,7 @@ tiers::TierCounters DiskEngine::counters() const {
   counters.times_degraded = health_.times();
   counters.chunks = catalog_.chunks();
   counters.used_bytes = catalog_.slot_bytes();
-  counters.capacity_bytes = volume_ ? volume_->regions * volume_->label.region_bytes : 0;
+  counters.capacity_bytes = volume_ ? volume_->regions * volume_->superblock.region_bytes : 0;
   counters.read_window_bytes = read_window_.bytes();
   counters.write_window_bytes = write_window_.bytes();
   return counters;

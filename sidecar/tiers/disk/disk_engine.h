@@ -106,7 +106,7 @@ class DiskEngine {
   void fail_waiting(bool puts, bool gets);
 
   // disk_regions.cc
-  void tend_regions();
+  void maintain_regions();
   std::optional<std::uint32_t> place(std::uint32_t blocks);
   void open_region(std::uint32_t number);
   void opened(std::uint32_t number, std::uint64_t sequence, int error, std::uint64_t failures);
@@ -116,8 +116,8 @@ class DiskEngine {
 
   // disk_care.cc
   Status open_and_recover();
-  void tend_health();
-  void tend_flushes();
+  void maintain_health();
+  void maintain_flushes();
   void read_failed(int error);
   void write_failed(int error);
   void probe_read();
@@ -132,13 +132,13 @@ class DiskEngine {
   void write_graves();
   void take_out_graves();
   Position next_position() const;
-  void write_label();
+  void write_superblock();
   void write_label_copy(std::size_t copy, bool last);
-  void label_failed(int error);
+  void superblock_failed(int error);
   bool stands(const RegionId& id) const {
-    return id.region < table_.count() && volume_->label.volume == id.volume && table_[id.region].sequence == id.sequence;
+    return id.region < table_.count() && volume_->superblock.volume == id.volume && table_[id.region].sequence == id.sequence;
   }
-  RegionId id_of(std::uint32_t number) const { return {volume_->label.volume, table_[number].sequence, number}; }
+  RegionId id_of(std::uint32_t number) const { return {volume_->superblock.volume, table_[number].sequence, number}; }
   // `kind`: a fixed name, by which lines of one kind are bounded.
   void say(std::string_view kind, const std::string& text) const;
 
@@ -149,7 +149,7 @@ class DiskEngine {
   Health health_;
   TimeToLive ttl_;
   AlignedBytes scratch_{kScratchBytes};  // before the device, which may write to it until its end
-  AlignedBytes label_bytes_{kLabelBytes};
+  AlignedBytes superblock_bytes_{kSuperblockBytes};
   std::string queue_fallback_, mode_;
   Device device_;
   std::optional<Volume> volume_;
@@ -157,12 +157,12 @@ class DiskEngine {
   std::uint64_t first_path_device_ = 0;
 
   // Records that are to be written over where they stand. Remembered also while the file is away.
-  struct Grave {
+  struct Tombstone {
     RegionId id;
     Record record;
     std::uint32_t failures = 0;
   };
-  std::deque<Grave> graves_;
+  std::deque<Tombstone> tombstones_;
   std::list<OpPtr> live_;  // accepted, not done
   std::deque<OpPtr> reads_, writes_;
   std::vector<Outcome> outcomes_;
@@ -176,9 +176,9 @@ class DiskEngine {
   bool closing_ = false;
   bool flushing_ = false;
   bool writing_label_ = false;
-  bool label_stale_ = false;                   // the file's is older than ours
-  std::vector<Dropped> owed_;                  // drops that no label on the disk tells of yet
-  std::vector<OpPtr> label_next_, label_now_;  // drops that wait for the next writing, for the one that runs
+  bool superblock_stale_ = false;                        // the file's is older than ours
+  std::vector<Dropped> pending_drops_;                   // drops that no superblock on the disk tells of yet
+  std::vector<OpPtr> superblock_next_, superblock_now_;  // drops that wait for the next writing, for the one that runs
   tiers::TierCounters counters_;
 };
 

@@ -16,7 +16,7 @@ void DiskEngine::start_io(IoRequest::Kind kind, std::uint64_t offset, std::span<
   device_.start(request, std::move(then));
 }
 
-void DiskEngine::tend_regions() {
+void DiskEngine::maintain_regions() {
   if (!volume_ || health_.is(Health::kLost)) return;
   bool coming = false;
   for (std::uint32_t number = 0; number < table_.count(); ++number) {
@@ -52,7 +52,7 @@ void DiskEngine::open_region(std::uint32_t number) {
   const RegionState before = std::exchange(region.state, RegionState::kOpening);
   const std::uint64_t sequence = table_.take_sequence();
   const auto block = std::make_shared<AlignedBytes>(kBlockBytes);
-  encode_trailer({{volume_->label.volume, sequence, number}, false, 0, 0}, block->span());
+  encode_trailer({{volume_->superblock.volume, sequence, number}, false, 0, 0}, block->span());
   // Only what began after a failure shows that writes work again.
   const std::uint64_t failures = health_.times();
   const auto done = [this, number, sequence, before, failures](int error) {
@@ -122,7 +122,7 @@ void DiskEngine::write_footer(std::uint32_t number) {
 bool DiskEngine::closed() const {
   if (!live_.empty() || device_.in_flight() != 0) return false;
   if (!volume_ || health_.is(Health::kLost) || health_.is(Health::kWrites)) return true;
-  return graves_.empty() && !table_.in_state(RegionState::kActive) && !table_.in_state(RegionState::kClosing);
+  return tombstones_.empty() && !table_.in_state(RegionState::kActive) && !table_.in_state(RegionState::kClosing);
 }
 
 }  // namespace larder::disk

@@ -175,7 +175,7 @@ class DiskTier final : public SteppedTier {
   }
   // Nobody else writes the file: what the catalog knows is all there is.
   Status look(Ticket ticket, std::span<const tiers::ChunkKey> keys, std::uint64_t) override {
-    Message message{Message::Kind::kDone, Operation::kLook, false, ticket, {}, {}};
+    Message message{Message::Kind::kDone, Operation::kProbe, false, ticket, {}, {}};
     for (const tiers::ChunkKey& key : keys) message.there.push_back(probe(key).has_value());
     const std::lock_guard lock(core_->mutex);
     if (Status status = lookable(keys.size()); !status.ok()) {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 #include "sidecar/tiers/disk/io_queue.h"
 
 namespace larder::disk {

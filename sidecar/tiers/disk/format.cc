@@ -82,7 +82,7 @@ struct LabelBytes {
   MarkBytes marks[kMaxDropMarks];
   std::uint64_t checksum;
 };
-static_assert(sizeof(LabelBytes) <= kLabelBytes && offsetof(LabelBytes, marks) == 48);
+static_assert(sizeof(LabelBytes) <= kSuperblockBytes && offsetof(LabelBytes, marks) == 48);
 
 // Every structure ends in the checksum of what stands before it, and stands in zeroes.
 template <typename Bytes>
@@ -123,9 +123,9 @@ void encode_record(const RegionId& id, const Record& record, std::span<std::byte
 }
 
 void encode_grave(const RegionId& id, const Record& record, std::span<std::byte> block) {
-  Record grave = record;
-  grave.facts.root = ~record.facts.root;
-  encode_record(id, grave, block);
+  Record tombstone = record;
+  tombstone.facts.root = ~record.facts.root;
+  encode_record(id, tombstone, block);
 }
 
 std::optional<Record> decode_record(const RegionId& id, std::span<const std::byte> block) {
@@ -199,37 +199,38 @@ bool decode_entries(const Trailer& trailer, std::span<const std::byte> entries, 
   return true;
 }
 
-bool Label::dropped(const Record& record, std::uint64_t sequence) const {
+bool Superblock::dropped(const Record& record, std::uint64_t sequence) const {
   const Position at{sequence, record.block};
   if (at < all_dropped) return true;
   return std::ranges::any_of(
       drops, [&](const DropMark& mark) { return at < mark.until && mark.namespace_id == record.key.namespace_id; });
 }
 
-void encode_label(const Label& label, std::span<std::byte> label_bytes) {
+void encode_superblock(const Superblock& superblock, std::span<std::byte> superblock_bytes) {
   LabelBytes bytes{};
   bytes.magic = kLabelMagic;
   bytes.version = kFormatVersion;
-  bytes.volume = label.volume;
-  bytes.serial = label.serial;
-  bytes.region_bytes = label.region_bytes;
-  bytes.all_sequence = label.all_dropped.sequence;
-  bytes.all_block = label.all_dropped.block;
-  bytes.mark_count = static_cast<std::uint32_t>(label.drops.size());
-  for (std::size_t i = 0; i < label.drops.size(); ++i)
-    bytes.marks[i] = {label.drops[i].namespace_id, label.drops[i].until.sequence, label.drops[i].until.block, 0};
-  seal(bytes, label_bytes);
+  bytes.volume = superblock.volume;
+  bytes.serial = superblock.serial;
+  bytes.region_bytes = superblock.region_bytes;
+  bytes.all_sequence = superblock.all_dropped.sequence;
+  bytes.all_block = superblock.all_dropped.block;
+  bytes.mark_count = static_cast<std::uint32_t>(superblock.drops.size());
+  for (std::size_t i = 0; i < superblock.drops.size(); ++i)
+    bytes.marks[i] = {superblock.drops[i].namespace_id, superblock.drops[i].until.sequence, superblock.drops[i].until.block, 0};
+  seal(bytes, superblock_bytes);
 }
 
-LabelFault decode_label(std::span<const std::byte> label_bytes, Label& out) {
+SuperblockFault decode_superblock(std::span<const std::byte> superblock_bytes, Superblock& out) {
   LabelBytes bytes{};
-  if (!unseal(label_bytes, kLabelMagic, bytes))
-    return bytes.magic == kLabelMagic && bytes.version != kFormatVersion ? LabelFault::kOtherVersion : LabelFault::kDamaged;
-  if (bytes.mark_count > kMaxDropMarks) return LabelFault::kDamaged;
+  if (!unseal(superblock_bytes, kLabelMagic, bytes))
+    return bytes.magic == kLabelMagic && bytes.version != kFormatVersion ? SuperblockFault::kOtherVersion
+                                                                         : SuperblockFault::kDamaged;
+  if (bytes.mark_count > kMaxDropMarks) return SuperblockFault::kDamaged;
   out = {bytes.volume, bytes.serial, bytes.region_bytes, {bytes.all_sequence, bytes.all_block}, {}};
   for (std::size_t i = 0; i < bytes.mark_count; ++i)
     out.drops.push_back({bytes.marks[i].namespace_id, {bytes.marks[i].sequence, bytes.marks[i].block}});
-  return LabelFault::kNone;
+  return SuperblockFault::kNone;
 }
 
 }  // namespace larder::disk

@@ -82,9 +82,9 @@ struct DropMark {
 inline constexpr std::uint32_t kMaxDropMarks = 1024;
 
 // The head of the file, twice, the same.
-inline constexpr std::uint32_t kLabelBytes = 64 * 1024;
-inline constexpr std::uint64_t kHeadBytes = 2 * kLabelBytes;
-struct Label {
+inline constexpr std::uint32_t kSuperblockBytes = 64 * 1024;
+inline constexpr std::uint64_t kHeadBytes = 2 * kSuperblockBytes;
+struct Superblock {
   std::uint64_t volume = 0;
   std::uint64_t serial = 0;  // grows with each writing
   std::uint64_t region_bytes = 0;
@@ -92,9 +92,9 @@ struct Label {
   std::vector<DropMark> drops;
   bool dropped(const Record& record, std::uint64_t sequence) const;
 };
-// REQUIRES: at most kMaxDropMarks drops, label_bytes.size() == kLabelBytes.
-void encode_label(const Label& label, std::span<std::byte> label_bytes);
-enum class LabelFault { kNone, kOtherVersion, kDamaged };
-LabelFault decode_label(std::span<const std::byte> label_bytes, Label& out);
+// REQUIRES: at most kMaxDropMarks drops, label_bytes.size() == kSuperblockBytes.
+void encode_superblock(const Superblock& superblock, std::span<std::byte> superblock_bytes);
+enum class SuperblockFault { kNone, kOtherVersion, kDamaged };
+SuperblockFault decode_superblock(std::span<const std::byte> superblock_bytes, Superblock& out);
 
 }  // namespace larder::disk

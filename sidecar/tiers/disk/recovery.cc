@@ -129,7 +129,7 @@ Status Recovery::read_trailers() {
 }
 
 void Recovery::see_trailer(std::uint32_t region, std::span<const std::byte> block) {
-  const std::optional<Trailer> trailer = decode_trailer(volume_.label.volume, region, block);
+  const std::optional<Trailer> trailer = decode_trailer(volume_.superblock.volume, region, block);
   if (!trailer) {
     recovered.damaged += std::ranges::any_of(block, [](std::byte byte) { return byte != std::byte{0}; }) ? 1 : 0;
     return;
@@ -163,7 +163,7 @@ void Recovery::see_footer(std::uint32_t region, std::span<const std::byte> foote
 void Recovery::keep(const Trailer& trailer, std::vector<Record>& records) {
   std::erase_if(records, [&](const Record& record) {
     return std::uint64_t{record.block} + record.blocks() > volume_.region_blocks() ||
-           volume_.label.dropped(record, trailer.id.sequence);
+           volume_.superblock.dropped(record, trailer.id.sequence);
   });
   catalog_.insert_later(records, trailer.id.region, table_);
 }
@@ -193,8 +193,8 @@ Status Recovery::read_through() {
 Result<Recovered> recover(Device& device, const Volume& volume, std::span<std::byte> scratch, RegionTable& table,
                           Catalog& catalog) {
   // New appends come after every drop that is remembered, also where no trailer is left to tell.
-  table.saw_sequence(volume.label.all_dropped.sequence);
-  for (const DropMark& mark : volume.label.drops) table.saw_sequence(mark.until.sequence);
+  table.saw_sequence(volume.superblock.all_dropped.sequence);
+  for (const DropMark& mark : volume.superblock.drops) table.saw_sequence(mark.until.sequence);
   Recovery recovery(device, volume, scratch, table, catalog);
   // The table knows all sequences before the first chunk is kept.
   Status status = recovery.read_trailers();

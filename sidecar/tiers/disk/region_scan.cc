@@ -15,7 +15,7 @@ constexpr std::size_t kDigestsAtOnce = 8192;
 
 const std::byte* RegionScan::bytes(std::uint64_t offset, std::size_t size) {
   if (offset >= start_ && offset + size <= end_) return window_.data() + (offset - start_);
-  const std::uint64_t region_bytes = volume_.label.region_bytes;
+  const std::uint64_t region_bytes = volume_.superblock.region_bytes;
   if (!status_.ok() || offset + size > region_bytes) return nullptr;
   start_ = offset / kBlockBytes * kBlockBytes;
   end_ = std::min<std::uint64_t>(start_ + window_.size(), region_bytes);

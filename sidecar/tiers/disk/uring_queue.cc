@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <string>
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 #include "sidecar/base/sizes.h"
 
 namespace larder::disk {

@@ -124,8 +124,8 @@ IoRequest request(IoRequest::Kind kind, const Volume& volume, std::uint64_t offs
   return made;
 }
 
-// Whether a label was found that what is in the file can be read by.
-Result<bool> read_label(Device& device, const DiskOptions& options, std::span<std::byte> scratch, Volume& volume) {
+// Whether a superblock was found that what is in the file can be read by.
+Result<bool> read_superblock(Device& device, const DiskOptions& options, std::span<std::byte> scratch, Volume& volume) {
   if (volume.file_facts.bytes == 0) return false;
   if (volume.file_facts.bytes < kHeadBytes) {
     volume.notes.push_back({kStartsEmpty, "starts empty: its file is cut off"});
@@ -134,18 +134,18 @@ Result<bool> read_label(Device& device, const DiskOptions& options, std::span<st
   const std::span<std::byte> head = scratch.first(kHeadBytes);
   const Status read = device.run(request(IoRequest::Kind::kRead, volume, 0, head));
   if (!read.ok()) return path_error(read, volume.file_path, "cannot be read");
-  Label first, second;
-  const LabelFault one = decode_label(head.first(kLabelBytes), first);
-  const LabelFault two = decode_label(head.last(kLabelBytes), second);
-  if (one != LabelFault::kNone && two != LabelFault::kNone) {
-    volume.notes.push_back({kStartsEmpty, one == LabelFault::kOtherVersion
+  Superblock first, second;
+  const SuperblockFault one = decode_superblock(head.first(kSuperblockBytes), first);
+  const SuperblockFault two = decode_superblock(head.last(kSuperblockBytes), second);
+  if (one != SuperblockFault::kNone && two != SuperblockFault::kNone) {
+    volume.notes.push_back({kStartsEmpty, one == SuperblockFault::kOtherVersion
                                               ? "starts empty: its file is of another format version"
                                               : "starts empty: both labels of its file are damaged"});
     return false;
   }
-  volume.whole_label = two == LabelFault::kNone && (one != LabelFault::kNone || second.serial > first.serial) ? 1 : 0;
-  volume.label = volume.whole_label == 1 ? second : first;
-  const std::uint64_t region = volume.label.region_bytes;
+  volume.whole_label = two == SuperblockFault::kNone && (one != SuperblockFault::kNone || second.serial > first.serial) ? 1 : 0;
+  volume.superblock = volume.whole_label == 1 ? second : first;
+  const std::uint64_t region = volume.superblock.region_bytes;
   const bool whole = region >= kBlockBytes * 2 && region % kBlockBytes == 0;
   const bool fits = whole && usable(options.size_bytes) / region >= kLeastRegions;
   // The size was raised: larger chunks are to have room. Where regions grow with the size, little is lost.
@@ -156,10 +156,10 @@ Result<bool> read_label(Device& device, const DiskOptions& options, std::span<st
   return false;
 }
 
-Status write_label(Device& device, std::span<std::byte> scratch, Volume& volume) {
+Status write_superblock(Device& device, std::span<std::byte> scratch, Volume& volume) {
   const std::span<std::byte> head = scratch.first(kHeadBytes);
-  encode_label(volume.label, head.first(kLabelBytes));
-  encode_label(volume.label, head.last(kLabelBytes));
+  encode_superblock(volume.superblock, head.first(kSuperblockBytes));
+  encode_superblock(volume.superblock, head.last(kSuperblockBytes));
   Status status = device.run(request(IoRequest::Kind::kWrite, volume, 0, head));
   if (status.ok()) status = device.run(request(IoRequest::Kind::kSync, volume, 0, {}));
   return status.ok() ? status : path_error(status, volume.file_path, "cannot be written");
@@ -187,16 +187,16 @@ Result<Volume> open_volume(Env& env, Device& device, const DiskOptions& options,
   const Result<std::string> folder = open_directory(env, options, on_device, volume);
   if (!folder.ok()) return folder.status();
   if (Status status = lock_file(env, options, *folder, volume); !status.ok()) return status;
-  const Result<bool> known = read_label(device, options, scratch, volume);
+  const Result<bool> known = read_superblock(device, options, scratch, volume);
   if (!known.ok()) return known.status();
   // A new volume: nothing that stands in the file is of it.
-  if (!*known) volume.label = {env.random(), 1, chosen_region_bytes(options), {}, {}};
-  volume.regions = static_cast<std::uint32_t>(usable(options.size_bytes) / volume.label.region_bytes);
+  if (!*known) volume.superblock = {env.random(), 1, chosen_region_bytes(options), {}, {}};
+  volume.regions = static_cast<std::uint32_t>(usable(options.size_bytes) / volume.superblock.region_bytes);
   if (const Status reserved = env.reserve(volume.file, volume.bytes()); !reserved.ok())
     return Status(reserved.code(), "disk.size: " + base::mib(options.size_bytes) + " cannot be reserved in " + *folder + " (" +
                                        reserved.text() + ")");
   if (!*known)
-    if (Status status = write_label(device, scratch, volume); !status.ok()) return status;
+    if (Status status = write_superblock(device, scratch, volume); !status.ok()) return status;
   return volume;
 }
 

@@ -1,4 +1,4 @@
-// Volume: the directory and the one file of a disk tier: found or made, locked, of its full size, its label read. See FORMAT.md.
+// Volume: the directory and the one file of a disk tier: found or made, locked, of its full size, its superblock read. See FORMAT.md.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct Volume {
   std::string file_path;
   FileFacts file_facts;
   std::uint64_t path_device = 0;  // of the directory that was configured
-  Label label;
+  Superblock superblock;
   std::size_t whole_label = 1;  // of the two copies in the file, one that is surely whole: the other is written over first
   std::uint32_t regions = 0;
   bool direct = false;
@@ -34,10 +34,10 @@ struct Volume {
   std::vector<Note> notes;
 
   std::uint64_t offset(std::uint32_t region, std::uint32_t block) const {
-    return kHeadBytes + region * label.region_bytes + std::uint64_t{block} * kBlockBytes;
+    return kHeadBytes + region * superblock.region_bytes + std::uint64_t{block} * kBlockBytes;
   }
-  std::uint32_t region_blocks() const { return static_cast<std::uint32_t>(label.region_bytes / kBlockBytes); }
-  std::uint64_t bytes() const { return kHeadBytes + regions * label.region_bytes; }
+  std::uint32_t region_blocks() const { return static_cast<std::uint32_t>(superblock.region_bytes / kBlockBytes); }
+  std::uint64_t bytes() const { return kHeadBytes + regions * superblock.region_bytes; }
 };
 
 // The longest slot that a region of so many bytes holds.

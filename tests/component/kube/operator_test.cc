@@ -17,7 +17,7 @@
 #include <thread>
 
 #include "operator/api/names.h"
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 #include "tests/component/kube/await.h"
 #include "tests/component/kube/control_plane.h"
 #include "tests/component/kube/larder_definitions.h"

@@ -14,7 +14,7 @@
 #include "operator/webhook/admission_server.h"
 #include "operator/webhook/certificate_keeper.h"
 #include "operator/webhook/certificate_loader.h"
-#include "operator/webhook/inject.h"
+#include "operator/webhook/inject/inject.h"
 #include "tests/component/command.h"
 #include "tests/component/kube/control_plane.h"
 #include "tests/component/kube/webhook_configuration.h"

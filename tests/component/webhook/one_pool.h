@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "operator/webhook/inject.h"
+#include "operator/webhook/inject/inject.h"
 #include "operator/webhook/review.h"
 
 namespace larder::component_test {

@@ -142,7 +142,7 @@ class Client:
 
     def look(self, hashes, stride, deadline_ms, ns=0):
         if self.fail == "look":
-            raise LarderError("larder_look", native.RESOURCE_EXHAUSTED)
+            raise LarderError("larder_probe", native.RESOURCE_EXHAUSTED)
         ticket = len(self.calls) + 1
         self.calls.append(("look", ticket))
         self.looks[ticket] = ([key if ns == 0 else (ns, key) for key in split(hashes, stride)], deadline_ms)

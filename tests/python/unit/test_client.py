@@ -113,7 +113,7 @@ def test_without_larderd_nothing_is_below_its_memory(client):
     gone = client.fetch_poll(7, 60_000)
     assert (gone.chunks, gone.complete, gone.late) == (0, False, False)
     client.fetch_end(7)
-    with pytest.raises(LarderError, match="^larder_look: unavailable$"):
+    with pytest.raises(LarderError, match="^larder_probe: unavailable$"):
         client.look(bytes(64), 32, 100)
     looked = client.look_poll(7, 60_000)
     assert (looked.chunks, looked.late, looked.read_bytes_per_s) == (0, False, 0)

@@ -9,7 +9,7 @@
 
 #include <vector>
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 #include "tests/file_size_limit.h"
 
 namespace larder::base {

@@ -75,14 +75,14 @@ TEST(Capi, NullIsRefusedEverywhere) {
   EXPECT_EQ(larder_drop_namespace(nullptr), LARDER_INVALID_ARGUMENT);
   EXPECT_EQ(larder_close_namespace(nullptr, 1, LARDER_CLOSE_DROP), LARDER_INVALID_ARGUMENT);
   larder_release(nullptr, 1);
-  EXPECT_EQ(larder_get_below(nullptr, nullptr), LARDER_INVALID_ARGUMENT);
+  EXPECT_EQ(larder_get_lower_tiers(nullptr, nullptr), LARDER_INVALID_ARGUMENT);
   EXPECT_EQ(larder_reachable(nullptr, nullptr), 0U);
   EXPECT_EQ(larder_fetch(nullptr, nullptr, 1, nullptr), LARDER_INVALID_ARGUMENT);
   EXPECT_EQ(larder_fetch_poll(nullptr, 1, 0, nullptr), LARDER_INVALID_ARGUMENT);
   larder_fetch_end(nullptr, 1);
-  EXPECT_EQ(larder_look(nullptr, nullptr, 1, nullptr), LARDER_INVALID_ARGUMENT);
-  EXPECT_EQ(larder_look_poll(nullptr, 1, 0, nullptr), LARDER_INVALID_ARGUMENT);
-  larder_look_end(nullptr, 1);
+  EXPECT_EQ(larder_probe(nullptr, nullptr, 1, nullptr), LARDER_INVALID_ARGUMENT);
+  EXPECT_EQ(larder_probe_poll(nullptr, 1, 0, nullptr), LARDER_INVALID_ARGUMENT);
+  larder_probe_end(nullptr, 1);
   EXPECT_EQ(larder_after_stream(nullptr, nullptr), LARDER_INVALID_ARGUMENT);
   EXPECT_EQ(larder_pages_leave(nullptr, 0), LARDER_INVALID_ARGUMENT);
   EXPECT_EQ(larder_pages_are_back(nullptr), LARDER_INVALID_ARGUMENT);
@@ -212,11 +212,11 @@ TEST_F(CapiTest, WithoutLarderdNothingIsBelowItsMemory) {
   std::uint64_t ticket = 7;
   EXPECT_EQ(larder_fetch(client_, &hashes, 100, &ticket), LARDER_FAILED_PRECONDITION) << "no namespace yet";
   ASSERT_EQ(set_namespace(), LARDER_OK);
-  larder_below below{};
-  EXPECT_EQ(larder_get_below(client_, &below), LARDER_INVALID_ARGUMENT) << "no struct_bytes";
+  larder_lower_tiers below{};
+  EXPECT_EQ(larder_get_lower_tiers(client_, &below), LARDER_INVALID_ARGUMENT) << "no struct_bytes";
   below.struct_bytes = sizeof(below);
   below.present = 7;
-  EXPECT_EQ(larder_get_below(client_, &below), LARDER_OK);
+  EXPECT_EQ(larder_get_lower_tiers(client_, &below), LARDER_OK);
   EXPECT_EQ(below.present, 0U);
   EXPECT_EQ(below.shared, 0U);
   EXPECT_EQ(larder_reachable(client_, &hashes), 0U);
@@ -234,17 +234,17 @@ TEST_F(CapiTest, WithoutLarderdNothingIsBelowItsMemory) {
 TEST_F(CapiTest, WithoutLarderdNothingIsAskedOfABackend) {
   const larder_hashes hashes{hash_, 16, 1, 0, 0};
   std::uint64_t ticket = 7;
-  EXPECT_EQ(larder_look(client_, &hashes, 100, &ticket), LARDER_FAILED_PRECONDITION) << "no namespace yet";
+  EXPECT_EQ(larder_probe(client_, &hashes, 100, &ticket), LARDER_FAILED_PRECONDITION) << "no namespace yet";
   ASSERT_EQ(set_namespace(), LARDER_OK);
-  EXPECT_EQ(larder_look(client_, &hashes, 100, nullptr), LARDER_INVALID_ARGUMENT);
-  EXPECT_EQ(larder_look(client_, nullptr, 100, &ticket), LARDER_INVALID_ARGUMENT);
-  EXPECT_EQ(larder_look(client_, &hashes, 100, &ticket), LARDER_UNAVAILABLE);
+  EXPECT_EQ(larder_probe(client_, &hashes, 100, nullptr), LARDER_INVALID_ARGUMENT);
+  EXPECT_EQ(larder_probe(client_, nullptr, 100, &ticket), LARDER_INVALID_ARGUMENT);
+  EXPECT_EQ(larder_probe(client_, &hashes, 100, &ticket), LARDER_UNAVAILABLE);
   EXPECT_EQ(ticket, 0U);
-  larder_look_result result{};
-  EXPECT_EQ(larder_look_poll(client_, 1, 1000, &result), LARDER_INVALID_ARGUMENT) << "no struct_bytes";
+  larder_probe_result result{};
+  EXPECT_EQ(larder_probe_poll(client_, 1, 1000, &result), LARDER_INVALID_ARGUMENT) << "no struct_bytes";
   result.struct_bytes = sizeof(result);
-  EXPECT_EQ(larder_look_poll(client_, 1, 1000, &result), LARDER_NOT_FOUND);
-  larder_look_end(client_, 1);
+  EXPECT_EQ(larder_probe_poll(client_, 1, 1000, &result), LARDER_NOT_FOUND);
+  larder_probe_end(client_, 1);
 }
 
 // A caller that was compiled with a shorter struct gets what it has room for.
@@ -270,7 +270,7 @@ TEST_F(CapiTest, AForkedChildIsRefusedAndMayClose) {
     const bool refused = larder_get_state(client_, &state) == LARDER_FAILED_PRECONDITION &&
                          larder_lookup(client_, &hashes) == 0 && larder_reachable(client_, &hashes) == 0 &&
                          larder_fetch(client_, &hashes, 100, &ticket) == LARDER_FAILED_PRECONDITION &&
-                         larder_look(client_, &hashes, 100, &ticket) == LARDER_FAILED_PRECONDITION;
+                         larder_probe(client_, &hashes, 100, &ticket) == LARDER_FAILED_PRECONDITION;
     larder_close(client_);
     ::_exit(refused ? 0 : 1);
   }

@@ -7,7 +7,7 @@
 
 #include "tests/unit/client/engine.h"
 #include "tests/unit/client/fake_session.h"
-#include "tests/unit/ipc/sidecar_fixture.h"
+#include "tests/unit/loop/sidecar_fixture.h"
 
 namespace larder::client {
 namespace {
@@ -96,7 +96,7 @@ TEST(ActsOfAnOlderSidecar, AreNotAskedFor) {
   EXPECT_TRUE(old.silent());
 }
 
-class ClientActsTest : public ipc::testing_support::SidecarTest {
+class ClientActsTest : public loop::testing_support::SidecarTest {
  protected:
   ClientActsTest() { config_.memory.size_bytes = 4 << 20; }
 };

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/client/engine.h"
-#include "tests/unit/ipc/sidecar_fixture.h"
+#include "tests/unit/loop/sidecar_fixture.h"
 
 namespace larder::client {
 namespace {
@@ -12,7 +12,7 @@ using testing_support::PageLayout;
 
 const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
 
-class AskedTest : public ipc::testing_support::SidecarTest {
+class AskedTest : public loop::testing_support::SidecarTest {
  protected:
   AskedTest() { config_.memory.size_bytes = 16 << 20; }
 };

@@ -3,7 +3,7 @@
 
 #include "shim/client/client.h"
 #include "tests/unit/client/engine.h"
-#include "tests/unit/ipc/sidecar_fixture.h"
+#include "tests/unit/loop/sidecar_fixture.h"
 
 namespace larder::client {
 namespace {
@@ -14,7 +14,7 @@ using testing_support::PageLayout;
 
 const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
 
-class BelowTest : public ipc::testing_support::SidecarTest {
+class BelowTest : public loop::testing_support::SidecarTest {
  protected:
   BelowTest() {
     config_.memory.size_bytes = 32 << 20;

@@ -9,7 +9,7 @@
 #include "tests/unit/client/copies.h"
 #include "tests/unit/client/engine.h"
 #include "tests/unit/client/gated_clock.h"
-#include "tests/unit/ipc/sidecar_fixture.h"
+#include "tests/unit/loop/sidecar_fixture.h"
 
 namespace larder::client {
 namespace {
@@ -33,7 +33,7 @@ class GatedEngine final : public testing_support::HostCopies {
   int fail_turn = -1;
 };
 
-class ClientFailureTest : public ipc::testing_support::SidecarTest {
+class ClientFailureTest : public loop::testing_support::SidecarTest {
  protected:
   ClientFailureTest() { config_.memory.size_bytes = 16 << 20; }
   void TearDown() override {  // before what they use goes

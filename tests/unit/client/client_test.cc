@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 
 #include "tests/unit/client/engine.h"
-#include "tests/unit/ipc/sidecar_fixture.h"
+#include "tests/unit/loop/sidecar_fixture.h"
 
 namespace larder::client {
 namespace {
@@ -16,7 +16,7 @@ using testing_support::hashes_of;
 using testing_support::page_layouts;
 using testing_support::PageLayout;
 
-class ClientTest : public ipc::testing_support::SidecarTest {
+class ClientTest : public loop::testing_support::SidecarTest {
  protected:
   ClientTest() { config_.memory.size_bytes = 32 << 20; }
 };

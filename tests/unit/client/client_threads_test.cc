@@ -5,7 +5,7 @@
 #include <random>
 
 #include "tests/unit/client/engine.h"
-#include "tests/unit/ipc/sidecar_fixture.h"
+#include "tests/unit/loop/sidecar_fixture.h"
 
 namespace larder::client {
 namespace {
@@ -15,7 +15,7 @@ using testing_support::PageLayout;
 
 const PageLayout kLayout{"plain", 2, 4, 4096, 0, false, 0};
 
-class ClientThreadsTest : public ipc::testing_support::SidecarTest {};  // 1 MiB: 25 chunks of 36 KiB
+class ClientThreadsTest : public loop::testing_support::SidecarTest {};  // 1 MiB: 25 chunks of 36 KiB
 
 // One engine a thread pair: a prober beside a thread that stores and loads what derives from the key alone.
 void churn(EngineClient& engine, std::uint32_t seed, std::atomic<std::uint64_t>& loaded, std::atomic<std::uint64_t>& wrong) {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "shim/client/attachment.h"
-#include "shim/protocol/below_layout.h"
 #include "shim/protocol/codec.h"
+#include "shim/protocol/residency_layout.h"
 #include "sidecar/store/index_writer.h"
 
 namespace larder::client::testing_support {
@@ -106,11 +106,11 @@ class FakeSession {
   }
   Fd& peer() { return peer_; }
   // REQUIRES: made with kCapabilityBelow, as is the next.
-  protocol::BelowHeader& below_header() { return *reinterpret_cast<protocol::BelowHeader*>(below_.data()); }
+  protocol::ResidencyHeader& below_header() { return *reinterpret_cast<protocol::ResidencyHeader*>(below_.data()); }
   // Shows a chunk in the below region.
   void show_below(const protocol::NamespaceId& id, const protocol::BlockHash& hash, std::uint16_t shard, std::uint16_t group) {
-    const protocol::BelowPlace place = protocol::below_place(id, hash, shard, group, protocol::kLeastBelowBuckets);
-    auto* buckets = reinterpret_cast<protocol::BelowBucket*>(below_.data() + sizeof(protocol::BelowHeader));
+    const protocol::ResidencyPlace place = protocol::below_place(id, hash, shard, group, protocol::kLeastBelowBuckets);
+    auto* buckets = reinterpret_cast<protocol::ResidencyBucket*>(below_.data() + sizeof(protocol::ResidencyHeader));
     for (protocol::AtomicU64& word : buckets[place.bucket[0]].words) {
       if (word != 0) continue;
       word = place.tag;

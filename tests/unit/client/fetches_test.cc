@@ -122,10 +122,10 @@ TEST_F(ReachableTest, AnotherNamespacesChunksAreNot) {
   EXPECT_EQ(reachable(1), 0U);
 }
 
-TEST(BelowRegion, ThatIsNotAsAnnouncedIsRefused) {
+TEST(ResidencyFilter, ThatIsNotAsAnnouncedIsRefused) {
   std::vector<std::byte> bytes(protocol::below_bytes(protocol::kLeastBelowBuckets));
-  EXPECT_FALSE(protocol::BelowReader::open(bytes.data(), bytes.size()).ok());
-  EXPECT_FALSE(protocol::BelowReader().valid());
+  EXPECT_FALSE(protocol::ResidencyReader::open(bytes.data(), bytes.size()).ok());
+  EXPECT_FALSE(protocol::ResidencyReader().valid());
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include "tests/unit/client/engine.h"
 #include "tests/unit/client/gated_clock.h"
 #include "tests/unit/client/stores_fixture.h"
-#include "tests/unit/ipc/sidecar_fixture.h"
+#include "tests/unit/loop/sidecar_fixture.h"
 
 namespace larder::client {
 namespace {
@@ -143,7 +143,7 @@ TEST_F(StoresTest, AWriterThatStopsBetweenTwoSessionsIsToldToTheNext) {
   EXPECT_EQ(next.receive_slots(MessageType::kDisown).size(), 2U);
 }
 
-class ClientGrantsTest : public ipc::testing_support::SidecarTest {
+class ClientGrantsTest : public loop::testing_support::SidecarTest {
  protected:
   ClientGrantsTest() { config_.memory.size_bytes = 16 << 20; }
   void TearDown() override { stop(); }  // before the clock goes

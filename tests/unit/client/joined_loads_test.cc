@@ -8,7 +8,7 @@
 
 #include "tests/unit/client/copies.h"
 #include "tests/unit/client/engine.h"
-#include "tests/unit/ipc/sidecar_fixture.h"
+#include "tests/unit/loop/sidecar_fixture.h"
 
 namespace larder::client {
 namespace {
@@ -45,7 +45,7 @@ class JoiningEngine final : public testing_support::HostCopies {
   mutable std::atomic<int> alone{0};
 };
 
-class JoinedLoadsTest : public ipc::testing_support::SidecarTest {
+class JoinedLoadsTest : public loop::testing_support::SidecarTest {
  protected:
   JoinedLoadsTest() { config_.memory.size_bytes = 16 << 20; }
   void TearDown() override {  // before what they use goes

@@ -7,7 +7,7 @@
 
 #include "tests/unit/client/copies.h"
 #include "tests/unit/client/engine.h"
-#include "tests/unit/ipc/sidecar_fixture.h"
+#include "tests/unit/loop/sidecar_fixture.h"
 
 namespace larder::client {
 namespace {
@@ -42,7 +42,7 @@ class GatedParts final : public testing_support::HostCopies {
   int stop_layer = 1 << 30, fail_layer = -1;
 };
 
-class LayerLoadTest : public ipc::testing_support::SidecarTest {
+class LayerLoadTest : public loop::testing_support::SidecarTest {
  protected:
   LayerLoadTest() { config_.memory.size_bytes = 32 << 20; }
   void TearDown() override {  // before what they use goes

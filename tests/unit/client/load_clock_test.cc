@@ -5,7 +5,7 @@
 
 #include "tests/unit/client/copies.h"
 #include "tests/unit/client/engine.h"
-#include "tests/unit/ipc/sidecar_fixture.h"
+#include "tests/unit/loop/sidecar_fixture.h"
 
 namespace larder::client {
 namespace {
@@ -43,7 +43,7 @@ class BehindAPass final : public testing_support::HostCopies {
   bool fails = false;
 };
 
-class LoadClockTest : public ipc::testing_support::SidecarTest {
+class LoadClockTest : public loop::testing_support::SidecarTest {
  protected:
   LoadClockTest() { config_.memory.size_bytes = 32 << 20; }
   void SetUp() override {

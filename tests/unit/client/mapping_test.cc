@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "tests/unit/client/engine.h"
-#include "tests/unit/ipc/sidecar_fixture.h"
+#include "tests/unit/loop/sidecar_fixture.h"
 
 namespace larder::client {
 namespace {
@@ -17,7 +17,7 @@ using testing_support::PageLayout;
 
 const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
 
-class MappingTest : public ipc::testing_support::SidecarTest {
+class MappingTest : public loop::testing_support::SidecarTest {
  protected:
   MappingTest() { config_.memory.size_bytes = 16 << 20; }
 

@@ -7,7 +7,7 @@
 #include "tests/unit/client/engine.h"
 #include "tests/unit/client/fake_session.h"
 #include "tests/unit/client/gated_clock.h"
-#include "tests/unit/ipc/sidecar_fixture.h"
+#include "tests/unit/loop/sidecar_fixture.h"
 
 namespace larder::client {
 namespace {
@@ -74,7 +74,7 @@ struct Process {
   Status status;
 };
 
-class NamespacesTest : public ipc::testing_support::SidecarTest {
+class NamespacesTest : public loop::testing_support::SidecarTest {
  protected:
   NamespacesTest() { config_.memory.size_bytes = 32 << 20; }
   ~NamespacesTest() override { stop(); }  // before its clock goes

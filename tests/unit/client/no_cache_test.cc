@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "tests/unit/client/engine.h"
-#include "tests/unit/ipc/sidecar_fixture.h"
+#include "tests/unit/loop/sidecar_fixture.h"
 
 namespace larder::client {
 namespace {
@@ -34,7 +34,7 @@ TEST(NoCacheLineTest, NamesNoCode) {
   }
 }
 
-class NoCacheTest : public ipc::testing_support::SidecarTest {
+class NoCacheTest : public loop::testing_support::SidecarTest {
  protected:
   // The first line of an engine whose socket is `socket`.
   static std::string first_line(const std::string& socket) {

@@ -8,7 +8,7 @@
 
 #include "tests/unit/client/copies.h"
 #include "tests/unit/client/engine.h"
-#include "tests/unit/ipc/sidecar_fixture.h"
+#include "tests/unit/loop/sidecar_fixture.h"
 
 namespace larder::client::testing_support {
 static thread_local bool no_memory = false;
@@ -57,7 +57,7 @@ class PoorCopyEngine final : public testing_support::HostCopies {
   Status load(std::span<const std::byte>, std::uint64_t, const copy::PieceList&) const override { throw std::bad_alloc(); }
 };
 
-class NoMemoryTest : public ipc::testing_support::SidecarTest {};
+class NoMemoryTest : public loop::testing_support::SidecarTest {};
 
 TEST_F(NoMemoryTest, EveryLoadIsCompleted) {
   start();

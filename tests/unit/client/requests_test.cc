@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "shim/client/fetches.h"
-#include "shim/client/looks.h"
+#include "shim/client/tier_probes.h"
 #include "tests/unit/client/engine.h"
 #include "tests/unit/client/fake_session.h"
 

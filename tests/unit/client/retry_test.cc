@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "shim/protocol/packet.h"
-#include "sidecar/ipc/listener.h"
-#include "sidecar/ipc/session_protocol.h"
+#include "sidecar/session/listener.h"
+#include "sidecar/session/session_protocol.h"
 #include "tests/unit/client/engine.h"
-#include "tests/unit/ipc/sidecar_fixture.h"
+#include "tests/unit/loop/sidecar_fixture.h"
 
 namespace larder::client {
 namespace {
@@ -65,14 +65,15 @@ TEST(RetryTest, ProcessesOfOneEngineDoNotComeAllAtOnce) {
 // Answers every connection with an ERROR.
 class Refusing {
  public:
-  Refusing(const std::string& socket, Code code) : listener_(*ipc::listen_at(socket, 0600)) {
+  Refusing(const std::string& socket, Code code) : listener_(*session::listen_at(socket, 0600)) {
     thread_ = std::jthread([this, code](const std::stop_token& stop) {
       while (!stop.stop_requested()) {
         pollfd wait{listener_.get(), POLLIN, 0};
         if (::poll(&wait, 1, 10) != 1) continue;
         const Fd one(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         ++tries;
-        [[maybe_unused]] const Status sent = protocol::send_packet(one.get(), ipc::error_packet({code, "all seats are taken"}));
+        [[maybe_unused]] const Status sent =
+            protocol::send_packet(one.get(), session::error_packet({code, "all seats are taken"}));
       }
     });
   }
@@ -83,7 +84,7 @@ class Refusing {
   std::jthread thread_;
 };
 
-class RefusalTest : public ipc::testing_support::SidecarTest {
+class RefusalTest : public loop::testing_support::SidecarTest {
  protected:
   RefusalTest() { config_.memory.size_bytes = 16 << 20; }
   static std::string log_of(Client& client) {

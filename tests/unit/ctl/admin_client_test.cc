@@ -9,8 +9,8 @@
 
 #include "sidecar/ctl/report.h"
 #include "sidecar/ctl/snapshot.h"
-#include "sidecar/http/server.h"
-#include "tests/unit/http/fake_control.h"
+#include "sidecar/pages/server.h"
+#include "tests/unit/pages/fake_control.h"
 
 namespace larder::ctl {
 namespace {
@@ -28,15 +28,15 @@ class AdminClientTest : public testing::Test {
     std::filesystem::remove(config_.http.admin_socket);
   }
   void start() {
-    Result<std::unique_ptr<http::HttpServer>> server = http::HttpServer::start(config_, control_);
+    Result<std::unique_ptr<pages::HttpServer>> server = pages::HttpServer::start(config_, control_);
     ASSERT_TRUE(server.ok()) << server.status().text();
     server_ = std::move(*server);
   }
   Result<std::string> ask(Verb verb, const std::string& path) { return ask_larderd(config_.http.admin_socket, verb, path); }
 
   config::Config config_;
-  http::FakeControl control_;
-  std::unique_ptr<http::HttpServer> server_;
+  pages::FakeControl control_;
+  std::unique_ptr<pages::HttpServer> server_;
 };
 
 TEST_F(AdminClientTest, AsksTheRealServer) {

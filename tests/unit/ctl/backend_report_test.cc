@@ -4,17 +4,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sidecar/backend_check/installation_diagnostics.h"
 #include "sidecar/config/loader.h"
-#include "sidecar/ctl/installation_findings.h"
 #include "tests/unit/ctl/sample_stats.h"
 
 namespace larder::ctl {
 namespace {
 
-using remote::CheckedServer;
-using remote::InstallationFacts;
+using backend_check::CheckedServer;
+using backend_check::InstallationFacts;
+using backend_check::ServerFacts;
 using remote::Mode;
-using remote::ServerFacts;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -30,8 +30,8 @@ config::BackendConfig backend(const std::string& url, const std::vector<config::
 }
 
 // A Valkey as docs/backends.md sets it up.
-ServerFacts good() {
-  ServerFacts facts;
+backend_check::ServerFacts good() {
+  backend_check::ServerFacts facts;
   facts.connect_ns = 1'500'000;
   facts.product = "Valkey";
   facts.version = "8.0.1";
@@ -51,8 +51,8 @@ ServerFacts good() {
 }
 
 // One as it comes, far away and slow.
-ServerFacts as_it_comes() {
-  ServerFacts facts = good();
+backend_check::ServerFacts as_it_comes() {
+  backend_check::ServerFacts facts = good();
   facts.product = "Redis";
   facts.version = "7.0.15";
   facts.max_bytes = 0;
@@ -64,33 +64,33 @@ ServerFacts as_it_comes() {
   return facts;
 }
 
-ServerFacts failed(ServerFacts::Step step, const std::string& why) {
-  ServerFacts facts;
+backend_check::ServerFacts failed(backend_check::ServerFacts::Step step, const std::string& why) {
+  backend_check::ServerFacts facts;
   facts.ended = step;
   facts.failure = {Code::kUnavailable, why};
   return facts;
 }
 
-std::vector<std::string> ids(const config::BackendConfig& of, const InstallationFacts& facts) {
+std::vector<std::string> ids(const config::BackendConfig& of, const backend_check::InstallationFacts& facts) {
   std::vector<std::string> ids;
-  for (const Finding& finding : findings_of(of, facts, 4)) ids.push_back(finding.id);
+  for (const backend_check::Diagnostic& finding : backend_check::findings_of(of, facts, 4)) ids.push_back(finding.id);
   return ids;
 }
 
-std::vector<std::string> ids(const config::BackendConfig& of, const ServerFacts& facts, unsigned processors = 4) {
+std::vector<std::string> ids(const config::BackendConfig& of, const backend_check::ServerFacts& facts, unsigned processors = 4) {
   std::vector<std::string> ids;
-  for (const Finding& finding : findings_of({of, facts, processors})) ids.push_back(finding.id);
+  for (const backend_check::Diagnostic& finding : backend_check::findings_of({of, facts, processors})) ids.push_back(finding.id);
   return ids;
 }
 
-InstallationFacts alone(const ServerFacts& facts) {
-  InstallationFacts all;
+backend_check::InstallationFacts alone(const backend_check::ServerFacts& facts) {
+  backend_check::InstallationFacts all;
   all.servers = {{{"10.0.0.1", 6379}, facts}};
   return all;
 }
 
-void expect_screens(const std::string& name, const config::BackendConfig& of, const InstallationFacts& facts) {
-  const std::vector<Finding> findings = findings_of(of, facts, 16);
+void expect_screens(const std::string& name, const config::BackendConfig& of, const backend_check::InstallationFacts& facts) {
+  const std::vector<backend_check::Diagnostic> findings = backend_check::findings_of(of, facts, 16);
   expect_golden("backend_" + name, backend_screen(of, facts, findings));
   expect_golden("backend_" + name + "_json", backend_json(of, facts, findings));
 }
@@ -104,7 +104,7 @@ TEST(BackendReportTest, AsItComes) {
   expect_screens("as_it_comes", backend("redis://cache.example:6379"), alone(as_it_comes()));
 }
 TEST(BackendReportTest, ARightIsMissing) {
-  ServerFacts facts = good();
+  backend_check::ServerFacts facts = good();
   facts.max_bytes = facts.used_bytes = facts.machine_bytes = facts.io_threads = facts.databases = std::nullopt;
   facts.append_only = facts.snapshots = std::nullopt;
   facts.policy.clear();
@@ -114,11 +114,12 @@ TEST(BackendReportTest, ARightIsMissing) {
 }
 TEST(BackendReportTest, NotReached) {
   expect_screens("not_reached", backend("unix:///run/redis/redis.sock"),
-                 alone(failed(ServerFacts::Step::kConnect, "connect: No such file or directory")));
+                 alone(failed(backend_check::ServerFacts::Step::kConnect, "connect: No such file or directory")));
 }
 TEST(BackendReportTest, ASentinel) {
-  ServerFacts facts =
-      failed(ServerFacts::Step::kMode, "the server is a Sentinel, not one that keeps data: backend.url is redis-sentinel://");
+  backend_check::ServerFacts facts =
+      failed(backend_check::ServerFacts::Step::kMode,
+             "the server is a Sentinel, not one that keeps data: backend.url is redis-sentinel://");
   facts.connect_ns = 1;
   facts.product = "Redis";
   facts.version = "7.0.15";
@@ -127,8 +128,8 @@ TEST(BackendReportTest, ASentinel) {
   expect_screens("sentinel", backend("redis://10.0.0.1:26379"), alone(facts));
 }
 
-ServerFacts sentinel_facts(const remote::Endpoint& named) {
-  ServerFacts facts;
+backend_check::ServerFacts sentinel_facts(const remote::Endpoint& named) {
+  backend_check::ServerFacts facts;
   facts.connect_ns = 1;
   facts.product = "Redis";
   facts.version = "7.0.15";
@@ -142,27 +143,27 @@ ServerFacts sentinel_facts(const remote::Endpoint& named) {
 
 TEST(BackendReportTest, SentinelsOfWhichOneIsAway) {
   const remote::Endpoint master{"10.0.0.7", 6379};
-  InstallationFacts facts;
+  backend_check::InstallationFacts facts;
   facts.mode = Mode::kSentinel;
   facts.sentinels = {{{"s1", 26'379}, sentinel_facts(master)},
-                     {{"s2", 26'379}, failed(ServerFacts::Step::kConnect, "connect: Connection refused")},
+                     {{"s2", 26'379}, failed(backend_check::ServerFacts::Step::kConnect, "connect: Connection refused")},
                      {{"s3", 26'379}, sentinel_facts(master)}};
   facts.servers = {{master, good()}};
   facts.servers[0].facts.replicas = 1;
   expect_screens("sentinels", backend("redis-sentinel://larder@s1,s2,s3/kv", kPassword), facts);
   facts.servers.clear();
-  for (CheckedServer& sentinel : facts.sentinels)
-    sentinel.facts = failed(ServerFacts::Step::kMode, "the Sentinel knows no master kv");
+  for (backend_check::CheckedServer& sentinel : facts.sentinels)
+    sentinel.facts = failed(backend_check::ServerFacts::Step::kMode, "the Sentinel knows no master kv");
   EXPECT_THAT(ids(backend("redis-sentinel://s1,s2,s3/kv"), facts), ElementsAre("sentinel-master")) << "said once of all";
 }
 
 TEST(BackendReportTest, AClusterOfWhichOneMasterIsAwayAndOneIsSetWrongly) {
-  InstallationFacts facts;
+  backend_check::InstallationFacts facts;
   facts.mode = Mode::kCluster;
-  facts.mute_nodes = {{{"h0", 6379}, failed(ServerFacts::Step::kConnect, "h0 has no address")}};
+  facts.mute_nodes = {{{"h0", 6379}, failed(backend_check::ServerFacts::Step::kConnect, "h0 has no address")}};
   facts.servers = {{{"10.0.0.1", 6379}, good(), 5461},
                    {{"10.0.0.2", 6379}, good(), 5461},
-                   {{"10.0.0.3", 6379}, failed(ServerFacts::Step::kConnect, "connect: Connection refused"), 5461}};
+                   {{"10.0.0.3", 6379}, failed(backend_check::ServerFacts::Step::kConnect, "connect: Connection refused"), 5461}};
   for (std::size_t i : {0U, 1U}) {
     facts.servers[i].facts.mode = "cluster";
     facts.servers[i].facts.replicas = i;
@@ -180,8 +181,8 @@ TEST(BackendFindingsTest, NothingIsWrongWithAServerThatIsSetUpAsDocumented) {
 // One thing wrong at a time.
 TEST(BackendFindingsTest, EachIsNamed) {
   const config::BackendConfig of = backend("rediss://larder@h", kPassword);
-  const auto with = [&of](const std::function<void(ServerFacts&)>& change, unsigned processors = 4) {
-    ServerFacts facts = good();
+  const auto with = [&of](const std::function<void(backend_check::ServerFacts&)>& change, unsigned processors = 4) {
+    backend_check::ServerFacts facts = good();
     change(facts);
     return ids(of, facts, processors);
   };
@@ -213,7 +214,7 @@ TEST(BackendFindingsTest, EachIsNamed) {
   EXPECT_THAT(ids(backend("rediss://h"), good()), ElementsAre("open"));
   EXPECT_THAT(ids(backend("rediss://larder@h", {kPassword[0], {"backend.ttl", "1d", ""}}),
                   [] {
-                    ServerFacts facts = good();
+                    backend_check::ServerFacts facts = good();
                     facts.policy = "volatile-lru";
                     return facts;
                   }()),
@@ -221,37 +222,38 @@ TEST(BackendFindingsTest, EachIsNamed) {
 }
 
 TEST(BackendFindingsTest, TheHeaviestComesFirst) {
-  ServerFacts facts = as_it_comes();
+  backend_check::ServerFacts facts = as_it_comes();
   facts.writes = {Code::kUnavailable, "(OOM)"};
   const config::BackendConfig of = backend("redis://h");
-  std::vector<Weight> weights;
-  for (const Finding& finding : findings_of({of, facts, 16})) weights.push_back(finding.weight);
+  std::vector<backend_check::Weight> weights;
+  for (const backend_check::Diagnostic& finding : backend_check::findings_of({of, facts, 16})) weights.push_back(finding.weight);
   EXPECT_TRUE(std::ranges::is_sorted(weights));
-  EXPECT_EQ(weights.front(), Weight::kUnusable);
-  EXPECT_EQ(weights.back(), Weight::kNote);
+  EXPECT_EQ(weights.front(), backend_check::Weight::kUnusable);
+  EXPECT_EQ(weights.back(), backend_check::Weight::kNote);
 }
 
 TEST(BackendFindingsTest, WhatIsNotKnownIsSaidAllTheSame) {
   const config::BackendConfig of = backend("redis://h");
-  EXPECT_THAT(ids(of, failed(ServerFacts::Step::kUse, "something new")), ElementsAre("failed"));
-  EXPECT_THAT(ids(of, failed(ServerFacts::Step::kConnect, "something new")), ElementsAre("unreachable"));
+  EXPECT_THAT(ids(of, failed(backend_check::ServerFacts::Step::kUse, "something new")), ElementsAre("failed"));
+  EXPECT_THAT(ids(of, failed(backend_check::ServerFacts::Step::kConnect, "something new")), ElementsAre("unreachable"));
 }
 
 // Who greets us and hangs up at a value is no port for TLS.
 TEST(BackendFindingsTest, WhyItHungUpDependsOnWhen) {
   const config::BackendConfig of = backend("redis://h");
-  const auto cure = [&](ServerFacts::Step step) {
-    const ServerFacts facts = failed(step, "receive: Connection reset by peer");
-    return findings_of({of, facts, 4}).front().cure;
+  const auto remedy = [&](backend_check::ServerFacts::Step step) {
+    const backend_check::ServerFacts facts = failed(step, "receive: Connection reset by peer");
+    return backend_check::findings_of({of, facts, 4}).front().remedy;
   };
-  EXPECT_THAT(cure(ServerFacts::Step::kGreet), HasSubstr("rediss://"));
-  EXPECT_THAT(cure(ServerFacts::Step::kUse), AllOf(HasSubstr("client-output-buffer-limit"), Not(HasSubstr("rediss://"))));
+  EXPECT_THAT(remedy(backend_check::ServerFacts::Step::kGreet), HasSubstr("rediss://"));
+  EXPECT_THAT(remedy(backend_check::ServerFacts::Step::kUse),
+              AllOf(HasSubstr("client-output-buffer-limit"), Not(HasSubstr("rediss://"))));
 }
 
 TEST(BackendFindingsTest, TheLeastRightsAreOfThisPrefixAndUser) {
-  EXPECT_EQ(least_rights(backend("redis://kv@h/1", {kPassword[0], {"backend.prefix", "blue", ""}})),
+  EXPECT_EQ(backend_check::least_rights(backend("redis://kv@h/1", {kPassword[0], {"backend.prefix", "blue", ""}})),
             "ACL SETUSER kv on >PASSWORD ~blue:* +hello +ping +info +select +get +getrange +set +getdel +unlink +scan");
-  EXPECT_EQ(least_rights(backend("redis-cluster://kv@h", kPassword)),
+  EXPECT_EQ(backend_check::least_rights(backend("redis-cluster://kv@h", kPassword)),
             "ACL SETUSER kv on >PASSWORD ~larder:* +hello +ping +info +get +getrange +set +getdel +unlink +scan +cluster|slots "
             "+asking");
 }

@@ -12,8 +12,8 @@
 #include <sstream>
 
 #include "sidecar/config/loader.h"
-#include "sidecar/ctl/lmcache.h"
-#include "sidecar/ctl/lmcache_keys.h"
+#include "sidecar/ctl/lmcache/lmcache.h"
+#include "sidecar/ctl/lmcache/lmcache_keys.h"
 #include "tests/unit/text_file.h"
 
 namespace larder::ctl {

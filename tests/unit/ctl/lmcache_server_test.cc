@@ -1,10 +1,10 @@
 // Command lines of LMCache's server, as its documentation has them, imported.
-#include "sidecar/ctl/lmcache_server.h"
+#include "sidecar/ctl/lmcache/lmcache_server.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sidecar/ctl/lmcache.h"
+#include "sidecar/ctl/lmcache/lmcache.h"
 
 namespace larder::ctl {
 namespace {

@@ -1,4 +1,4 @@
-#include "sidecar/ctl/lmcache.h"
+#include "sidecar/ctl/lmcache/lmcache.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <fstream>
 #include <set>
 
-#include "sidecar/ctl/lmcache_keys.h"
+#include "sidecar/ctl/lmcache/lmcache_keys.h"
 
 namespace larder::ctl {
 namespace {

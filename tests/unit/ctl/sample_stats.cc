@@ -6,7 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "sidecar/http/status_json.h"
+#include "sidecar/pages/status_json.h"
 #include "tests/unit/text_file.h"
 
 namespace larder::ctl {
@@ -70,13 +70,13 @@ stats::Stats stats_with_disk() {
 }
 
 Snapshot snapshot_of(const stats::Stats& stats, bool healthy, bool ready) {
-  const Result<Snapshot> snapshot = read_snapshot(http::status_json(stats, healthy, ready));
+  const Result<Snapshot> snapshot = read_snapshot(pages::status_json(stats, healthy, ready));
   EXPECT_TRUE(snapshot.ok()) << snapshot.status().text();
   return snapshot.ok() ? *snapshot : Snapshot();
 }
 
 Snapshot snapshot_with_backend(const std::string& reason) {
-  nlohmann::json status = nlohmann::json::parse(http::status_json(stats_with_disk(), true, true));
+  nlohmann::json status = nlohmann::json::parse(pages::status_json(stats_with_disk(), true, true));
   status["backend"] = {{"url", "rediss://cache.example:6379"},
                        {"mode", "TLS"},
                        {"reason", reason},

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "sidecar/http/status_json.h"
+#include "sidecar/pages/status_json.h"
 #include "tests/unit/ctl/sample_stats.h"
 
 namespace larder::ctl {
@@ -47,7 +47,7 @@ TEST(StatusScreenTest, AnAnswerThatIsNoneIsQuotedHarmlessly) {
 }
 
 TEST(StatusScreenTest, CountsAreWholeNumbers) {
-  const std::string good = http::status_json(busy_stats(), true, true);
+  const std::string good = pages::status_json(busy_stats(), true, true);
   ASSERT_TRUE(read_snapshot(good).ok());
   for (const char* wrong : {"1e300", "-1", "0.5", "\"1\"", "null"}) {
     nlohmann::json answer = nlohmann::json::parse(good);

@@ -9,7 +9,7 @@
 #include "sidecar/ctl/simulate.h"
 #include "sidecar/ctl/trace_file.h"
 #include "sidecar/ctl/trace_recorder.h"
-#include "sidecar/http/status_json.h"
+#include "sidecar/pages/status_json.h"
 
 namespace larder::ctl {
 namespace {
@@ -100,7 +100,7 @@ TEST_F(TraceTest, SimulateRefusesByName) {
 
 TEST_F(TraceTest, WhatLarderdAnswersBecomesALineThatSimulateReads) {
   const stats::TracePage page{5000, 12, 3, {{4000, "llama\033[2J", 600, 256, 256, 4096, {7, (1ULL << 53) - 1}}}};
-  const Result<TraceLines> lines = trace_lines(http::trace_json(page), 1'700'000'000'000);
+  const Result<TraceLines> lines = trace_lines(pages::trace_json(page), 1'700'000'000'000);
   ASSERT_TRUE(lines.ok()) << lines.status().to_string();
   EXPECT_EQ(lines->next, 12U);
   EXPECT_EQ(lines->lost, 3U);

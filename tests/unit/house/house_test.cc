@@ -76,25 +76,26 @@ TEST(HouseTest, TheRulesBite) {
   };
   EXPECT_THAT(check("shim/protocol/a.h", "#include \"sidecar/base/log.h\""),
               ElementsAre("shim/protocol/a.h:2: shim/protocol/ has no door to \"sidecar/base/log.h\""));
-  EXPECT_THAT(check("sidecar/ipc/a.cc", "#include \"shim/client/client.h\""),
-              ElementsAre("sidecar/ipc/a.cc:2: sidecar/ipc/ has no door to \"shim/client/client.h\""));
+  EXPECT_THAT(check("sidecar/session/a.cc", "#include \"shim/client/client.h\""),
+              ElementsAre("sidecar/session/a.cc:2: sidecar/session/ has no door to \"shim/client/client.h\""));
   EXPECT_THAT(check("sidecar/store/a.cc", "#include <chrono>"),
               ElementsAre("sidecar/store/a.cc:2: sidecar/store/ may not see chrono"));
-  EXPECT_THAT(check("sidecar/store/a.cc", "#include \"shim/protocol/fd.h\""),
-              ElementsAre("sidecar/store/a.cc:2: sidecar/store/ may not see shim/protocol/fd.h"));
-  EXPECT_THAT(check("sidecar/tiers/a.cc", "#include \"sidecar/ipc/sidecar.h\""),
-              ElementsAre("sidecar/tiers/a.cc:2: sidecar/tiers/ has no door to \"sidecar/ipc/sidecar.h\""));
-  EXPECT_THAT(check("sidecar/tiers/disk/a.cc", "#include \"sidecar/tiers/remote/links.h\""),
-              ElementsAre("sidecar/tiers/disk/a.cc:2: sidecar/tiers/ may not see sidecar/tiers/remote/links.h"));
+  EXPECT_THAT(check("sidecar/store/a.cc", "#include \"shim/base/fd.h\""),
+              ElementsAre("sidecar/store/a.cc:2: sidecar/store/ may not see shim/base/fd.h"));
+  EXPECT_THAT(check("sidecar/tiers/a.cc", "#include \"sidecar/loop/sidecar.h\""),
+              ElementsAre("sidecar/tiers/a.cc:2: sidecar/tiers/ has no door to \"sidecar/loop/sidecar.h\""));
+  EXPECT_THAT(check("sidecar/tiers/disk/a.cc", "#include \"sidecar/tiers/remote/topology/links.h\""),
+              ElementsAre("sidecar/tiers/disk/a.cc:2: sidecar/tiers/ may not see sidecar/tiers/remote/topology/links.h"));
   EXPECT_THAT(check("sidecar/tiers/remote/a.cc", "#include \"sidecar/tiers/disk/health.h\""),
               ElementsAre("sidecar/tiers/remote/a.cc:2: sidecar/tiers/remote/ has no door to \"sidecar/tiers/disk/health.h\""));
   EXPECT_THAT(
-      check("sidecar/tiers/remote/links.cc", "#include <hiredis/hiredis.h>"),
-      ElementsAre("sidecar/tiers/remote/links.cc:2: <hiredis/hiredis.h> belongs into sidecar/tiers/remote/resp.cc alone"));
+      check("sidecar/tiers/remote/topology/links.cc", "#include <hiredis/hiredis.h>"),
+      ElementsAre(
+          "sidecar/tiers/remote/topology/links.cc:2: <hiredis/hiredis.h> belongs into sidecar/tiers/remote/resp/resp.cc alone"));
   EXPECT_THAT(check("sidecar/app/a.cc", "#include <httplib.h>"),
-              ElementsAre("sidecar/app/a.cc:2: <httplib.h> belongs into sidecar/http/routes.cc alone"));
-  EXPECT_THAT(check("sidecar/ipc/a.cc", "#include <boost/asio.hpp>"),
-              ElementsAre("sidecar/ipc/a.cc:2: <boost/asio.hpp> is of a library that rules.cc does not know"));
+              ElementsAre("sidecar/app/a.cc:2: <httplib.h> belongs into sidecar/pages/routes.cc alone"));
+  EXPECT_THAT(check("sidecar/session/a.cc", "#include <boost/asio.hpp>"),
+              ElementsAre("sidecar/session/a.cc:2: <boost/asio.hpp> is of a library that rules.cc does not know"));
   EXPECT_THAT(check("sidecar/newroom/a.cc", "#include <string>"),
               ElementsAre("sidecar/newroom/a.cc:1: no room of DESIGN.md (rules.cc lists them)"));
   EXPECT_THAT(check_source("cuda/a.h", std::string(601, '\n')), ElementsAre("cuda/a.h:601: longer than 600 lines"));

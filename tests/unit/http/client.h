@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 
 namespace larder::http {
 

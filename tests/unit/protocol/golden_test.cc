@@ -1,9 +1,9 @@
 // The bytes of every message and the places in every region, written down once more: a change here is a new version.
 #include <gtest/gtest.h>
 
-#include "shim/protocol/below_layout.h"
 #include "shim/protocol/codec.h"
 #include "shim/protocol/index_layout.h"
+#include "shim/protocol/residency_layout.h"
 #include "shim/protocol/session_layout.h"
 
 namespace larder::protocol {
@@ -124,11 +124,11 @@ TEST(Golden, Fetches) {
   expect_bytes(MessageType::kFetchEnd, 19, le(7, 4) + zeros(4), EndFetch{7, 0});
 }
 
-TEST(Golden, Looks) {
-  expect_bytes(MessageType::kLook, 20, le(3, 4) + le(250, 4) + le(1, 4) + zeros(4) + le(kA, 8) + le(kB, 8), Look{3, 250, 1, 0},
+TEST(Golden, TierProbes) {
+  expect_bytes(MessageType::kProbe, 20, le(3, 4) + le(250, 4) + le(1, 4) + zeros(4) + le(kA, 8) + le(kB, 8), Probe{3, 250, 1, 0},
                BlockHash{kA, kB});
-  expect_bytes(MessageType::kLooked, 21, le(5, 4) + le(4, 4) + le(kA, 8) + le(kB, 8) + le(6, 4) + le(2, 4),
-               Looked{5, 4, kA, kB, 6, static_cast<std::uint32_t>(LookEnd::kFailed)});
+  expect_bytes(MessageType::kProbed, 21, le(5, 4) + le(4, 4) + le(kA, 8) + le(kB, 8) + le(6, 4) + le(2, 4),
+               Probed{5, 4, kA, kB, 6, static_cast<std::uint32_t>(ProbeEnd::kFailed)});
 }
 
 TEST(Golden, Error) {
@@ -138,7 +138,7 @@ TEST(Golden, Error) {
 TEST(Golden, ThePlaceBelow) {
   const std::string key = le(kA, 8) + le(kB, 8) + le(kC, 8) + le(5, 8) + le(3, 2) + le(2, 2) + zeros(4);
   const XXH128_hash_t hash = XXH3_128bits(key.data(), key.size());
-  const BelowPlace place = below_place({kA, kB}, {kC, 5}, 3, 2, 1024);
+  const ResidencyPlace place = below_place({kA, kB}, {kC, 5}, 3, 2, 1024);
   EXPECT_EQ(place.bucket[0], hash.low64 % 1024);
   EXPECT_EQ(place.bucket[1], (hash.low64 >> 32) % 1024);
   EXPECT_EQ(place.tag, hash.high64 | 1);
@@ -162,10 +162,11 @@ static_assert(offsetof(IndexEntry, word) == 0 && offsetof(IndexEntry, hash_lo) =
               offsetof(IndexEntry, root) == 48 && offsetof(IndexEntry, record) == 56);
 static_assert(offsetof(NamespaceEntry, id_lo) == 0 && offsetof(NamespaceEntry, id_hi) == 8 &&
               offsetof(NamespaceEntry, live) == 16);
-static_assert(offsetof(BelowHeader, magic) == 0 && offsetof(BelowHeader, version_major) == 8 &&
-              offsetof(BelowHeader, version_minor) == 12 && offsetof(BelowHeader, bucket_count) == 16 &&
-              offsetof(BelowHeader, serving) == 24 && offsetof(BelowHeader, read_latency_ns) == 32 &&
-              offsetof(BelowHeader, read_bytes_per_s) == 40 && sizeof(BelowHeader) == 4096 && sizeof(BelowBucket) == 64);
+static_assert(offsetof(ResidencyHeader, magic) == 0 && offsetof(ResidencyHeader, version_major) == 8 &&
+              offsetof(ResidencyHeader, version_minor) == 12 && offsetof(ResidencyHeader, bucket_count) == 16 &&
+              offsetof(ResidencyHeader, serving) == 24 && offsetof(ResidencyHeader, read_latency_ns) == 32 &&
+              offsetof(ResidencyHeader, read_bytes_per_s) == 40 && sizeof(ResidencyHeader) == 4096 &&
+              sizeof(ResidencyBucket) == 64);
 static_assert(offsetof(SessionRegion, magic) == 0 && offsetof(SessionRegion, version_major) == 8 &&
               offsetof(SessionRegion, version_minor) == 12 && offsetof(SessionRegion, heartbeat) == 16 &&
               offsetof(SessionRegion, holds_used) == 24 && offsetof(SessionRegion, event_head) == 32);

@@ -58,7 +58,7 @@ struct Life {
   protocol::IndexEntry& entry(std::uint32_t slot) {
     return reinterpret_cast<protocol::IndexEntry*>(index.get() + sizeof(protocol::IndexHeader))[slot];
   }
-  EarlierIndex as_earlier() { return *EarlierIndex::open(index.get(), shape.bytes()); }
+  PreviousIndex as_earlier() { return *PreviousIndex::open(index.get(), shape.bytes()); }
   protocol::IndexHeader& header() { return *reinterpret_cast<protocol::IndexHeader*>(index.get()); }
 
   IndexShape shape;
@@ -382,12 +382,12 @@ TEST_F(Restore, AnyDamageIsSurvivedAndTheStoreIsWhole) {
       const auto slot = static_cast<std::uint32_t>(random() % (kSlots * 2));
       if (random() % 2 == 0) {  // a liar that can compute a checksum
         protocol::EntryView view;
-        const Result<EarlierIndex> earlier = EarlierIndex::open(first_.index.get(), first_.shape.bytes());
+        const Result<PreviousIndex> earlier = PreviousIndex::open(first_.index.get(), first_.shape.bytes());
         if (earlier.ok() && earlier->entry_count() == kSlots * 2)
           first_.entry(slot).record = protocol::record_checksum(earlier->read(slot).view);
       }
     }
-    const Result<EarlierIndex> earlier = EarlierIndex::open(first_.index.get(), first_.shape.bytes());
+    const Result<PreviousIndex> earlier = PreviousIndex::open(first_.index.get(), first_.shape.bytes());
     if (earlier.ok()) {
       second_.emplace(arena_.get(), 5000);
       const std::vector<SessionNumber> alive{kWriter, 77};
@@ -412,7 +412,7 @@ TEST_F(Restore, AnyDamageIsSurvivedAndTheStoreIsWhole) {
 TEST(EarlierIndexTest, SaysWhatItCannotReadByName) {
   Memory arena = zeroed_pages(kSlots * kSlotBytes);
   Life life(arena.get(), 1000);
-  const auto why = [&] { return EarlierIndex::open(life.index.get(), life.shape.bytes()).status(); };
+  const auto why = [&] { return PreviousIndex::open(life.index.get(), life.shape.bytes()).status(); };
   EXPECT_TRUE(why().ok());
   life.header().version_major = 9;
   EXPECT_EQ(why().code(), Code::kUnsupported);

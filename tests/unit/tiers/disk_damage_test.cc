@@ -78,7 +78,7 @@ TEST_F(DiskDamageTest, OneBrokenLabelCostsNothingAndBothEverything) {
   close();
   fill_up();
   damage(100, 1, 0x01);
-  damage(kLabelBytes + 100, 1, 0x01);
+  damage(kSuperblockBytes + 100, 1, 0x01);
   ASSERT_TRUE(open().ok());
   EXPECT_EQ(look().right, 0U);
   EXPECT_LE(disk_usage(), options_.size_bytes);

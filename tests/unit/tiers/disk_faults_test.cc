@@ -212,7 +212,7 @@ TEST_F(DiskFaultsTest, ADropWhileTheDeviceFailsSaysSoAndIsWrittenLater) {
   EXPECT_EQ(loop_->get(1, 1).code(), Code::kNotFound);
   env_.faults.all_writes_fail = false;
   ASSERT_TRUE(await([&] { return !tier_->state().degraded(); }));
-  ASSERT_TRUE(loop_->drop(3).ok());  // whose label has the earlier drop too
+  ASSERT_TRUE(loop_->drop(3).ok());  // whose superblock has the earlier drop too
   ASSERT_TRUE(open().ok());
   EXPECT_EQ(loop_->get(1, 1).code(), Code::kNotFound);
   EXPECT_TRUE(loop_->get(2, 2).ok());
@@ -233,7 +233,7 @@ TEST_F(DiskFaultsTest, ADropWhileTheVolumeIsAwayHoldsOnceItIsBack) {
     EXPECT_FALSE(tier_->probe(key_of(1, 1)).has_value());
     EXPECT_EQ(loop_->get(1, 1).code(), Code::kNotFound);
     EXPECT_TRUE(loop_->get(2, 2).ok());
-    ASSERT_TRUE(loop_->drop(3).ok());  // its label tells of the earlier drop too
+    ASSERT_TRUE(loop_->drop(3).ok());  // its superblock tells of the earlier drop too
     ASSERT_TRUE(open().ok());
     EXPECT_EQ(loop_->get(1, 1).code(), Code::kNotFound);
     EXPECT_TRUE(loop_->get(2, 2).ok());

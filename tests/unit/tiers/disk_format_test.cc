@@ -72,9 +72,9 @@ TEST(DiskFormatTest, GoldenFooter) {
 }
 
 TEST(DiskFormatTest, LabelComesBackAndGoldenHead) {
-  AlignedBytes bytes(kLabelBytes);
-  const Label label{7, 8, 1 << 22, {3, 4}, {{{1, 2}, {5, 6}}, {{9, 9}, {1, 0}}}};
-  encode_label(label, bytes.span());
+  AlignedBytes bytes(kSuperblockBytes);
+  const Superblock superblock{7, 8, 1 << 22, {3, 4}, {{{1, 2}, {5, 6}}, {{9, 9}, {1, 0}}}};
+  encode_superblock(superblock, bytes.span());
   EXPECT_EQ(hex(bytes.span().first(48)),
             "4c444c31"
             "01000000"
@@ -84,12 +84,12 @@ TEST(DiskFormatTest, LabelComesBackAndGoldenHead) {
             "0300000000000000"
             "04000000"
             "02000000");
-  Label read;
-  ASSERT_EQ(decode_label(bytes.span(), read), LabelFault::kNone);
-  EXPECT_EQ(read.drops, label.drops);
-  EXPECT_EQ(read.all_dropped, label.all_dropped);
+  Superblock read;
+  ASSERT_EQ(decode_superblock(bytes.span(), read), SuperblockFault::kNone);
+  EXPECT_EQ(read.drops, superblock.drops);
+  EXPECT_EQ(read.all_dropped, superblock.all_dropped);
   bytes.span()[4] = std::byte{2};
-  EXPECT_EQ(decode_label(bytes.span(), read), LabelFault::kOtherVersion);
+  EXPECT_EQ(decode_superblock(bytes.span(), read), SuperblockFault::kOtherVersion);
 }
 
 // No single flipped bit of what counts is taken for something.
@@ -124,18 +124,18 @@ TEST(DiskFormatTest, AnotherLifePlaceOrVolumeIsNothing) {
 }
 
 TEST(DiskFormatTest, ADropMeansWhatWasAppendedBefore) {
-  Label label;
-  label.drops.push_back({{0xa1, 0xa2}, {9, 6}});
-  EXPECT_TRUE(label.dropped(kRecord, 8) && label.dropped(kRecord, 9));
-  EXPECT_FALSE(label.dropped(kRecord, 10));
+  Superblock superblock;
+  superblock.drops.push_back({{0xa1, 0xa2}, {9, 6}});
+  EXPECT_TRUE(superblock.dropped(kRecord, 8) && superblock.dropped(kRecord, 9));
+  EXPECT_FALSE(superblock.dropped(kRecord, 10));
   Record later = kRecord;
   later.block = 6;
-  EXPECT_FALSE(label.dropped(later, 9));
+  EXPECT_FALSE(superblock.dropped(later, 9));
   Record other = kRecord;
   other.key.namespace_id.lo = 0;
-  EXPECT_FALSE(label.dropped(other, 1));
-  label.all_dropped = {10, 0};
-  EXPECT_TRUE(label.dropped(other, 9) && label.dropped(later, 9));
+  EXPECT_FALSE(superblock.dropped(other, 1));
+  superblock.all_dropped = {10, 0};
+  EXPECT_TRUE(superblock.dropped(other, 9) && superblock.dropped(later, 9));
 }
 
 }  // namespace

@@ -147,7 +147,7 @@ struct HurriedClock final : base::Clock {
 };
 
 TEST_F(DiskStartTest, ADeviceThatNeverAnswersIsAnErrorNotAStartWithoutEnd) {
-  ASSERT_TRUE(open().ok());  // so that there is a label to read
+  ASSERT_TRUE(open().ok());  // so that there is a superblock to read
   close();
   HungEnv hung;
   HurriedClock hurried;

@@ -16,7 +16,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 #include "sidecar/tiers/disk/device.h"
 #include "sidecar/tiers/disk/pool_queue.h"
 #include "sidecar/tiers/disk/uring_queue.h"

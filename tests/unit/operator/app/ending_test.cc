@@ -1,5 +1,3 @@
-#include "operator/app/ending.h"
-
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -8,6 +6,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "operator/app/shutdown.h"
 #include "sidecar/base/nap.h"
 
 namespace larder::app {
@@ -21,7 +20,7 @@ TEST(EndingTest, ASignalIsHeardWhateverIsGoingOn) {
   const Result<Signals> signals = Signals::take();
   ASSERT_TRUE(signals.ok()) << signals.status().to_string();
   std::stop_source all;
-  const Ending ending(*signals, all, minutes(10));
+  const Shutdown ending(*signals, all, minutes(10));
   ::kill(::getpid(), SIGTERM);
   base::nap(minutes(1), all.get_token());
   EXPECT_TRUE(all.stop_requested());
@@ -31,7 +30,7 @@ TEST(EndingTest, WithoutASignalItJustGoes) {
   const Result<Signals> signals = Signals::take();
   ASSERT_TRUE(signals.ok()) << signals.status().to_string();
   std::stop_source all;
-  { const Ending ending(*signals, all); }
+  { const Shutdown ending(*signals, all); }
   EXPECT_FALSE(all.stop_requested());
 }
 
@@ -39,7 +38,7 @@ TEST(EndingDeathTest, AnEndThatTakesTooLongIsCut) {
   const auto never_end = [] {
     const Result<Signals> signals = Signals::take();
     std::stop_source all;
-    const Ending ending(*signals, all, milliseconds(20));
+    const Shutdown ending(*signals, all, milliseconds(20));
     ::kill(::getpid(), SIGTERM);
     base::nap(minutes(1), {});
     ::_exit(3);

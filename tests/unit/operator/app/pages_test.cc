@@ -1,12 +1,11 @@
-#include "operator/app/pages.h"
-
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include "operator/app/http_pages.h"
 #include "operator/app/switched_fence.h"
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 
 namespace larder::app {
 namespace {
@@ -31,7 +30,7 @@ TEST(PagesTest, MetricsAreThoseOfTheOperator) {
   const base::MonotonicClock clock;
   k8s::Metrics metrics;
   metrics.counter("larder_test_total", "of this test").add();
-  const auto pages = Pages::metrics_at("127.0.0.1:0", metrics, clock);
+  const auto pages = HttpPages::metrics_at("127.0.0.1:0", metrics, clock);
   ASSERT_TRUE(pages.ok()) << pages.status().text();
   EXPECT_NE(get((*pages)->address(), "/metrics").find("larder_test_total 1"), std::string::npos);
   EXPECT_TRUE(get((*pages)->address(), "/").starts_with("HTTP/1.1 404"));
@@ -42,7 +41,7 @@ TEST(PagesTest, HealthIsWhatTheChecksSay) {
   k8s::HealthChecks health;
   bool good = true;
   health.add(k8s::HealthChecks::Kind::kReady, "mood", [&] { return good ? Status() : Status(Code::kUnavailable, "bad"); });
-  const auto pages = Pages::health_at("127.0.0.1:0", health, clock);
+  const auto pages = HttpPages::health_at("127.0.0.1:0", health, clock);
   ASSERT_TRUE(pages.ok()) << pages.status().text();
   EXPECT_TRUE(get((*pages)->address(), "/readyz").starts_with("HTTP/1.1 200"));
   EXPECT_TRUE(get((*pages)->address(), "/healthz").starts_with("HTTP/1.1 200"));
@@ -54,7 +53,7 @@ TEST(PagesTest, HealthIsWhatTheChecksSay) {
 TEST(PagesTest, AForeignHostIsRefused) {
   const base::MonotonicClock clock;
   k8s::Metrics metrics;
-  const auto pages = Pages::metrics_at(":0", metrics, clock);
+  const auto pages = HttpPages::metrics_at(":0", metrics, clock);
   ASSERT_TRUE(pages.ok()) << pages.status().text();
   EXPECT_TRUE(get((*pages)->address(), "/metrics", "evil.example").starts_with("HTTP/1.1 421"));
   EXPECT_TRUE(get((*pages)->address(), "/metrics", "10.0.0.7:8080").starts_with("HTTP/1.1 200")) << "Prometheus, the kubelet";
@@ -64,13 +63,13 @@ TEST(PagesTest, AForeignHostIsRefused) {
 TEST(PagesTest, AnAddressThatCannotBeNamesItsFlag) {
   const base::MonotonicClock clock;
   k8s::Metrics metrics;
-  const auto wrong = Pages::metrics_at("nowhere", metrics, clock);
+  const auto wrong = HttpPages::metrics_at("nowhere", metrics, clock);
   ASSERT_FALSE(wrong.ok());
   EXPECT_EQ(wrong.status().text(),
             "--metrics-address 'nowhere' is no address to listen on: HOST:PORT with a port up to 65535, e.g. 127.0.0.1:9464");
-  const auto first = Pages::metrics_at("127.0.0.1:0", metrics, clock);
+  const auto first = HttpPages::metrics_at("127.0.0.1:0", metrics, clock);
   ASSERT_TRUE(first.ok());
-  const auto second = Pages::metrics_at((*first)->address(), metrics, clock);
+  const auto second = HttpPages::metrics_at((*first)->address(), metrics, clock);
   ASSERT_FALSE(second.ok());
   EXPECT_NE(second.status().text().find("--metrics-address"), std::string::npos);
 }

@@ -22,7 +22,7 @@ class ReadinessTest : public testing::Test {
     });
   }
   void start() {
-    watched_ = std::make_unique<Watched>(api_, clock_);
+    watched_ = std::make_unique<Informers>(api_, clock_);
     add_checks(health_, *watched_, [this] { return certificate_; });
   }
   std::string readyz() const { return health_.page("/readyz").body; }
@@ -34,7 +34,7 @@ class ReadinessTest : public testing::Test {
   const base::MonotonicClock clock_;
   bool certificate_ = true;
   k8s::HealthChecks health_;
-  std::unique_ptr<Watched> watched_;
+  std::unique_ptr<Informers> watched_;
 };
 
 TEST_F(ReadinessTest, AReplicaThatKnowsItsClusterIsReady) {

@@ -59,7 +59,7 @@ TEST(Security, OnANodeAnInitContainerGivesLarderdItsFolders) {
   ASSERT_EQ(pod["initContainers"].size(), 1U);
   const Object& init = pod["initContainers"][0];
   EXPECT_EQ(init["command"],
-            Object::array({"/usr/bin/larderctl", "own-folders", "7:" + std::to_string(larderd_user(*one.pool).group),
+            Object::array({"/usr/bin/larderctl", "init-volumes", "7:" + std::to_string(larderd_user(*one.pool).group),
                            "/run/larder", "/dev/larder", "/dev/larder-huge", "/var/lib/larder"}));
   EXPECT_EQ(init["securityContext"]["runAsUser"], 0);
   EXPECT_EQ(init["securityContext"]["runAsNonRoot"], false);

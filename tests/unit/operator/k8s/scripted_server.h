@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 
 namespace larder::k8s {
 

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "operator/k8s/curl_transport.h"
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 
 namespace larder::k8s {
 namespace {

@@ -12,7 +12,7 @@
 #include <optional>
 #include <thread>
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 #include "sidecar/base/clock.h"
 
 namespace larder::k8s {

@@ -18,9 +18,9 @@ using operator_test::FakeApi;
 constexpr unsigned kSeeds = 300;
 constexpr int kMostRounds = 5;
 
-class World {
+class Context {
  public:
-  explicit World(unsigned seed) : random_(seed), children_(api_) {
+  explicit Context(unsigned seed) : random_(seed), children_(api_) {
     base::set_log_level(base::LogLevel::kError);
     const Object pool = api_.as_user(k8s::resources::kPools, {{"metadata", {{"name", "chat"}, {"namespace", "ml"}}}});
     owner_ = {"CachePool", "ml", "chat", api::text_at(pool, "metadata.uid")};
@@ -103,7 +103,7 @@ class World {
 
 TEST(ChildrenTest, ASecondPlanAfterApplyingIsEmpty) {
   for (unsigned seed = 0; seed < kSeeds; ++seed) {
-    World world(seed);
+    Context world(seed);
     for (int change = 0; change < 3; ++change) {
       const std::vector<Object> desired = world.wish();
       ASSERT_EQ(world.settle(desired), 1) << "seed " << seed;
@@ -116,7 +116,7 @@ TEST(ChildrenTest, ASecondPlanAfterApplyingIsEmpty) {
 
 TEST(ChildrenTest, WhereItComesFromIsNoMatter) {
   for (unsigned seed = 0; seed < kSeeds; ++seed) {
-    World world(seed), fresh(seed + 1'000'000);
+    Context world(seed), fresh(seed + 1'000'000);
     const std::vector<Object> first = world.wish(), second = world.wish();
     ASSERT_EQ(world.settle(first), 1);
     ASSERT_EQ(world.settle(second), 1);
@@ -130,14 +130,14 @@ TEST(ChildrenTest, WhereItComesFromIsNoMatter) {
 TEST(ChildrenTest, ItConvergesFromEveryPartialState) {
   std::size_t crashes = 0;
   for (unsigned seed = 0; seed < kSeeds / 10; ++seed) {
-    World reference(seed);
+    Context reference(seed);
     const std::vector<Object> first = reference.wish(), second = reference.wish();
     ASSERT_EQ(reference.settle(first), 1);
     reference.api().forget_calls();
     ASSERT_EQ(reference.settle(second), 1);
     const std::size_t calls = reference.api().calls().size();
     for (std::size_t life = 0; life < 2 * calls; ++life, ++crashes) {
-      World world(seed);
+      Context world(seed);
       ASSERT_EQ(world.settle(first), 1);
       std::size_t left = life / 2;
       world.api().set_failures([&](const FakeApi::Call&) -> std::optional<FakeApi::Failure> {
@@ -156,7 +156,7 @@ TEST(ChildrenTest, ItConvergesFromEveryPartialState) {
 
 TEST(ChildrenTest, ACacheThatLagsBehindCostsCallsAndNothingElse) {
   for (unsigned seed = 0; seed < kSeeds; ++seed) {
-    World world(seed), reference(seed);
+    Context world(seed), reference(seed);
     const std::vector<Object> first = world.wish(), second = world.wish();
     ASSERT_EQ(world.settle(first), 1);
     world.children().freeze();
@@ -172,7 +172,7 @@ TEST(ChildrenTest, ACacheThatLagsBehindCostsCallsAndNothingElse) {
 TEST(ChildrenTest, DriftIsRepairedAndForeignFieldsSurvive) {
   int repaired = 0;
   for (unsigned seed = 0; seed < kSeeds; ++seed) {
-    World world(seed);
+    Context world(seed);
     const std::vector<Object> desired = world.wish();
     ASSERT_EQ(world.settle(desired), 1);
     if (desired.empty()) continue;
@@ -208,7 +208,7 @@ TEST(ChildrenTest, DriftIsRepairedAndForeignFieldsSurvive) {
 
 TEST(ChildrenTest, WhatIsWantedNoMoreIsPrunedAndWhatIsNotOursStays) {
   for (unsigned seed = 0; seed < kSeeds; ++seed) {
-    World world(seed);
+    Context world(seed);
     Object theirs = {{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"metadata", {{"name", "theirs"}, {"namespace", "ml"}}}};
     world.api().as_user(k8s::resources::kConfigMaps, theirs);
     theirs["metadata"] = {
@@ -223,7 +223,7 @@ TEST(ChildrenTest, WhatIsWantedNoMoreIsPrunedAndWhatIsNotOursStays) {
 
 // The label alone shows our caches an object; one without it is somebody's, even if the name is the one we want.
 TEST(ChildrenTest, AnObjectThatNoCacheShowsIsNotTakenFromItsOwner) {
-  World world(1);
+  Context world(1);
   const Object wanted = world.wanted(k8s::resources::kConfigMaps, "larder-chat");
   const Object theirs = {{"apiVersion", "v1"},
                          {"kind", "ConfigMap"},

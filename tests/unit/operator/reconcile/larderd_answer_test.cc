@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sidecar/http/status_json.h"
+#include "sidecar/pages/status_json.h"
 
 namespace larder::reconcile {
 namespace {
@@ -27,7 +27,7 @@ stats::Stats sample() {
 
 // What larderd itself writes: a change there is noticed here.
 TEST(LarderdAnswerTest, ALarderdsOwnStatusIsRead) {
-  const Result<LarderdAnswer> answer = read_answer(http::status_json(sample(), true, true));
+  const Result<LarderdAnswer> answer = read_answer(pages::status_json(sample(), true, true));
   ASSERT_TRUE(answer.ok()) << answer.status().text();
   EXPECT_EQ(answer->version, "1.2.3");
   EXPECT_EQ(answer->capacity_bytes, 1000U);
@@ -47,7 +47,7 @@ TEST(LarderdAnswerTest, ALarderdsOwnStatusIsRead) {
 TEST(LarderdAnswerTest, WithoutABackendThereIsNone) {
   stats::Stats stats = sample();
   stats.backend.place.clear();
-  const Result<LarderdAnswer> answer = read_answer(http::status_json(stats, true, true));
+  const Result<LarderdAnswer> answer = read_answer(pages::status_json(stats, true, true));
   ASSERT_TRUE(answer.ok());
   EXPECT_FALSE(answer->backend);
 }

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "operator/api/names.h"
+#include "operator/reconcile/context.h"
 #include "operator/reconcile/pod_view.h"
-#include "operator/reconcile/world.h"
 #include "sidecar/base/log.h"
 #include "tests/unit/operator/reconcile/child_caches.h"
 #include "tests/unit/operator/reconcile/pods.h"
@@ -43,7 +43,7 @@ struct OperatorWorld {
   FakeChildren children;
   operator_test::FakeCache pools, backends, pods;
   std::string now = "2026-01-01T00:00:00Z";
-  World world;
+  Context world;
 };
 
 }  // namespace larder::reconcile

@@ -112,22 +112,22 @@ TEST(PoolConditionsTest, HugepagesToReserveAreCountedPerNode) {
   facts.pods = {ready_pod(1)};
   facts.pods[0].ready = facts.pods[0].running = false;
   facts.pods[0].unscheduled = "0/3 nodes are available: 3 Insufficient hugepages-2Mi.";
-  const auto cure = [&](const PagesSeen& seen) {
+  const auto remedy = [&](const PagesSeen& seen) {
     facts.hugepages_of_nodes = seen;
     const std::string message = of_type(facts, "HugepagesMissing").message;
     const std::size_t at = message.find("vm.nr_hugepages=");
     return at == std::string::npos ? message.substr(message.find("The "))
                                    : message.substr(at + 16, message.find(" (", at) - at - 16);
   };
-  EXPECT_EQ(cure({}), "512 on a node without any");
-  EXPECT_EQ(cure({.known = true, .nodes = {}, .without = 3}), "512 on a node without any");
-  EXPECT_EQ(cure({.known = true, .nodes = {{"a", 512, 0}}}), "1024 on a");
-  EXPECT_EQ(cure({.known = true, .nodes = {{"a", 1000, 12}, {"b", 512, 511}}, .without = 1}),
+  EXPECT_EQ(remedy({}), "512 on a node without any");
+  EXPECT_EQ(remedy({.known = true, .nodes = {}, .without = 3}), "512 on a node without any");
+  EXPECT_EQ(remedy({.known = true, .nodes = {{"a", 512, 0}}}), "1024 on a");
+  EXPECT_EQ(remedy({.known = true, .nodes = {{"a", 1000, 12}, {"b", 512, 511}}, .without = 1}),
             "1500 on a, 513 on b, 512 on a node without any");
-  EXPECT_EQ(cure({.known = true, .nodes = {{"a", 1000, std::nullopt}}}), "as many as the node has and 512 more");
-  EXPECT_EQ(cure({.known = true, .nodes = {{"a", 1000, 600}, {"b", 100, 0}}}), "612 on b");
+  EXPECT_EQ(remedy({.known = true, .nodes = {{"a", 1000, std::nullopt}}}), "as many as the node has and 512 more");
+  EXPECT_EQ(remedy({.known = true, .nodes = {{"a", 1000, 600}, {"b", 100, 0}}}), "612 on b");
   EXPECT_EQ(
-      cure({.known = true, .nodes = {{"a", 1000, 600}}}),
+      remedy({.known = true, .nodes = {{"a", 1000, 600}}}),
       "The scheduler: 0/3 nodes are available: 3 Insufficient hugepages-2Mi.. The nodes have enough free: something else keeps "
       "the pods from them");
 }

@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 #include "tests/unit/http/client.h"
 
 namespace larder::webhook {

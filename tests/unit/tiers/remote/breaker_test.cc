@@ -1,9 +1,9 @@
-#include "sidecar/tiers/remote/breaker.h"
+#include "sidecar/tiers/remote/topology/breaker.h"
 
 #include <gtest/gtest.h>
 
-#include "sidecar/tiers/remote/error_reply.h"
-#include "sidecar/tiers/remote/health.h"
+#include "sidecar/tiers/remote/resp/error_reply.h"
+#include "sidecar/tiers/remote/topology/health.h"
 
 namespace larder::remote {
 namespace {

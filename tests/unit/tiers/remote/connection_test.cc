@@ -1,5 +1,5 @@
 // One connection over a stream that the test holds: which answer belongs to which command, and when it is over.
-#include "sidecar/tiers/remote/connection.h"
+#include "sidecar/tiers/remote/resp/connection.h"
 
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "shim/protocol/fd.h"
+#include "shim/base/fd.h"
 
 namespace larder::remote::testing_support {
 

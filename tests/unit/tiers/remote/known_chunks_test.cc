@@ -1,4 +1,4 @@
-#include "sidecar/tiers/remote/known_chunks.h"
+#include "sidecar/tiers/remote/chunks/known_chunks.h"
 
 #include <gtest/gtest.h>
 

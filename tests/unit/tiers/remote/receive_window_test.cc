@@ -1,5 +1,5 @@
 // How much is asked for at once: by the length of the link and what comes over it.
-#include "sidecar/tiers/remote/receive_window.h"
+#include "sidecar/tiers/remote/resp/receive_window.h"
 
 #include <gtest/gtest.h>
 

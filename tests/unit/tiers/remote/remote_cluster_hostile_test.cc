@@ -6,8 +6,8 @@
 #include <cstring>
 #include <set>
 
-#include "sidecar/tiers/remote/backend.h"
 #include "sidecar/tiers/remote/format.h"
+#include "sidecar/tiers/remote/topology/backend.h"
 #include "tests/eventually.h"
 #include "tests/patient.h"
 #include "tests/unit/tiers/remote/tier_fixture.h"

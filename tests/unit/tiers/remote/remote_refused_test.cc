@@ -4,7 +4,7 @@
 #include <atomic>
 
 #include "sidecar/tiers/remote/format.h"
-#include "sidecar/tiers/remote/links.h"
+#include "sidecar/tiers/remote/topology/links.h"
 #include "tests/unit/tiers/remote/tier_fixture.h"
 
 namespace larder::remote::testing_support {

@@ -4,8 +4,8 @@
 
 #include <random>
 
-#include "sidecar/tiers/remote/connection.h"
-#include "sidecar/tiers/remote/remote_tier.h"
+#include "sidecar/tiers/remote/chunks/remote_tier.h"
+#include "sidecar/tiers/remote/resp/connection.h"
 #include "tests/conformance/tier_chunks.h"
 #include "tests/long_form.h"
 #include "tests/unit/tiers/remote/fake_server.h"

@@ -9,8 +9,8 @@
 #include <set>
 #include <thread>
 
+#include "sidecar/tiers/remote/chunks/remote_engine.h"
 #include "sidecar/tiers/remote/format.h"
-#include "sidecar/tiers/remote/remote_engine.h"
 #include "tests/patient.h"
 #include "tests/unit/tiers/listener.h"
 #include "tests/unit/tiers/remote/tier_fixture.h"

@@ -1,5 +1,5 @@
 // Names to addresses, also where the machine has no thread left for it.
-#include "sidecar/tiers/remote/resolver.h"
+#include "sidecar/tiers/remote/resp/resolver.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>

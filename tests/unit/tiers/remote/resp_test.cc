@@ -1,4 +1,4 @@
-#include "sidecar/tiers/remote/resp.h"
+#include "sidecar/tiers/remote/resp/resp.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "sidecar/tiers/remote/stream.h"
+#include "sidecar/tiers/remote/resp/stream.h"
 
 namespace larder::remote::testing_support {
 

@@ -1,4 +1,4 @@
-#include "sidecar/tiers/remote/slots.h"
+#include "sidecar/tiers/remote/topology/slots.h"
 
 #include <gtest/gtest.h>
 

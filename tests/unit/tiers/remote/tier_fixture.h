@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "sidecar/tiers/remote/remote_tier.h"
+#include "sidecar/tiers/remote/chunks/remote_tier.h"
 #include "tests/conformance/tier_chunks.h"
 #include "tests/unit/tiers/remote/fake_server.h"
 

@@ -1,5 +1,5 @@
 // Which sizes a server is sent after it refused some, and when.
-#include "sidecar/tiers/remote/write_gate.h"
+#include "sidecar/tiers/remote/topology/write_gate.h"
 
 #include <gtest/gtest.h>
 

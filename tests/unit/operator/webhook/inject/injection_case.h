@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "operator/webhook/inject.h"
+#include "operator/webhook/inject/inject.h"
 
 namespace larder::test {
 

@@ -1,0 +1,108 @@
+// By which way CUDA's engine copies pieces, and with how many multiprocessors: as told, or as measured when it is made.
+#include <algorithm>
+#include <system_error>
+
+#include "cuda/cuda_copy_engine.h"
+#include "cuda/trial_memory.h"
+
+namespace larder::copy::cuda {
+
+unsigned CudaCopyEngine::blocks_of(unsigned processors) {
+  return std::clamp(processors / 16, 2U, 8U);
+}
+
+// As told, or of the device.
+Result<unsigned> CudaCopyEngine::count_blocks() const {
+  if (options_.kernel_blocks != 0) return options_.kernel_blocks;
+  const Driver& driver = context_->driver();
+  const ContextScope scope(driver, context_->handle());
+  if (!scope.status().ok()) return scope.status();
+  int device = 0, processors = 0;
+  if (Status status = driver.status(driver->ctx_get_device(&device), "cuCtxGetDevice"); !status.ok()) return status;
+  if (Status status = driver.status(driver->device_get_attribute(&processors, kProcessorCount, device), "cuDeviceGetAttribute");
+      !status.ok())
+    return status;
+  return blocks_of(static_cast<unsigned>(std::max(processors, 0)));
+}
+
+void CudaCopyEngine::choose_strategies() {
+  if (options_.method != Method::kAuto || options_.calibrate_strategies.count() == 0) return;
+  if (const std::optional<StrategyTable> known = options_.known->find(context_->handle(), kernel_blocks_)) {
+    strategies_ = *known;
+    return options_.log("info", "GPU copies, as measured before in this process: " + strategies_.told().in_words());
+  }
+  const auto start = std::chrono::steady_clock::now();
+  Result<StrategyTable> measured = Status(Code::kResourceExhausted, "no thread can be made");
+  try {
+    measuring_ = std::make_unique<WayMeasuring>([this](const std::atomic<bool>& stop) { return measure(stop); });
+    measured = measuring_->wait(options_.calibrate_strategies);
+  } catch (const std::system_error&) {  // said below
+  }
+  if (measured.status().code() != Code::kDeadlineExceeded) measuring_.reset();
+  if (!measured.ok())
+    return options_.log("warning", "GPU copies could not be measured (" + measured.status().text() +
+                                       "), a guess stands: " + strategies_.told().in_words());
+  strategies_ = *measured;
+  options_.known->keep(context_->handle(), kernel_blocks_, strategies_);
+  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
+  options_.log("info", "GPU copies, measured in " + std::to_string(took.count()) + " ms: " + strategies_.told().in_words());
+}
+
+// Whole copies as the engine does them, digests included, by as many threads as an engine has for them; on memory of its own: the engine's pages are not touched.
+// What is measured is a steady rate: one copy alone would be judged by its waits.
+Result<StrategyTable> CudaCopyEngine::measure(const std::atomic<bool>& stop) const {
+  const ContextScope scope(context_->driver(), context_->handle());
+  if (!scope.status().ok()) return scope.status();
+  std::vector<std::unique_ptr<TrialMemory>> memory;
+  for (std::size_t i = 0; i < kTrialThreads; ++i) {
+    Result<std::unique_ptr<TrialMemory>> part = TrialMemory::make(*context_, options_.measure_bytes / kTrialThreads);
+    if (!part.ok()) return part.status();
+    memory.push_back(std::move(part).value());
+  }
+  std::vector<CopyStreams::Lease> streams;  // go before the memory
+  for (std::size_t i = 0; i < kTrialThreads; ++i) {
+    Result<CopyStreams::Lease> stream = streams_.take();
+    if (!stream.ok()) return stream.status();
+    streams.push_back(std::move(stream).value());
+  }
+  const auto copy = [&](std::size_t number, Direction direction, bool kernel, std::uint64_t piece_bytes) {
+    const ContextScope own(context_->driver(), context_->handle());
+    if (!own.status().ok()) return own.status();
+    TrialMemory& part = *memory[number];
+    const PieceList list = part.pieces(piece_bytes);
+    const std::span<std::uint64_t> table = part.table(list);
+    if (direction == Direction::kStore)
+      return store_pinned(*streams[number], kernel, list, part.slot(), part.slot_on_device(), table);
+    return load_pinned(*streams[number], kernel, part.slot_on_device(), list, table);
+  };
+  return calibrate_strategies(
+      [&](Direction direction, bool kernel, std::uint64_t piece_bytes) {
+        return steady_rate(kTrialThreads, memory[0]->slot().size(), stop,
+                           [&](std::size_t number) { return copy(number, direction, kernel, piece_bytes); });
+      },
+      stop);
+}
+
+protocol::CopyWay CudaCopyEngine::way() const {
+  using Kind = protocol::CopyWay::Kind;
+  if (kernels_ == nullptr) return {Kind::kNoKernels, 0, 0};
+  if (!kernels_allowed()) return {Kind::kNotRegistered, 0, 0};
+  // As by_kernel() has it, of pieces as large as can be told.
+  constexpr std::uint64_t kAllBytes = (16 << 20) - 1024;
+  if (options_.method == Method::kBatch) return {Kind::kChosen, 0, 0};
+  if (options_.method == Method::kKernel) return {Kind::kChosen, kAllBytes, kAllBytes};
+  return strategies_.told();
+}
+
+// Where memory cannot be registered, what is called pinned may lie far away: kernels would fetch it page by page.
+bool CudaCopyEngine::kernels_allowed() const {
+  const std::lock_guard lock(arenas_->mutex);
+  return std::ranges::none_of(arenas_->all, [](const Pinning* arena) { return arena->not_allowed(); });
+}
+
+bool CudaCopyEngine::by_kernel(Direction direction, std::uint64_t piece_bytes) const {
+  if (kernels_ == nullptr || options_.method == Method::kBatch || !kernels_allowed()) return false;
+  return options_.method == Method::kKernel || strategies_.by_kernel(direction, piece_bytes);
+}
+
+}  // namespace larder::copy::cuda

@@ -1,0 +1,119 @@
+#include "cuda/strategy_calibration.h"
+
+#include <algorithm>
+
+#include "cuda/quiet_thread.h"
+
+namespace larder::copy::cuda {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// In turns, so that what else the machine does meets both.
+Result<bool> kernel_is_faster(const Trial& trial, const std::atomic<bool>& stop, Direction direction, std::uint64_t piece_bytes) {
+  double best[2] = {};
+  for (int round = 0; round < kTrialRounds; ++round)
+    for (const bool kernel : {false, true}) {
+      if (stop) return Status(Code::kDeadlineExceeded, "told to stop");
+      const Result<double> rate = trial(direction, kernel, piece_bytes);
+      if (!rate.ok()) return rate.status();
+      best[kernel ? 1 : 0] = std::max(best[kernel ? 1 : 0], *rate);
+    }
+  return best[1] >= kKernelGain * best[0];
+}
+
+Status no_throw(const std::function<Status(std::size_t number)>& copy, std::size_t number) {
+  try {
+    return copy(number);
+  } catch (const std::exception& error) {
+    return {Code::kResourceExhausted, error.what()};
+  }
+}
+
+}  // namespace
+
+Result<StrategyTable> calibrate_strategies(const Trial& trial, const std::atomic<bool>& stop) {
+  StrategyTable table;
+  for (const Direction direction : {Direction::kStore, Direction::kLoad}) {
+    std::uint64_t below = 0;
+    for (std::uint64_t size = StrategyTable::kLeast; size < StrategyTable::kKernelsEnd[static_cast<std::size_t>(direction)];
+         size *= 2) {
+      const Result<bool> kernel = kernel_is_faster(trial, stop, direction, size);
+      if (!kernel.ok()) return kernel.status();
+      if (!*kernel) break;
+      below = 2 * size;
+    }
+    table.set(direction, below);
+  }
+  return table;
+}
+
+Result<double> steady_rate(std::size_t threads, std::size_t bytes, const std::atomic<bool>& stop,
+                           const std::function<Status(std::size_t number)>& copy) {
+  std::mutex mutex;
+  Status failed;
+  std::atomic<std::uint64_t> moved{0};
+  const Clock::time_point start = Clock::now();
+  {
+    std::vector<std::jthread> all;
+    for (std::size_t number = 0; number < threads; ++number)
+      all.emplace_back([&, number] {
+        do {
+          if (const Status status = no_throw(copy, number); !status.ok()) {
+            const std::lock_guard lock(mutex);
+            failed = status;
+            return;
+          }
+          moved += bytes;
+        } while (!stop && Clock::now() - start < kTrialTime);
+      });
+  }
+  if (!failed.ok()) return failed;
+  return static_cast<double>(moved) / std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+WayMeasuring::WayMeasuring(std::function<Result<StrategyTable>(const std::atomic<bool>& stop)> measure)
+    : thread_(quiet_thread([this, measure = std::move(measure)] {
+        pthread_setname_np(pthread_self(), "larder-measure");
+        Result<StrategyTable> result = [&]() -> Result<StrategyTable> {
+          try {
+            return measure(stop_);
+          } catch (const std::exception& error) {
+            return Status(Code::kResourceExhausted, error.what());
+          }
+        }();
+        const std::lock_guard lock(mutex_);
+        result_.emplace(std::move(result));
+        ended_.notify_all();
+      })) {}
+
+WayMeasuring::~WayMeasuring() {
+  stop_ = true;
+  thread_.join();
+}
+
+Result<StrategyTable> WayMeasuring::wait(std::chrono::milliseconds at_most) {
+  std::unique_lock lock(mutex_);
+  if (ended_.wait_for(lock, at_most, [this] { return result_.has_value(); })) return *result_;
+  stop_ = true;
+  return Status(Code::kDeadlineExceeded, "not done within " + std::to_string(at_most.count()) + " ms");
+}
+
+std::optional<StrategyTable> KnownWays::find(const void* context, unsigned kernel_blocks) const {
+  const std::lock_guard lock(mutex_);
+  for (const Known& known : known_)
+    if (known.context == context && known.kernel_blocks == kernel_blocks) return known.table;
+  return std::nullopt;
+}
+
+void KnownWays::keep(const void* context, unsigned kernel_blocks, const StrategyTable& table) {
+  const std::lock_guard lock(mutex_);
+  if (known_.size() < kMost) known_.push_back({context, kernel_blocks, table});
+}
+
+KnownWays& KnownWays::of_process() {
+  static KnownWays* const the = new KnownWays;  // threads of the engine may outlive the process's statics
+  return *the;
+}
+
+}  // namespace larder::copy::cuda

@@ -1,0 +1,149 @@
+#include "operator/app/leader_components.h"
+
+#include <chrono>
+#include <ctime>
+
+#include "operator/api/names.h"
+#include "operator/reconcile/conditions.h"
+#include "sidecar/base/log_throttle.h"
+#include "sidecar/base/nap.h"
+
+namespace larder::app {
+namespace {
+
+using api::Object;
+using k8s::Key;
+using k8s::ObjectPtr;
+
+Key key_of(const Object& object) {
+  return {api::namespace_of(object), api::name_of(object)};
+}
+
+std::string managed_by_us() {
+  return std::string(api::kManagedByLabel) + "=" + std::string(api::kFieldManager);
+}
+
+}  // namespace
+
+LeaderComponents::LeaderComponents(k8s::ApiClient& reader, k8s::ApiClient& writer, Informers& watched,
+                                   const desired::Defaults& defaults, const std::string& identity, k8s::Metrics& metrics,
+                                   const base::Clock& clock)
+    : watched_(watched),
+      clock_(clock),
+      events_(writer, identity, clock, metrics),
+      pool_queue_(k8s::WorkQueue::make("cachepool", clock, &metrics)),
+      backend_queue_(k8s::WorkQueue::make("cachebackend", clock, &metrics)),
+      pool_metrics_(metrics),
+      check_(reconcile::BackendCheck::make(clock)) {
+  follow(reader, k8s::resources::kPods, std::string(api::kPoolLabel));
+  for (const k8s::Resource& kind : reconcile::owned_kinds()) follow(reader, kind, managed_by_us());
+
+  reconcile::ChildCaches children;
+  for (const k8s::Resource& kind : reconcile::owned_kinds()) children[kind.plural] = informers_.at(kind.plural).get();
+  const auto now = [] { return reconcile::rfc3339(std::time(nullptr)); };
+  world_.reset(new reconcile::Context{writer, watched.pools(), watched.backends(), *informers_.at("pods"), std::move(children),
+                                      defaults, now, [this](k8s::Event event) { events_.record(std::move(event)); }});
+  const auto hear = [this](const std::vector<reconcile::PodView>& pods) { return prober_->heard(pods); };
+  const auto answers = [hear](const std::vector<reconcile::PodView>& pods) { return hear(pods).answers; };
+  pools_ = std::make_unique<reconcile::PoolReconciler>(
+      *world_, hear,
+      [this](const Key& key, const std::optional<reconcile::PoolSums>& sums, bool ready) {
+        pool_metrics_.tell(key, sums, ready);
+      },
+      clock_);
+  backends_ = std::make_unique<reconcile::BackendReconciler>(*world_, *check_, answers);
+  beginning_ = std::jthread([this, &metrics](const std::stop_token& stop) { begin(stop, metrics); });
+}
+
+// What is not known yet would look as if it were not there.
+bool LeaderComponents::await_all(const std::stop_token& stop) {
+  constexpr std::chrono::milliseconds kProbe{200};
+  const auto known = [](const k8s::Cache& cache) { return cache.synced(); };
+  while (!stop.stop_requested()) {
+    bool all = known(watched_.pools()) && known(watched_.backends());
+    for (const auto& [plural, informer] : informers_) all = all && known(*informer);
+    if (all) return true;
+    base::nap(kProbe, stop);
+  }
+  return false;
+}
+
+void LeaderComponents::begin(const std::stop_token& stop, k8s::Metrics& metrics) {
+  if (!await_all(stop)) return;
+  prober_ = std::make_unique<reconcile::Prober>(
+      reconcile::Fetch::make(), [this] { return targets(); }, [this](const Key& pool) { pool_queue_->add(pool); });
+  pool_controller_ =
+      std::make_unique<reconcile::Controller>("cachepool", *pool_queue_, metrics, kPoolWorkers,
+                                              [this](const Key& key, const std::stop_token&) { return pools_->reconcile(key); });
+  backend_controller_ = std::make_unique<reconcile::Controller>(
+      "cachebackend", *backend_queue_, metrics, kBackendWorkers,
+      [this](const Key& key, const std::stop_token& ended) { return backends_->reconcile(key, ended); });
+  watched_.tell([this](const k8s::Resource& resource, const ObjectPtr& before, const ObjectPtr& after) {
+    pool_or_backend_changed(resource, before, after);
+  });
+  add_everything();
+  // As often as the lease comes and goes.
+  base::log_refusal("leader", "reconciling begins", base::LogLevel::kInfo, "reconciling begins");
+}
+
+LeaderComponents::~LeaderComponents() {
+  beginning_ = {};
+  watched_.tell(nullptr);
+  pool_controller_.reset();
+  backend_controller_.reset();
+  prober_.reset();
+  informers_.clear();
+  pool_metrics_.forget_all();
+}
+
+void LeaderComponents::follow(k8s::ApiClient& reader, const k8s::Resource& resource, const std::string& labels) {
+  const bool pods = resource == k8s::resources::kPods;
+  k8s::Informing informing;
+  informing.resource = resource;
+  informing.selector.labels = labels;
+  if (pods) informing.trim = reconcile::trim_pod;
+  informing.changed = [this, pods](const ObjectPtr& before, const ObjectPtr& after) {
+    if (before && after && *before == *after) return;  // nothing that is read
+    for (const ObjectPtr& one : {before, after})
+      if (one) pods ? pod_changed(*one) : child_changed(*one);
+  };
+  informers_[resource.plural] = k8s::Informer::start(reader, std::move(informing), clock_);
+}
+
+void LeaderComponents::pool_or_backend_changed(const k8s::Resource& resource, const ObjectPtr& before, const ObjectPtr& after) {
+  const Key key = key_of(after ? *after : *before);
+  if (resource == k8s::resources::kPools) return pool_queue_->add(key);
+  backend_queue_->add(key);
+  for (const ObjectPtr& pool : watched_.pools().all(key.ns))
+    if (api::text_at(*pool, "spec.backendRef.name") == key.name) pool_queue_->add(key_of(*pool));
+}
+
+void LeaderComponents::pod_changed(const Object& pod) {
+  if (const auto pool = api::label(pod, api::kPoolLabel)) pool_queue_->add({api::namespace_of(pod), *pool});
+}
+
+void LeaderComponents::child_changed(const Object& child) {
+  for (const Object& owner : api::at(child, "metadata.ownerReferences")) {
+    const Key key{api::namespace_of(child), api::text_at(owner, "name")};
+    if (api::text_at(owner, "kind") == "CachePool") pool_queue_->add(key);
+    if (api::text_at(owner, "kind") == "CacheBackend") backend_queue_->add(key);
+  }
+}
+
+void LeaderComponents::add_everything() {
+  for (const ObjectPtr& backend : watched_.backends().all()) backend_queue_->add(key_of(*backend));
+  for (const ObjectPtr& pool : watched_.pools().all()) pool_queue_->add(key_of(*pool));
+}
+
+std::vector<reconcile::Prober::Target> LeaderComponents::targets() const {
+  std::vector<reconcile::Prober::Target> targets;
+  for (const ObjectPtr& pod : informers_.at("pods")->all()) {
+    const reconcile::PodView view = reconcile::view_of(*pod);
+    if (view.has_larderd && reconcile::answers(view))
+      targets.push_back(
+          {{view.ns, view.pool}, view.uid, reconcile::Prober::url_of(view), reconcile::Prober::supervisor_url_of(view)});
+  }
+  return targets;
+}
+
+}  // namespace larder::app

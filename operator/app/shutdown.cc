@@ -1,0 +1,25 @@
+#include "operator/app/shutdown.h"
+
+#include <unistd.h>
+
+#include "sidecar/base/log.h"
+#include "sidecar/base/log_drain.h"
+#include "sidecar/base/log_throttle.h"
+#include "sidecar/base/nap.h"
+
+namespace larder::app {
+
+Shutdown::Shutdown(const Signals& signals, std::stop_source& all, std::chrono::milliseconds most_to_end)
+    : thread_([&signals, &all, most_to_end](const std::stop_token& over) {
+        if (!signals.await(over)) return;
+        base::log_info("stopping");
+        all.request_stop();
+        base::nap(most_to_end, over);
+        if (over.stop_requested()) return;
+        base::log_warning("stopping took too long: what was under way is left to the next leader");
+        base::tell_all_left_out();
+        base::flush_log(base::LogDrain::kMostToEnd);
+        ::_exit(0);
+      }) {}
+
+}  // namespace larder::app

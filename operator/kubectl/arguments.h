@@ -1,0 +1,30 @@
+// What the words of `kubectl larder` mean. Options of kubectl itself go through to it as they are. Pure; thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shim/base/status.h"
+
+namespace larder::kubectl {
+
+struct Arguments {
+  std::vector<std::string> for_kubectl;  // "--context=blue"
+  std::string ns;                        // -n; empty: that of the context
+  bool all_namespaces = false, json = false, help = false, version = false;
+  bool every_pod = false;          // --all: however many there are
+  double interval_seconds = 5;     // of top
+  std::uint64_t iterations = 0;    // of top; 0: until it is stopped
+  std::uint64_t seconds = 60;      // of trace
+  std::vector<std::string> files;  // of check, as kubectl takes them: "--filename=llm.yaml"
+  bool yaml = false;               // of check
+  std::vector<std::string> words;
+};
+
+// Options may stand anywhere. An error is a sentence that begins with the wrong word.
+Result<Arguments> parse_arguments(std::span<const std::string_view> words);
+
+}  // namespace larder::kubectl

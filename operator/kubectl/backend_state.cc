@@ -1,0 +1,101 @@
+#include "operator/kubectl/backend_state.h"
+
+#include <algorithm>
+
+#include "operator/kubectl/pool_state.h"
+#include "operator/kubectl/table.h"
+#include "operator/kubectl/why_report.h"
+#include "operator/reconcile/conditions.h"
+#include "sidecar/base/text.h"
+
+namespace larder::kubectl {
+namespace {
+
+using api::Object;
+using Weight = Diagnostic::Weight;
+
+constexpr std::size_t kMostRows = 20;
+
+std::string server_of(const Object& backend) {
+  std::string text;
+  for (const char* path : {"status.server", "status.version", "spec.mode", "status.role", "status.memory.text", "status.latency"})
+    if (const std::string part = base::printable(api::text_at(backend, path)); !part.empty())
+      text += (text.empty() ? "" : std::string(path) == "status.version" ? " " : ", ") + part;
+  return api::text_at(backend, "status.server").empty() ? "" : text;
+}
+
+void add_pods(BackendState& seen) {
+  std::vector<std::string> failing, without;
+  std::string why;
+  for (const BackendOfPod& pod : seen.pods) {
+    if (pod.place.empty()) without.push_back(pod.pod);
+    if (pod.place.empty() || pod.reason.empty()) continue;
+    failing.push_back(pod.pod);
+    if (why.empty()) why = pod.reason;
+  }
+  if (!failing.empty())
+    seen.findings.push_back(
+        {Weight::kProblem, "PodsCannotUseIt",
+         std::to_string(failing.size()) + " of " + std::to_string(seen.pods.size()) + " larderd cannot use it (" +
+             reconcile::some_of(failing) + "): " + why,
+         "where the operator reaches it and they do not: a NetworkPolicy, or a password that they do not have yet"});
+  if (!without.empty())
+    seen.findings.push_back({Weight::kPerhaps, "PodsWithoutIt",
+                             std::to_string(without.size()) + " larderd run without it (" + reconcile::some_of(without) +
+                                 "): they are older than backendRef",
+                             "kubectl rollout restart their Deployment when it suits"});
+}
+
+}  // namespace
+
+bool BackendState::unusable() const {
+  const bool used = std::ranges::any_of(pods, [](const BackendOfPod& pod) { return !pod.place.empty() && pod.reason.empty(); });
+  return has_problem(findings) && !used;
+}
+
+BackendState backend_seen(const Object& backend, std::vector<std::string> pools, std::vector<BackendOfPod> pods) {
+  BackendState seen{api::namespace_of(backend), api::name_of(backend), server_of(backend),
+                    std::move(pools),           std::move(pods),       unwell(backend)};
+  if (reconcile::truth_of(backend, "Ready") == reconcile::Truth::kUnknown)
+    seen.findings.push_back(
+        {Weight::kPerhaps, "NotChecked",
+         "the operator has not found out yet whether it can be used: " + base::printable(reconcile::message_of(backend, "Ready")),
+         "is the operator running? It checks every 30 s"});
+  add_pods(seen);
+  if (seen.pools.empty())
+    seen.findings.push_back({Weight::kNote, "NotUsed", "no CachePool of the namespace has it as backendRef", ""});
+  std::ranges::stable_sort(seen.findings, {}, &Diagnostic::weight);
+  return seen;
+}
+
+std::string backend_text(const BackendState& seen) {
+  const char* verdict = seen.unusable() ? "cannot be used" : has_problem(seen.findings) ? "serves some" : "serves";
+  std::string text =
+      "CacheBackend " + seen.ns + "/" + seen.name + " " + verdict + (seen.server.empty() ? "" : ": " + seen.server) + ".\n";
+  for (const Diagnostic& finding : seen.findings) text += finding_text(finding, 0);
+  if (seen.pods.empty()) return text;
+  std::vector<Row> rows{{"POD", "BACKEND", "STATE"}};
+  for (const BackendOfPod& pod : seen.pods)
+    if (rows.size() <= kMostRows)
+      rows.push_back({pod.pod, pod.place.empty() ? "-" : pod.place,
+                      pod.place.empty()    ? "none"
+                      : pod.reason.empty() ? "serves"
+                                           : pod.reason});
+  text += "\n" + table_text(rows);
+  if (seen.pods.size() > kMostRows) text += "and " + std::to_string(seen.pods.size() - kMostRows) + " more (-o json has all)\n";
+  return text;
+}
+
+std::string backend_json(const BackendState& seen) {
+  Object pods = Object::array();
+  for (const BackendOfPod& pod : seen.pods) pods.push_back({{"pod", pod.pod}, {"backend", pod.place}, {"reason", pod.reason}});
+  return json_text({{"namespace", seen.ns},
+                    {"backend", seen.name},
+                    {"usable", !seen.unusable()},
+                    {"server", seen.server},
+                    {"pools", seen.pools},
+                    {"pods", pods},
+                    {"findings", findings_json(seen.findings)}});
+}
+
+}  // namespace larder::kubectl

@@ -1,0 +1,117 @@
+// `kubectl larder check -f FILE`: reads, tries, judges, says.
+#include <map>
+
+#include "operator/api/names.h"
+#include "operator/kubectl/check_report.h"
+#include "operator/kubectl/gather.h"
+#include "operator/kubectl/plugin_commands.h"
+
+namespace larder::kubectl {
+namespace {
+
+constexpr std::size_t kMostPods = 100;
+
+// With a dry run each, of what asks for a cache and of the same without.
+std::vector<std::pair<Trial, Trial>> tried(const Cluster& cluster, const std::vector<PlannedPod>& pods) {
+  std::vector<api::Object> all;
+  for (const PlannedPod& planned : pods) {
+    all.push_back(planned.pod);
+    all.push_back(without_larder(planned.pod));
+  }
+  std::vector<Trial> trials = cluster.try_pods(all);
+  std::vector<std::pair<Trial, Trial>> pairs;
+  for (std::size_t i = 0; i + 1 < trials.size(); i += 2) pairs.emplace_back(std::move(trials[i]), std::move(trials[i + 1]));
+  return pairs;
+}
+
+// Namespaces, each read once.
+class Namespaces {
+ public:
+  explicit Namespaces(const Cluster& cluster) : cluster_(cluster) {}
+  const Result<api::Object>& of(const std::string& ns) {
+    const auto found = spaces_.find(ns);
+    return found != spaces_.end() ? found->second : spaces_.emplace(ns, cluster_.object("namespace", "", ns)).first->second;
+  }
+
+ private:
+  const Cluster& cluster_;
+  std::map<std::string, Result<api::Object>> spaces_;
+};
+
+// By namespace; none where the user may not read them.
+class Quotas {
+ public:
+  explicit Quotas(const Cluster& cluster) : cluster_(cluster) {}
+  const std::vector<std::string>& of(const std::string& ns) {
+    const auto [at, fresh] = names_.try_emplace(ns);
+    if (!fresh || !is_name(ns)) return at->second;
+    if (const Result<std::vector<api::Object>> found = cluster_.objects("resourcequotas", ns); found.ok())
+      for (const api::Object& one : *found) at->second.push_back(api::name_of(one));
+    return at->second;
+  }
+
+ private:
+  const Cluster& cluster_;
+  std::map<std::string, std::vector<std::string>> names_;
+};
+
+// The pod when an annotation asks: an injector that answers passes by a pod without vLLM in silence where the namespace asks. Nothing: it
+// was not taken.
+std::optional<PodState> asking_pod(const Cluster& cluster, const api::Object& pod, const std::string& pool) {
+  const Trial trial = cluster.try_pods({with_pool(pod, pool)}).at(0);
+  return trial.taken() ? std::optional(pod_seen(trial.pod)) : std::nullopt;
+}
+
+// Of a pod that is taken and has no word of the injector.
+void gather_silence(const Cluster& cluster, const PodState& seen, Namespaces& namespaces, CheckFacts& facts) {
+  if (!seen.wanted_pool) {
+    const Result<api::Object>& space = namespaces.of(seen.view.ns);
+    if (!space.ok()) facts.namespace_known = space.status();
+    if (!space.ok() || api::label(*space, api::kPoolLabel).value_or("").empty()) return;
+  }
+  facts.injection = gather_injection(cluster, seen);
+  facts.injection->planned = true;
+  if (!seen.wanted_pool) facts.injection->asking = asking_pod(cluster, facts.planned.pod, facts.injection->namespace_pool);
+}
+
+CheckFacts facts_of(const Cluster& cluster, const PlannedPod& planned, std::pair<Trial, Trial> trials, const Planned& all,
+                    Namespaces& namespaces, Quotas& quotas) {
+  CheckFacts facts{planned, std::move(trials.first), std::move(trials.second), {}, {}, all.needed};
+  if (!facts.with.taken()) return facts;
+  if (planned.copies > 1) facts.quotas = quotas.of(planned.ns);
+  const PodState seen = pod_seen(facts.with.pod);
+  const bool silence = !seen.injected && !seen.declined && seen.not_injected.empty();
+  if (silence && is_name(seen.view.ns)) gather_silence(cluster, seen, namespaces, facts);
+  return facts;
+}
+
+Words file_options(const Arguments& arguments) {
+  Words options = arguments.files;
+  if (!arguments.ns.empty()) options.push_back("--namespace=" + arguments.ns);
+  return options;
+}
+
+}  // namespace
+
+Result<ctl::Outcome> check_files(const Arguments& arguments, const Cluster& cluster) {
+  if (arguments.files.empty())
+    return Status(Code::kInvalidArgument, "check what? kubectl larder check -f FILE (- for standard input), or -k DIRECTORY");
+  if (arguments.all_namespaces)
+    return Status(Code::kInvalidArgument, "check takes the namespace of each object, and of those without one -n: no -A");
+  const Result<GivenObjects> given = cluster.objects_of_files(file_options(arguments));
+  if (!given.ok()) return given.status();
+  const Planned planned = planned_pods(given->objects);
+  if (planned.pods.size() > kMostPods)
+    return Status(Code::kOutOfRange, std::to_string(planned.pods.size()) + " pod templates, and " + std::to_string(kMostPods) +
+                                         " are checked at once: give fewer files");
+  std::vector<std::pair<Trial, Trial>> trials = tried(cluster, planned.pods);
+  Namespaces namespaces(cluster);
+  Quotas quotas(cluster);
+  CheckReport report{{}, planned.without, given->unread};
+  for (std::size_t i = 0; i < planned.pods.size(); ++i)
+    report.pods.push_back(check_pod(facts_of(cluster, planned.pods[i], std::move(trials[i]), planned, namespaces, quotas)));
+  const std::string text = arguments.json ? check_json(report) : arguments.yaml ? check_yaml(report) : check_text(report);
+  return ctl::Outcome{text, check_status(report)};
+}
+
+}  // namespace larder::kubectl

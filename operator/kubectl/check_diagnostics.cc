@@ -1,0 +1,212 @@
+#include "operator/kubectl/check_diagnostics.h"
+
+#include <algorithm>
+#include <array>
+
+#include "operator/api/names.h"
+#include "sidecar/base/text.h"
+
+namespace larder::kubectl {
+namespace {
+
+using api::Object;
+using Weight = Diagnostic::Weight;
+
+constexpr const char* kSccAnnotation = "openshift.io/scc";
+constexpr std::string_view kTokenVolume = "kube-api-access-";  // and five letters, others each time
+
+// Whose words a refusal has in it: who refuses, and what to do where the pod is taken without Larder, and where it is not.
+struct Refuser {
+  std::string_view words, reason, remedy;
+  std::string_view cure_of_pod = "mend the pod itself: it is refused without Larder as well";
+};
+constexpr std::array<Refuser, 12> kRefusers{{
+    {"exceeded quota", "Quota",
+     "give the quota room for what Larder adds, or ask for less: memory.size and resources of the CachePool"},
+    {"failed quota", "Quota", "the quota wants a figure for every container: resources of the CachePool"},
+    {"violates PodSecurity", "PodSecurity",
+     "podSecurity of the CachePool, or the namespace's label pod-security.kubernetes.io/enforce"},
+    {"unable to validate against any security context constraint", "SecurityContextConstraint",
+     "podSecurity.runAsUser of the CachePool: a number of the namespace's range, openshift.io/sa.scc.uid-range, but not its "
+     "first"},
+    {"per Container is", "LimitRange", "resources of the CachePool, or the LimitRange: kubectl describe limitrange"},
+    {"per Pod is", "LimitRange", "memory.size and resources of the CachePool, or the LimitRange: kubectl describe limitrange"},
+    {"ValidatingAdmissionPolicy", "Policy", "let the policy take images and containers of Larder"},
+    {"denied the request", "Policy", "let the policy behind that webhook take images and containers of Larder"},
+    {"error looking up service account", "NoServiceAccount", "", "make the service account, then check again"},
+    {"namespaces \"", "NoNamespace", "", "make the namespace, or name another: -n NAMESPACE"},
+    {"no PriorityClass", "NoPriorityClass", "", "make the PriorityClass, or name another in the pod template"},
+    {"is invalid", "InvalidPod", ""},
+}};
+
+Refuser refuser_of(const std::string& refusal) {
+  const auto found =
+      std::ranges::find_if(kRefusers, [&](const Refuser& one) { return refusal.find(one.words) != std::string::npos; });
+  return found == kRefusers.end() ? Refuser{"", "Refused", ""} : *found;
+}
+
+// "ServiceAccount llm" of the files that are checked, where the words name it as missing. `kind`: this alone; empty: any.
+std::string made_by_the_files(const std::string& words, const std::vector<std::string>& needed, std::string_view kind = "") {
+  for (const std::string& one : needed) {
+    if (!one.starts_with(kind)) continue;
+    const std::string name = one.substr(one.find(' ') + 1);
+    for (const std::string& named : {"\"" + name + "\"", "/" + name + ":", " " + name + " "})
+      if (words.find(named) != std::string::npos) return one;
+  }
+  return "";
+}
+
+std::string apply_first(const std::string& made) {
+  return "the files themselves make " + made + ": apply that first, then check again";
+}
+
+Diagnostic refusal_finding(const CheckFacts& facts) {
+  const Refuser refuser = refuser_of(facts.with.refusal);
+  const std::string made = made_by_the_files(facts.with.refusal, facts.needed);
+  const bool by_larder = facts.without.taken();
+  std::string remedy(by_larder ? refuser.remedy : refuser.cure_of_pod);
+  if (!made.empty() && facts.with.refusal.find("found") != std::string::npos) remedy = apply_first(made);
+  return {Weight::kProblem, std::string(refuser.reason),
+          (by_larder ? "refused because of what Larder adds: " : "refused, with Larder and without: ") + facts.with.refusal,
+          remedy};
+}
+
+std::string where_to_annotate(const PlannedPod& planned) {
+  return planned.is_pod() ? "metadata.annotations" : planned.path + ".metadata.annotations";
+}
+
+Findings no_cache_findings(const CheckFacts& facts, const PodState& seen) {
+  if (seen.not_injected.empty()) return facts.injection ? why_not_injected(*facts.injection) : Findings();
+  const std::string made = made_by_the_files(seen.not_injected, facts.needed, "CachePool ");
+  const bool no_pool = seen.not_injected.starts_with("there is no CachePool");
+  return {{Weight::kProblem, no_pool ? "NoSuchPool" : "LeftAlone", "the injector leaves it alone: " + seen.not_injected,
+           no_pool && !made.empty() ? apply_first(made) : ""}};
+}
+
+// A pod that asks for no cache; its namespace may ask, and where the annotation stands in the wrong place, it was meant to.
+void judge_not_asked(const CheckFacts& facts, Checked& checked) {
+  const PlannedPod& planned = facts.planned;
+  if (facts.injection) checked.findings = why_not_injected(*facts.injection);
+  if (!facts.namespace_known.ok())
+    checked.findings.push_back(
+        {Weight::kNote, "NamespaceNotRead",
+         "whether its namespace asks for caches (label larder.dev/pool) is not known: " + facts.namespace_known.text(), ""});
+  checked.verdict = has_problem(checked.findings) ? Verdict::kNoCache : Verdict::kNotAsked;
+  if (!planned.own_annotation) return;
+  checked.verdict = Verdict::kNoCache;
+  checked.findings.push_back(
+      {Weight::kProblem, "AnnotationNotOnTemplate",
+       "the annotation larder.dev/pool stands on the " + planned.kind + " itself, where pods do not get it",
+       "write it under " + where_to_annotate(planned)});
+}
+
+void judge_taken(const CheckFacts& facts, Checked& checked) {
+  const PodState seen = pod_seen(facts.with.pod);
+  if (seen.injected) {
+    checked.verdict = Verdict::kInjected;
+    const std::size_t slash = seen.injected_by.find('/');
+    checked.pool = slash == std::string::npos ? seen.wanted_pool.value_or("") : seen.injected_by.substr(slash + 1);
+    if (const auto notice = api::annotation(facts.with.pod, api::kNoticeAnnotation))
+      checked.findings.push_back({Weight::kNote, "Notice", base::printable(*notice), ""});
+  } else if (!seen.wanted_pool && seen.not_injected.empty()) {
+    judge_not_asked(facts, checked);
+  } else {
+    checked.verdict = Verdict::kNoCache;
+    checked.findings = no_cache_findings(facts, seen);
+  }
+}
+
+// What the API server says besides, of a pod that it takes.
+void add_remarks(const CheckFacts& facts, Checked& checked) {
+  for (const std::string& warning : facts.with.warnings) {
+    if (warning.starts_with("larder: ")) continue;  // the annotation has it
+    const bool of_larder =
+        facts.without.taken() && std::ranges::find(facts.without.warnings, warning) == facts.without.warnings.end();
+    checked.findings.push_back({of_larder ? Weight::kPerhaps : Weight::kNote, "Warning", warning, ""});
+  }
+  if (const auto scc = api::annotation(facts.with.pod, kSccAnnotation))
+    checked.findings.push_back({Weight::kNote, "SecurityContextConstraint",
+                                base::printable(*scc) +
+                                    " takes it, by your own rights or its service account's; where a controller makes the "
+                                    "pod, the service account's alone count",
+                                ""});
+  if (facts.planned.copies > 1 && !facts.quotas.empty())
+    checked.findings.push_back({Weight::kNote, "OneOfMany",
+                                "one pod was tried, and " + std::to_string(facts.planned.copies) + " are wanted: whether quota " +
+                                    list_of(facts.quotas) + " has room for all was not asked",
+                                "kubectl describe quota -n " + facts.planned.ns});
+}
+
+void rename_token_volume(Object& named) {
+  const std::string name = api::text_at(named, "name");
+  if (name.starts_with(kTokenVolume)) named["name"] = std::string(kTokenVolume.substr(0, kTokenVolume.size() - 1));
+}
+
+// Without what is another each time, or says nothing of a pod that is not made.
+Object form_of(Object pod, const PlannedPod& planned) {
+  if (!pod.is_object()) return pod;
+  pod.erase("status");
+  Object& metadata = pod["metadata"];
+  for (const char* given :
+       {"uid", "creationTimestamp", "resourceVersion", "managedFields", "generateName", "generation", "selfLink"})
+    metadata.erase(given);
+  metadata["name"] = planned.name;
+  if (api::child(metadata, "annotations").is_object() && !api::annotation(planned.pod, api::kInjectAnnotation)) {
+    metadata["annotations"].erase(api::kInjectAnnotation);
+    if (metadata["annotations"].empty()) metadata.erase("annotations");
+  }
+  for (const char* list : {"containers", "initContainers"})
+    if (api::at(pod, std::string("spec.") + list).is_array())
+      for (Object& container : pod["spec"][list])
+        if (api::child(container, "volumeMounts").is_array())
+          for (Object& mount : container["volumeMounts"]) rename_token_volume(mount);
+  if (api::at(pod, "spec.volumes").is_array())
+    for (Object& volume : pod["spec"]["volumes"]) rename_token_volume(volume);
+  return pod;
+}
+
+Object& annotations_of(Object& pod) {
+  Object& metadata = pod["metadata"];
+  if (!api::child(metadata, "annotations").is_object()) metadata["annotations"] = Object::object();
+  return metadata["annotations"];
+}
+
+}  // namespace
+
+Object without_larder(Object pod) {
+  Object& annotations = annotations_of(pod);
+  annotations.erase(std::string(api::kPoolAnnotation));
+  annotations[api::kInjectAnnotation] = "false";  // where the namespace asks for it
+  return pod;
+}
+
+Object with_pool(Object pod, const std::string& pool) {
+  annotations_of(pod)[api::kPoolAnnotation] = pool;
+  return pod;
+}
+
+Checked check_pod(const CheckFacts& facts) {
+  Checked checked{facts.planned,
+                  Verdict::kUnknown,
+                  "",
+                  {},
+                  form_of(facts.with.pod, facts.planned),
+                  form_of(facts.without.pod, facts.planned)};
+  if (!facts.with.asked.ok()) {
+    checked.findings.push_back({Weight::kProblem, "NotAsked", "the API server did not judge it: " + facts.with.asked.text(),
+                                facts.with.asked.code() == Code::kPermissionDenied
+                                    ? "check tries the pod in a dry run, for which you need the right to create pods there"
+                                    : ""});
+    return checked;
+  }
+  if (facts.with.taken()) {
+    judge_taken(facts, checked);
+    add_remarks(facts, checked);
+  } else {
+    checked.verdict = Verdict::kRefused;
+    checked.findings.push_back(refusal_finding(facts));
+  }
+  return checked;
+}
+
+}  // namespace larder::kubectl

@@ -1,0 +1,161 @@
+#include "operator/kubectl/gather.h"
+
+#include <algorithm>
+
+#include "operator/api/names.h"
+#include "sidecar/base/text.h"
+
+namespace larder::kubectl {
+namespace {
+
+using api::Object;
+
+constexpr std::size_t kMostEvents = 8;
+
+Object or_null(Result<Object> object) {
+  return object.ok() ? *std::move(object) : Object();
+}
+
+std::optional<std::string> annotation_in(const Object& template_or_object) {
+  const auto value = api::annotation(template_or_object, api::kPoolAnnotation);
+  return value ? std::optional(base::printable(*value)) : std::nullopt;
+}
+
+// Of a pod's controller, or of the controller of its ReplicaSet.
+WorkloadState workload_of(const Cluster& cluster, const PodState& pod) {
+  std::string kind = pod.owner_kind, name = pod.owner_name;
+  Object object;
+  for (int up = 0; up < 2 && !kind.empty() && is_name(name); ++up) {
+    // A kind of a stranger's group may be named like one of ours: kubectl takes the first, and it is only for advice.
+    object = or_null(cluster.object(kind, pod.view.ns, name));
+    std::string above_kind, above_name;
+    for (const Object& owner : api::at(object, "metadata.ownerReferences"))
+      if (api::truth_at(owner, "controller")) {
+        above_kind = api::text_at(owner, "kind");
+        above_name = api::text_at(owner, "name");
+      }
+    if (kind != "ReplicaSet" || above_kind.empty()) break;
+    kind = above_kind;
+    name = above_name;
+  }
+  if (object.is_null()) return {};
+  return {base::printable(kind), base::printable(name), annotation_in(object), annotation_in(api::at(object, "spec.template"))};
+}
+
+// What the operator said of the pod or its owner, the newest first.
+std::vector<std::string> events_of(const Cluster& cluster, const PodState& pod) {
+  const Result<std::vector<Object>> events = cluster.objects("events", pod.view.ns, "--field-selector=reason=NotInjected");
+  if (!events.ok()) return {};
+  std::vector<std::pair<std::string, std::string>> found;  // when, what
+  for (const Object& event : *events) {
+    const std::string name = api::text_at(event, "involvedObject.name");
+    if (name != pod.view.name && name != pod.owner_name) continue;
+    found.emplace_back(api::text_at(event, "metadata.creationTimestamp"), base::printable(api::text_at(event, "message")));
+  }
+  std::ranges::sort(found, std::greater<>());
+  std::vector<std::string> texts;
+  for (auto& [when, what] : found)
+    if (texts.size() < kMostEvents) texts.push_back(std::move(what));
+  return texts;
+}
+
+ServingState serving_of(const Cluster& cluster, const WebhookState& webhook) {
+  if (!is_name(webhook.service) || !is_name(webhook.service_namespace)) return {};
+  const Result<std::vector<Object>> slices =
+      cluster.objects("endpointslices", webhook.service_namespace, "--selector=kubernetes.io/service-name=" + webhook.service);
+  if (!slices.ok()) return {};
+  const ServingState seen = serving_seen(*slices, {});
+  if (seen.port != 0) return seen;
+  return serving_seen(*slices, or_null(cluster.object("service", webhook.service_namespace, webhook.service)));
+}
+
+}  // namespace
+
+std::string pool_of(const PodState& pod) {
+  return pod.view.pool.empty() ? pod.wanted_pool.value_or("") : pod.view.pool;
+}
+
+InjectionFacts gather_injection(const Cluster& cluster, const PodState& pod) {
+  InjectionFacts facts;
+  facts.pod = pod;
+  const Result<std::vector<Object>> pools = cluster.objects("cachepools." + std::string(api::kGroup), pod.view.ns);
+  facts.pools_known = pools.ok();
+  facts.installed = pools.ok() || pools.status().code() != Code::kNotFound;
+  if (pools.ok())
+    for (const Object& pool : *pools) facts.pools.push_back(api::name_of(pool));
+  const Object space = or_null(cluster.object("namespace", "", pod.view.ns));
+  if (!pod.wanted_pool) {
+    facts.workload = workload_of(cluster, pod);
+    facts.namespace_pool = base::printable(api::label(space, api::kPoolLabel).value_or(""));
+    if (facts.namespace_pool.empty() || pod.declined) return facts;
+  }
+  if (!pod.not_injected.empty()) return facts;
+  facts.events = events_of(cluster, pod);
+  const Result<std::vector<Object>> webhooks = cluster.objects("mutatingwebhookconfigurations", "");
+  if (!webhooks.ok()) {
+    facts.webhook_known = webhooks.status();
+    return facts;
+  }
+  facts.webhook = webhook_seen(*webhooks, space, pod.wanted_pool ? kWebhookName : kNamespaceWebhookName);
+  if (facts.webhook.there) facts.serving = serving_of(cluster, facts.webhook);
+  return facts;
+}
+
+Fleet::Fleet(const Cluster& cluster, std::vector<PodState> pods, std::size_t most, const PodState* first)
+    : pods_(std::move(pods)) {
+  std::ranges::sort(pods_, {}, [](const PodState& pod) { return std::pair(pod.view.ns, pod.view.name); });
+  const PodState* before_others = first == nullptr ? nullptr : larderd_of(*first);
+  std::vector<PodState> asked;
+  if (before_others != nullptr) asked.push_back(*before_others);
+  for (const PodState& pod : pods_) {
+    if (!pod.view.has_larderd || pod.view.over || (before_others != nullptr && pod.view.uid == before_others->view.uid)) continue;
+    if (asked.size() < most)
+      asked.push_back(pod);
+    else
+      ++not_asked_;
+  }
+  std::vector<Result<ctl::Snapshot>> answers = cluster.larderds(asked);
+  for (std::size_t i = 0; i < asked.size(); ++i) answers_.emplace(asked[i].view.uid, std::move(answers[i]));
+}
+
+const PodState* Fleet::larderd_of(const PodState& pod) const {
+  if (pod.view.has_larderd) return &pod;
+  const auto serves = [&](const PodState& other) {
+    return other.is_node_larderd() && !other.view.over && other.view.ns == pod.view.ns && other.view.pool == pool_of(pod) &&
+           other.node == pod.node && !pod.node.empty();
+  };
+  const auto found = std::ranges::find_if(pods_, serves);
+  return found == pods_.end() ? nullptr : &*found;
+}
+
+const ctl::Snapshot* Fleet::answer_of(const PodState& larderd, Status* why) const {
+  const auto found = answers_.find(larderd.view.uid);
+  if (found == answers_.end()) {
+    if (why != nullptr) *why = Status(Code::kOutOfRange, "it was not asked: there are many pods, and --all asks each");
+    return nullptr;
+  }
+  if (!found->second.ok() && why != nullptr) *why = found->second.status();
+  return found->second.ok() ? &*found->second : nullptr;
+}
+
+HitFacts Fleet::facts_of(const PodState& pod, const PoolState* pool) const {
+  HitFacts facts;
+  facts.pod = pod;
+  if (const PodState* larderd = larderd_of(pod)) {
+    facts.larderd_pod = *larderd;
+    facts.larderd = answer_of(*larderd, &facts.not_asked);
+  }
+  for (const PodState& other : pods_) {
+    if (other.view.uid == pod.view.uid || other.view.ns != pod.view.ns || pool_of(other) != pool_of(pod)) continue;
+    const ctl::Snapshot* said = other.view.has_larderd ? answer_of(other) : nullptr;
+    if (said != nullptr && said != facts.larderd) facts.others[other.view.name] = said;
+  }
+  if (pool != nullptr) {
+    facts.by_node = pool->by_node;
+    facts.has_backend = !pool->backend.empty();
+    facts.adds_flags = pool->adds_flags;
+  }
+  return facts;
+}
+
+}  // namespace larder::kubectl

@@ -1,0 +1,232 @@
+#include "operator/kubectl/hit_diagnostics.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "sidecar/base/text.h"
+
+namespace larder::kubectl {
+namespace {
+
+using base::grouped;
+using ctl::Snapshot;
+using Weight = Diagnostic::Weight;
+
+constexpr double kFewHits = 0.02;       // of the tokens asked for: as good as none
+constexpr double kMostlyShort = 0.9;    // of the requests
+constexpr std::size_t kMostLine = 400;  // of a log
+
+Diagnostic problem(const char* reason, std::string what, std::string remedy) {
+  return {Weight::kProblem, reason, std::move(what), std::move(remedy)};
+}
+Diagnostic perhaps(const char* reason, std::string what, std::string remedy) {
+  return {Weight::kPerhaps, reason, std::move(what), std::move(remedy)};
+}
+
+std::string describe(const PodState& pod) {
+  return "kubectl describe pod " + pod.view.name + " -n " + pod.view.ns;
+}
+
+// Why no larderd runs for the pod.
+std::optional<Diagnostic> larderd_down(const HitFacts& facts) {
+  if (!facts.larderd_pod)
+    return problem("NoLarderdOnNode", "no larderd of the pool runs on its node " + facts.pod.node,
+                   "kubectl get pods -n " + facts.pod.view.ns + " -l larder.dev/pool=" + facts.pod.view.pool +
+                       " -o wide; see spec.node.nodeSelector and tolerations of the pool");
+  const PodState& pod = *facts.larderd_pod;
+  const reconcile::PodView& larderd = pod.view;
+  if (larderd.ready) return std::nullopt;
+  if (larderd.killed_for_memory)
+    return problem("LarderdOutOfMemory", "larderd was killed for memory",
+                   "leave spec.resources.limits.memory out of the pool, or raise it");
+  if (!larderd.unscheduled.empty()) return problem("NotScheduled", "the pod has no node: " + larderd.unscheduled, describe(pod));
+  if (larderd.waiting.find("Image") != std::string::npos)
+    return problem("ImageNotPulled", "larderd's image is not pulled: " + larderd.waiting + ": " + larderd.waiting_text,
+                   "is the image right, and has the pod's service account a pull secret for it?");
+  const bool starting = larderd.waiting.empty() || larderd.waiting == "PodInitializing" || larderd.waiting == "ContainerCreating";
+  if (starting && larderd.restarts == 0)
+    return perhaps("LarderdStarting", "larderd is not ready yet", "wait; if it stays so: " + describe(pod));
+  return problem("LarderdDown",
+                 "larderd does not run" + (larderd.waiting.empty() ? "" : ": " + larderd.waiting + " " + larderd.waiting_text) +
+                     ", " + base::plural(static_cast<std::uint64_t>(larderd.restarts), "restart"),
+                 "kubectl logs " + larderd.name + " -n " + larderd.ns + " -c larder --previous");
+}
+
+Diagnostic engine_off(const HitFacts& facts) {
+  return problem("EngineOff", "the engine runs without the cache; it says: " + facts.engine_says,
+                 "change that in the engine's flags");
+}
+
+// larderd runs, and no engine is attached to it.
+Diagnostic not_attached(const HitFacts& facts, const Snapshot& now) {
+  if (!facts.engine_says.empty()) return engine_off(facts);
+  for (const ContainerState& container : facts.pod.containers)
+    if (!container.waiting.empty())
+      return problem(
+          "EngineNotRunning",
+          "container " + container.name + " does not run: " + container.waiting + " " + container.waiting_text,
+          "kubectl logs " + facts.pod.view.name + " -n " + facts.pod.view.ns + " -c " + container.name + " --previous");
+  for (const ContainerState& container : facts.pod.containers)
+    if (!container.ready)
+      return perhaps("EngineStarting", "no engine is attached; container " + container.name + " is not ready yet",
+                     "wait: vLLM attaches when it has loaded its model; if it stays so: kubectl logs " + facts.pod.view.name +
+                         " -n " + facts.pod.view.ns + " -c " + container.name);
+  if (now.sessions.refused > 0)
+    return problem("EngineRefused",
+                   "larderd refused " + base::plural(now.sessions.refused, "engine") + ": its version or group does not fit",
+                   "kubectl logs " + facts.larderd_pod->view.name + " -n " + facts.larderd_pod->view.ns + " -c larder");
+  if (now.sessions.opened > 0)
+    return problem("EngineGone", "an engine was attached and is not any more",
+                   "kubectl logs of the engine's container says why it went");
+  if (!facts.adds_flags)
+    return problem("NoConnectorFlag",
+                   "no engine has ever attached, and the pool leaves the engine's flags alone (spec.engine.flags: false)",
+                   "give vLLM --kv-transfer-config yourself, or remove spec.engine.flags");
+  return problem("NeverAttached", "no engine has ever attached",
+                 "the engine's log has lines with \"Larder\" if it was given the connector; kubectl logs " + facts.pod.view.name +
+                     " -n " + facts.pod.view.ns);
+}
+
+// The number in a line "chunk_tokens: 256" of the namespace in use; 0: not known.
+std::uint64_t chunk_tokens(const Snapshot& now) {
+  for (const ctl::NamespaceState& space : now.namespaces) {
+    const std::string key = "\nchunk_tokens: ";
+    const std::size_t at = space.fingerprint.find(key);
+    if (at == std::string::npos) continue;
+    std::uint64_t tokens = 0;
+    const char* begin = space.fingerprint.c_str() + at + key.size();
+    std::from_chars(begin, space.fingerprint.c_str() + space.fingerprint.size(), tokens);
+    if (tokens != 0) return tokens;
+  }
+  return 0;
+}
+
+std::optional<Diagnostic> too_short(const Snapshot& now) {
+  const ctl::ModelCounts& all = now.all;
+  if (static_cast<double>(all.too_short) < kMostlyShort * static_cast<double>(all.requests)) return std::nullopt;
+  const std::uint64_t tokens = chunk_tokens(now);
+  return problem("PromptsTooShort",
+                 grouped(all.too_short) + " of " + grouped(all.requests) + " prompts had less than a chunk" +
+                     (tokens == 0 ? "" : " of " + grouped(tokens) + " tokens") + " beyond what vLLM's own cache had (" +
+                     grouped(all.asked / all.requests) + " tokens on average)",
+                 "there is little to save for short prompts; spec.chunkTokens of the pool makes chunks smaller");
+}
+
+// Whether the salts differ nobody but the clients can tell: they reach larderd only in hashes.
+std::optional<Diagnostic> salted(const Snapshot& now, Weight weight) {
+  if (now.all.salted == 0) return std::nullopt;
+  return Diagnostic{
+      weight, "Salted",
+      grouped(now.all.salted) + " of " + grouped(now.all.requests) +
+          " requests carried a cache_salt: those hit only what the same salt computed",
+      "give requests that may share a cache the same cache_salt, or none; one a user or a request shares little or nothing"};
+}
+
+// Where prompts were long enough and nothing was found: what else speaks of a cause, then what is left.
+Findings few_hits(const HitFacts& facts, const Snapshot& now) {
+  Findings found;
+  if (auto finding = too_short(now)) return {*finding};
+  if (now.loads_failed > 0)
+    found.push_back(problem(
+        "LoadsFail", grouped(now.loads_failed) + " loads failed, " + grouped(now.checksum_failures) + " of them by checksum",
+        "the engine's log names each; checksum failures on one node alone: test its memory"));
+  const std::uint64_t refused = now.memory.refused_no_space + now.memory.refused_cap;
+  if (now.all.stored == 0 && refused > 0)
+    found.push_back(problem("NothingStored", "nothing could be stored: " + grouped(refused) + " stores were refused for room",
+                            "raise spec.memory.size: a chunk must fit in several times"));
+  else if (now.all.stored == 0)
+    found.push_back(
+        perhaps("NothingStored", "the engine has stored nothing yet", "a kv_role of kv_consumer alone stores nothing"));
+  if (now.memory.evicted.capacity > now.memory.chunks)
+    found.push_back(perhaps(
+        "EvictedBeforeUse",
+        grouped(now.memory.evicted.capacity) + " chunks were evicted for room, and " + grouped(now.memory.chunks) + " are there",
+        "raise spec.memory.size, or add spec.disk or a backend"));
+  if (!facts.has_backend && !facts.by_node && !facts.others.empty())
+    found.push_back(perhaps(
+        "NotShared",
+        "what the " + base::plural(facts.others.size(), "other pod") +
+            " of the pool stored is not found here: in placement Sidecar pods share through a backend, and the pool has none",
+        "add spec.backendRef (kubectl explain cachepool.spec.backendRef), or placement Node"));
+  if (auto finding = salted(now, Weight::kPerhaps)) found.push_back(*finding);
+  if (found.empty() || !has_problem(found))
+    found.push_back(
+        perhaps("NeverRepeated",
+                grouped(now.all.requests) + " prompts were looked up (" + grouped(now.all.asked / now.all.requests) +
+                    " tokens on average), and none began as an earlier one did",
+                "the first chunk must be equal to the last token: nothing that changes (time, user, request id) at the "
+                "beginning of the prompt; try one prompt twice (python -m larder.query_twice)"));
+  return found;
+}
+
+void add(Findings& to, Findings more) {
+  to.insert(to.end(), more.begin(), more.end());
+}
+
+Findings of_attached(const HitFacts& facts, const Snapshot& now) {
+  if (has_no_namespace(now)) {
+    if (!facts.engine_says.empty()) return {engine_off(facts)};
+    return {perhaps("WeightsBeingRead", "the engine is attached and has no namespace: it is reading its weights, to name them",
+                    "wait, then send a prompt; the engine's log has lines with \"Larder: weights\"")};
+  }
+  Findings found = namespace_findings(now, facts.others);
+  if (facts.has_backend && !now.backend.reason.empty())
+    found.push_back(
+        problem("BackendDown", "the backend does not serve: " + now.backend.reason, "kubectl larder backend check says more"));
+  if (!now.disk.place.empty() && !now.disk.reason.empty())
+    found.push_back(
+        perhaps("DiskDegraded", "the disk does not serve as it should: " + now.disk.reason, "see the larder container's log"));
+  const bool all_silent = std::ranges::all_of(now.sessions.attached, &ctl::SessionState::silent);
+  if (all_silent)
+    found.push_back(
+        problem("EngineSilent", "the engine is attached and gives no sign of life", "is it stopped or starved of CPU?"));
+  const ctl::ModelCounts& all = now.all;
+  if (all.requests == 0) {
+    found.push_back(perhaps(
+        "NoRequests", "no prompt has been looked up since larderd started, " + base::seconds_text(now.uptime_seconds) + " ago",
+        "send one; does the Service reach this pod?"));
+  } else if (static_cast<double>(all.hit) < kFewHits * static_cast<double>(std::max<std::uint64_t>(all.asked, 1))) {
+    add(found, few_hits(facts, now));
+  } else {
+    found.push_back({Weight::kNote, "Hits",
+                     "it does find: " + hit_ratio(all) + " of the prompt tokens asked for, in " + grouped(all.requests_hit) +
+                         " of " + grouped(all.requests) + " requests",
+                     ""});
+    if (auto finding = salted(now, Weight::kNote)) found.push_back(*finding);
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string hit_ratio(const ctl::ModelCounts& counts) {
+  return counts.asked == 0 ? "-" : std::to_string(counts.hit * 100 / counts.asked) + "%";
+}
+
+bool has_no_namespace(const Snapshot& now) {
+  return std::ranges::all_of(now.sessions.attached, [](const ctl::SessionState& session) { return session.space.empty(); });
+}
+
+std::string why_off(const std::string& log) {
+  constexpr std::string_view kOff = "Larder is off for this engine: ";
+  const std::size_t at = log.rfind(kOff);
+  if (at == std::string::npos) return "";
+  const std::size_t begin = at + kOff.size();
+  return base::printable(log.substr(begin, std::min(log.find('\n', begin) - begin, kMostLine)));
+}
+
+Findings why_no_hits(const HitFacts& facts) {
+  if (std::optional<Diagnostic> down = larderd_down(facts)) return {*down};
+  if (facts.larderd == nullptr && facts.not_asked.code() == Code::kOutOfRange)
+    return {{Weight::kNote, "NotAsked", facts.not_asked.text(), ""}};
+  if (facts.larderd == nullptr)
+    return {problem("LarderdNotAsked", "larderd runs, but gives no answer through the API server: " + facts.not_asked.text(),
+                    "you need the right to get pods/proxy; or a NetworkPolicy keeps the API server from port 9464: " +
+                        facts.larderd_pod->ask_by_hand())};
+  const Snapshot& now = *facts.larderd;
+  Findings found = now.sessions.attached.empty() ? Findings{not_attached(facts, now)} : of_attached(facts, now);
+  std::ranges::stable_sort(found, {}, &Diagnostic::weight);
+  return found;
+}
+
+}  // namespace larder::kubectl

@@ -1,0 +1,197 @@
+#include "operator/kubectl/injection_diagnostics.h"
+
+#include <algorithm>
+
+#include "operator/reconcile/conditions.h"
+
+namespace larder::kubectl {
+namespace {
+
+using Weight = Diagnostic::Weight;
+
+// The webhook is asked when a pod is made, and never again.
+std::string anew(const InjectionFacts& facts) {
+  const PodState& pod = facts.pod;
+  if (facts.planned) return "check again";
+  return pod.owner_kind.empty() ? "make the pod anew"
+                                : "kubectl delete pod " + pod.view.name + " -n " + pod.view.ns + ": the next one of its " +
+                                      pod.owner_kind + " is looked at anew";
+}
+
+std::string annotate(const InjectionFacts& facts) {
+  const std::string pool = !facts.namespace_pool.empty() ? facts.namespace_pool
+                           : facts.pools.empty()         ? "POOL"
+                                                         : facts.pools.front();
+  const std::string patch =
+      R"( --type merge -p '{"spec":{"template":{"metadata":{"annotations":{"larder.dev/pool":")" + pool + R"("}}}}}')";
+  const WorkloadState& workload = facts.workload;
+  if (workload.name.empty()) return "annotate its pod template with larder.dev/pool: " + pool;
+  std::string kind = workload.kind;
+  std::ranges::transform(kind, kind.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return "kubectl patch " + kind + " " + workload.name + " -n " + facts.pod.view.ns + patch;
+}
+
+Diagnostic no_annotation(const InjectionFacts& facts) {
+  const WorkloadState& workload = facts.workload;
+  const std::string whose = workload.kind + " " + workload.name;
+  if (workload.template_annotation)
+    return {Weight::kProblem, "MadeBeforeAnnotation",
+            "the pod has no annotation larder.dev/pool; the template of " + whose + " has it by now: the pod is older",
+            anew(facts)};
+  if (workload.own_annotation)
+    return {Weight::kProblem, "AnnotationNotOnTemplate",
+            "the annotation larder.dev/pool stands on " + whose + " itself, not on its pod template: pods do not get it",
+            annotate(facts)};
+  return {Weight::kProblem, "NoAnnotation",
+          "the pod has no annotation larder.dev/pool" +
+              (facts.pools_known ? "; pools of namespace " + facts.pod.view.ns + ": " + list_of(facts.pools) : ""),
+          facts.pools_known && facts.pools.empty()
+              ? "make a CachePool in that namespace, then annotate the pod template with its name"
+              : annotate(facts)};
+}
+
+// The pool that the pod asks for, by its annotation or by the label of its namespace.
+std::string asked_pool(const InjectionFacts& facts) {
+  return facts.pod.wanted_pool.value_or(facts.namespace_pool);
+}
+
+bool has_pool(const InjectionFacts& facts) {
+  return std::ranges::find(facts.pools, asked_pool(facts)) != facts.pools.end();
+}
+
+Diagnostic no_such_pool(const InjectionFacts& facts) {
+  const char* const where = facts.pod.wanted_pool ? "in the pod template" : "of the namespace";
+  return {Weight::kProblem, "NoSuchPool",
+          "there is no CachePool \"" + asked_pool(facts) + "\" in namespace " + facts.pod.view.ns +
+              "; there are: " + list_of(facts.pools),
+          "make it, or correct larder.dev/pool " + std::string(where) + "; then " + anew(facts)};
+}
+
+// The injector looked at it and left it alone.
+Diagnostic left_alone(const InjectionFacts& facts, const std::string& why) {
+  const bool by_now = facts.pools_known && facts.pod.wanted_pool && has_pool(facts) && why.starts_with("there is no CachePool");
+  if (by_now)
+    return {Weight::kProblem, "PoolMadeLater",
+            "when the pod was made there was no CachePool \"" + *facts.pod.wanted_pool + "\"; by now there is", anew(facts)};
+  return {Weight::kProblem, "LeftAlone", "the injector left it alone: " + why, "do what it says; then " + anew(facts)};
+}
+
+// The chart names the operator's Deployment and the webhook's Service alike.
+std::string operator_logs(const WebhookState& webhook) {
+  constexpr std::string_view kEnd = "-webhook";
+  const bool of_the_chart = webhook.service.ends_with(kEnd);
+  const std::string name = of_the_chart ? webhook.service.substr(0, webhook.service.size() - kEnd.size()) : "larder";
+  if (webhook.service.empty()) return "the log of larder-operator says more";
+  return "kubectl logs -n " + webhook.service_namespace + " deployment/" + name + "-operator";
+}
+
+// The question of a firewall: at what the API server asks.
+std::string may_it_reach(const InjectionFacts& facts) {
+  if (!facts.webhook.url.empty()) return "may the API server reach " + facts.webhook.url + " (firewalls)?";
+  const std::string port =
+      facts.serving.port == 0 ? "the port ports.webhook of the chart" : "port " + std::to_string(facts.serving.port);
+  return "may the API server reach " + port + " of the operator's pods (firewalls)?";
+}
+
+// Why the API server cannot have asked the webhook, or had no answer, where the cluster shows why.
+std::optional<Diagnostic> obstacle(const InjectionFacts& facts) {
+  const PodState& pod = facts.pod;
+  const WebhookState& webhook = facts.webhook;
+  const auto problem = [](const char* reason, const std::string& what, const std::string& remedy) {
+    return Diagnostic{Weight::kProblem, reason, what, remedy};
+  };
+  if (pod.is_static)
+    return problem("StaticPod", "it is a static pod, which the kubelet runs from a file: no webhook sees it in time",
+                   "use a Deployment");
+  if (!facts.webhook_known.ok())
+    return problem("NotAsked", "nothing says that the injector saw it; why is not known: " + facts.webhook_known.text(),
+                   "ask who may read MutatingWebhookConfigurations for `kubectl larder why`");
+  if (!webhook.there)
+    return problem("NoWebhook",
+                   "the cluster has no webhook " + std::string(pod.wanted_pool ? kWebhookName : kNamespaceWebhookName) +
+                       ": Larder's chart is not installed, was removed, or is older than this program",
+                   "helm upgrade --install larder charts/larder -n larder-system --create-namespace; then " + anew(facts));
+  if (!webhook.takes_namespace)
+    return problem("NamespaceExcluded", "namespace " + pod.view.ns + " is excluded by the webhook's namespaceSelector",
+                   "take another namespace, or change webhook.excludedNamespaces of the chart; then " + anew(facts));
+  if (!webhook.has_authority)
+    return problem("NoAuthority", "the webhook's configuration has no caBundle, so that the API server cannot call it",
+                   "is the operator running and leading? " + operator_logs(webhook));
+  if (!webhook.created.empty() && !pod.created.empty() && pod.created < webhook.created)
+    return problem("MadeBeforeInstall", "the pod (" + pod.created + ") is older than Larder's webhook (" + webhook.created + ")",
+                   anew(facts));
+  if (facts.serving.ready == 0)
+    return problem("WebhookDown",
+                   "the webhook does not answer now: Service " + webhook.service_namespace + "/" + webhook.service +
+                       " has no ready endpoint" + (facts.planned ? "" : ". So it was, it seems, when the pod was made"),
+                   "kubectl get pods -n " + webhook.service_namespace + "; once the operator is ready, " + anew(facts));
+  return std::nullopt;
+}
+
+Diagnostic no_answer(const InjectionFacts& facts) {
+  if (facts.planned)
+    return {Weight::kProblem, "WebhookNoAnswer",
+            "the API server had no answer of the webhook, and lets a pod through without a cache then (failurePolicy Ignore)",
+            may_it_reach(facts) + " " + operator_logs(facts.webhook) + "; then " + anew(facts)};
+  return {Weight::kProblem, "WebhookWasDown",
+          "the annotation was added after the pod was made, or the webhook gave no answer then (the operator was down, or the "
+          "API server could not reach it); a pod is let through without a cache then (failurePolicy Ignore)",
+          anew(facts) + ". If that one has no cache either: " + may_it_reach(facts)};
+}
+
+// The injector answers, and passes the pod by where the namespace asks. `facts.asking` says what it makes of the pod.
+Diagnostic passed_by(const InjectionFacts& facts, const std::string& asks) {
+  if (facts.asking->injected)
+    return {Weight::kProblem, "NotSeenAsEngine",
+            asks +
+                "the injector passes the pod by, though it serves the same pod with the annotation: neither command, flags nor "
+                "image say vLLM, or the operator may not read namespaces (its log says so)",
+            annotate(facts)};
+  return {Weight::kNote, "NotSeenAsEngine",
+          asks + "the injector passes the pod by. Of the same pod with the annotation it says: " + facts.asking->not_injected,
+          ""};
+}
+
+// A pod whose namespace asks, and of which the injector said nothing.
+Diagnostic asked_by_namespace(const InjectionFacts& facts) {
+  const std::string asks = "its namespace asks for caches of pool " + facts.namespace_pool + " (label larder.dev/pool), and ";
+  const bool never_asked = facts.webhook_known.ok() && !(facts.webhook.there && facts.webhook.takes_namespace);
+  const bool silent = facts.asking && !facts.asking->injected && facts.asking->not_injected.empty();
+  if (facts.asking && !silent && !never_asked) return passed_by(facts, asks);
+  std::optional<Diagnostic> found = obstacle(facts);
+  if (found && found->reason == "NotAsked") found.reset();  // the dry run says more than what may not be read
+  if (!found && silent) found = no_answer(facts);
+  if (!found)
+    return {Weight::kProblem, "NotSeenAsEngine",
+            asks +
+                "the injector said nothing of this pod: it found no vLLM in it, or the pod is older than the label, or the "
+                "webhook gave no answer",
+            annotate(facts) + "; the next pod has its cache, or says why not"};
+  found->what = asks + found->what + (facts.planned ? ". A pod of vLLM that is made now starts without a cache" : "");
+  return *found;
+}
+
+}  // namespace
+
+std::string list_of(const std::vector<std::string>& names) {
+  return names.empty() ? "none" : reconcile::some_of(names);
+}
+
+Findings why_not_injected(const InjectionFacts& facts) {
+  if (!facts.installed)
+    return {{Weight::kProblem, "NotInstalled", "the cluster knows no CachePools: Larder is not installed",
+             "helm install larder charts/larder -n larder-system --create-namespace"}};
+  if (facts.pod.declined)
+    return {{Weight::kProblem, "Declined", "its annotation larder.dev/inject: \"false\" asks for no cache",
+             "remove that from the pod template; then " + anew(facts)}};
+  if (!facts.pod.not_injected.empty()) return {left_alone(facts, facts.pod.not_injected)};  // its namespace may have asked
+  const bool misplaced = facts.workload.own_annotation || facts.workload.template_annotation;
+  if (!facts.pod.wanted_pool && (facts.namespace_pool.empty() || misplaced)) return {no_annotation(facts)};
+  if (!facts.events.empty()) return {left_alone(facts, facts.events.front())};
+  Findings findings;
+  if (facts.pools_known && !has_pool(facts)) findings.push_back(no_such_pool(facts));
+  findings.push_back(facts.pod.wanted_pool ? obstacle(facts).value_or(no_answer(facts)) : asked_by_namespace(facts));
+  return findings;
+}
+
+}  // namespace larder::kubectl

@@ -1,0 +1,129 @@
+#include "operator/kubectl/planned_pods.h"
+
+#include <algorithm>
+#include <array>
+
+#include "operator/api/names.h"
+#include "sidecar/base/text.h"
+
+namespace larder::kubectl {
+namespace {
+
+using api::Object;
+
+constexpr std::size_t kMostNameBytes = 50;  // of what a generated name begins with
+constexpr std::array<std::string_view, 6> kNeeded{"Namespace",     "ServiceAccount", "CachePool",
+                                                  "PriorityClass", "RuntimeClass",   "CacheBackend"};
+
+std::string text(const Object& object, std::string_view path) {
+  return base::printable(api::text_at(object, path));
+}
+
+bool has_containers(const Object& pod) {
+  const Object& containers = api::at(pod, "spec.containers");
+  return containers.is_array() && !containers.empty() && containers.front().is_object();
+}
+
+bool names_a_template(std::string_view key) {
+  return key.size() >= 8 && base::lower(key).ends_with("template");
+}
+
+// Calls it with each pod template below `object`, and its path.
+template <typename Call>
+void each_template(const Object& object, const std::string& path, int depth, const Call& call) {
+  if (depth > api::kMostDepth) return;
+  if (object.is_array())
+    for (std::size_t i = 0; i < object.size(); ++i)
+      each_template(object[i], path + "[" + std::to_string(i) + "]", depth + 1, call);
+  if (!object.is_object()) return;
+  for (const auto& [key, value] : object.items()) {
+    const std::string below = path.empty() ? key : path + "." + key;
+    if (names_a_template(key) && has_containers(value))
+      call(value, base::printable(below));
+    else
+      each_template(value, below, depth + 1, call);
+  }
+}
+
+// As the controller does it: pods mount these by the claims' names.
+void add_claimed_volumes(const Object& set, Object& spec) {
+  const Object& claims = api::at(set, "spec.volumeClaimTemplates");
+  if (!claims.is_array()) return;
+  Object volumes = Object::array();
+  std::vector<std::string> claimed;
+  for (const Object& claim : claims) {
+    claimed.push_back(api::name_of(claim));
+    const std::string of_first = claimed.back() + "-" + api::name_of(set) + "-0";
+    volumes.push_back({{"name", claimed.back()}, {"persistentVolumeClaim", {{"claimName", of_first}}}});
+  }
+  for (const Object& volume : api::child(spec, "volumes"))
+    if (std::ranges::find(claimed, api::text_at(volume, "name")) == claimed.end()) volumes.push_back(volume);
+  spec["volumes"] = std::move(volumes);
+}
+
+// By which a pod is known as part of a group.
+void add_ray_labels(const PlannedPod& planned, Object& metadata) {
+  if (!planned.kind.starts_with("Ray")) return;
+  if (!api::child(metadata, "labels").is_object()) metadata["labels"] = Object::object();
+  metadata["labels"]["ray.io/cluster"] = planned.name;
+  metadata["labels"]["ray.io/node-type"] = planned.path.find("headGroupSpec") != std::string::npos ? "head" : "worker";
+}
+
+// What the API server has written into a pod that lives is not for a new one.
+Object pod_of(const PlannedPod& planned, const Object& object, const Object& from) {
+  Object pod = {{"apiVersion", "v1"}, {"kind", "Pod"}, {"metadata", Object::object()}, {"spec", api::at(from, "spec")}};
+  Object& metadata = pod["metadata"];
+  for (const char* kept : {"annotations", "labels", "ownerReferences"})
+    if (const Object& value = api::at(api::child(from, "metadata"), kept); !value.is_null()) metadata[kept] = value;
+  const std::string name = planned.name.empty() ? "pod" : planned.name.substr(0, kMostNameBytes);
+  metadata["generateName"] = name.ends_with('-') ? name : name + "-";
+  if (!planned.ns.empty()) metadata["namespace"] = planned.ns;
+  if (planned.kind == "StatefulSet") add_claimed_volumes(object, pod["spec"]);
+  add_ray_labels(planned, metadata);
+  return pod;
+}
+
+std::int64_t copies_of(const Object& object) {
+  return api::number_at(object, "spec.replicas", api::number_at(object, "spec.parallelism", 1));
+}
+
+// A group of its own, and not of Kubernetes or ours: its controller may make pods of what stands in it.
+bool is_of_somebody_else(const Object& object) {
+  const std::string version = api::text_at(object, "apiVersion");
+  const std::string group = version.substr(0, std::min(version.find('/'), version.size()));
+  return version.find('/') != std::string::npos && group.find('.') != std::string::npos && !group.ends_with(".k8s.io") &&
+         group != api::kGroup;
+}
+
+}  // namespace
+
+std::string PlannedPod::title(bool with_path) const {
+  return kind + " " + (ns.empty() ? "" : ns + "/") + name + (with_path && !path.empty() ? ", " + path : "");
+}
+
+Planned planned_pods(const std::vector<Object>& objects) {
+  Planned all;
+  for (const Object& object : objects) {
+    PlannedPod planned{text(object, "kind"), text(object, "metadata.namespace"), text(object, "metadata.name"), "", 1, {}, {}};
+    if (planned.name.empty()) planned.name = text(object, "metadata.generateName");
+    if (std::ranges::find(kNeeded, planned.kind) != kNeeded.end()) all.needed.push_back(planned.kind + " " + planned.name);
+    const std::size_t before = all.pods.size();
+    if (planned.kind == "Pod" && has_containers(object)) {
+      planned.pod = pod_of(planned, object, object);
+      all.pods.push_back(planned);
+      continue;
+    }
+    planned.own_annotation = api::annotation(object, api::kPoolAnnotation);
+    planned.copies = copies_of(object);
+    each_template(object, "", 0, [&](const Object& found, const std::string& path) {
+      planned.path = path;
+      planned.pod = pod_of(planned, object, found);
+      all.pods.push_back(planned);
+    });
+    planned.path = "";
+    if (all.pods.size() == before && is_of_somebody_else(object)) all.without.push_back(planned.title(false));
+  }
+  return all;
+}
+
+}  // namespace larder::kubectl

@@ -1,0 +1,125 @@
+#include "operator/kubectl/plugin.h"
+
+#include <array>
+#include <cstdio>
+#include <string>
+
+#include "operator/kubectl/arguments.h"
+#include "operator/kubectl/plugin_commands.h"
+#include "sidecar/ctl/larderctl.h"
+
+namespace larder::kubectl {
+namespace {
+
+constexpr int kExitFailed = 2;
+
+// It asks no cluster: larderctl's own runs, with that one's options.
+constexpr std::string_view kSimulate = "simulate";
+constexpr std::string_view kCheck = "check";
+
+struct Command {
+  std::string_view name, operands;
+  std::size_t least, most;  // operands
+  std::string_view missing;
+  std::string_view help;
+  Result<ctl::Outcome> (*run)(const Arguments&, const Cluster&);
+};
+
+constexpr std::array<Command, 7> kCommands{{
+    {"status", "[POOL]", 0, 1, "", "of each pool: is it helping, what is wrong, what to do", status_of_pools},
+    {"pods", "[POOL]", 0, 1, "", "of each pod: is it injected, attached, what it finds, its memory, and why not", pods_of_pools},
+    {"why", "POD", 1, 1, "why which pod? kubectl larder pods lists them",
+     "why it was not injected, or finds nothing in its cache", why_pod},
+    {"top", "[POOL]", 0, 1, "", "live: what the larderd of each pod does; Ctrl-C ends it", top_of_pools},
+    {"backend", "check NAME", 2, 2, "backend what? kubectl larder backend check NAME (of a CacheBackend)",
+     "does this CacheBackend serve? By the operator's check and by every larderd that uses it", check_backend},
+    {kCheck, "-f FILE", 0, 0, "",
+     "would its pods have a cache, what would they look like, and would they be taken? Nothing is created", check_files},
+    {"trace", "POD", 1, 1, "trace which pod? kubectl larder pods lists them",
+     "record what is asked of its larderd, for simulate: hashes of blocks, never tokens; > FILE", trace_pod},
+}};
+
+std::string usage_line(std::string_view name, std::string_view operands, std::string_view help) {
+  const std::string head = std::string(name) + " " + std::string(operands);
+  char line[200];
+  std::snprintf(line, sizeof(line), "  %-22s%s\n", head.c_str(), std::string(help).c_str());
+  return line;
+}
+
+std::string usage() {
+  std::string text = "usage: kubectl larder COMMAND [options]\n\n";
+  for (const Command& command : kCommands) text += usage_line(command.name, command.operands, command.help);
+  text += usage_line(kSimulate, "FILE...",
+                     "how much memory should I buy? What traces would have found: --sizes, --policies as larderctl's");
+  text +=
+      "\n  -n, --namespace NS    that of the context if left out; -A: all\n"
+      "  -o json               for programs\n"
+      "  -f FILE, -k DIR, -R   of check: files, folders, - and URLs as kubectl apply takes them; -o yaml: the pods as they would "
+      "be\n"
+      "  --all                 of pods: ask every larderd, not only 64\n"
+      "  --interval SECONDS    of top: between two screens, default 5; --iterations N, --once: then it ends\n"
+      "  --seconds N           of trace: for how long, default 60\n"
+      "  --context, --kubeconfig, --as and kubectl's other options of access go to kubectl as they are\n\n"
+      "Ends with 0: all is well; 1: something is not; 2: it could not be found out.\n";
+  return text;
+}
+
+int usage_error(const std::string& why) {
+  std::fprintf(stderr, "kubectl larder: %s\n%s", why.c_str(), usage().c_str());
+  return kExitFailed;
+}
+
+const Command* command_of(const Arguments& arguments, std::string& wrong) {
+  if (arguments.words.empty()) wrong = "which command?";
+  for (const Command& command : kCommands) {
+    if (arguments.words.empty() || command.name != arguments.words[0]) continue;
+    const std::size_t operands = arguments.words.size() - 1;
+    if (operands >= command.least && operands <= command.most) return &command;
+    wrong = operands < command.least ? std::string(command.missing) : "'" + arguments.words.back() + "' is too much";
+    if (command.name == kCheck) wrong += ": files stand behind -f";
+    return nullptr;
+  }
+  if (!arguments.words.empty() && arguments.words[0] == kSimulate)
+    wrong = "simulate stands first: kubectl larder simulate FILE...";
+  if (wrong.empty()) wrong = "'" + arguments.words[0] + "' is no command";
+  return nullptr;
+}
+
+// What the words name is put into paths and commands.
+std::string bad_name(const Arguments& arguments) {
+  for (std::size_t i = 1; i < arguments.words.size(); ++i)
+    if (!is_name(arguments.words[i])) return arguments.words[i];
+  return "";
+}
+
+}  // namespace
+
+int run_plugin(std::span<const std::string_view> words) {
+  if (!words.empty() && words[0] == kSimulate) return ctl::run(words);
+  const Result<Arguments> arguments = parse_arguments(words);
+  if (!arguments.ok()) return usage_error(arguments.status().text());
+  if (arguments->help) {
+    std::fputs(usage().c_str(), stdout);
+    return 0;
+  }
+  if (arguments->version) {
+    std::printf("kubectl-larder %s\n", LARDER_VERSION);
+    return 0;
+  }
+  std::string wrong;
+  const Command* command = command_of(*arguments, wrong);
+  if (command == nullptr) return usage_error(wrong);
+  if (command->name != kCheck && (arguments->yaml || !arguments->files.empty()))
+    return usage_error("-f, -k, -R and -o yaml are of check");
+  if (const std::string name = bad_name(*arguments); !name.empty()) return usage_error("'" + name + "' is no name of an object");
+  const Kubectl kubectl(arguments->for_kubectl);
+  const Result<ctl::Outcome> outcome = command->run(*arguments, Cluster(kubectl));
+  if (!outcome.ok()) {
+    std::fprintf(stderr, "kubectl larder: %s\n", outcome.status().text().c_str());
+    return kExitFailed;
+  }
+  std::fputs(outcome->text.c_str(), stdout);
+  return outcome->exit_status;
+}
+
+}  // namespace larder::kubectl

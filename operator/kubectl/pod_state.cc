@@ -1,0 +1,89 @@
+#include "operator/kubectl/pod_state.h"
+
+#include "operator/api/names.h"
+#include "sidecar/base/text.h"
+
+namespace larder::kubectl {
+namespace {
+
+using api::Object;
+
+std::string text(const Object& object, std::string_view path) {
+  return base::printable(api::text_at(object, path));
+}
+
+bool has_container(const Object& pod, const char* list, std::string_view name) {
+  for (const Object& container : api::at(pod, list))
+    if (api::text_at(container, "name") == name) return true;
+  return false;
+}
+
+const Object& status_of(const Object& pod, const std::string& name) {
+  static const Object kNone;
+  for (const Object& status : api::at(pod, "status.containerStatuses"))
+    if (api::text_at(status, "name") == name) return status;
+  return kNone;
+}
+
+std::vector<ContainerState> containers_of(const Object& pod) {
+  std::vector<ContainerState> seen;
+  for (const Object& container : api::at(pod, "spec.containers")) {
+    const std::string name = api::text_at(container, "name");
+    if (name == api::kSidecarContainer) continue;
+    const Object& status = status_of(pod, name);
+    seen.push_back({base::printable(name), api::truth_at(status, "ready"), api::number_at(status, "restartCount"),
+                    text(status, "state.waiting.reason"), text(status, "state.waiting.message"),
+                    text(status, "state.running.startedAt")});
+  }
+  return seen;
+}
+
+void make_printable(reconcile::PodView& view) {
+  for (std::string* field : {&view.unscheduled, &view.waiting, &view.waiting_text, &view.pool}) *field = base::printable(*field);
+}
+
+}  // namespace
+
+std::vector<std::string> PodState::exec_larderctl(const std::vector<std::string>& words) const {
+  std::vector<std::string> all{"exec",     view.name,
+                               "-n",       view.ns,
+                               "-c",       std::string(api::kSidecarContainer),
+                               "--",       "larderctl",
+                               "--socket", "/run/larder/" + view.pool + ".admin"};
+  all.insert(all.end(), words.begin(), words.end());
+  return all;
+}
+
+std::string PodState::ask_by_hand() const {
+  std::string text = "kubectl";
+  for (const std::string& word : exec_larderctl({"status"})) text += " " + word;
+  return text;
+}
+
+PodState pod_seen(const Object& pod) {
+  PodState seen;
+  seen.view = reconcile::view_of(pod);
+  make_printable(seen.view);
+  seen.created = text(pod, "metadata.creationTimestamp");
+  seen.node = text(pod, "spec.nodeName");
+  seen.phase = text(pod, "status.phase");
+  if (const auto pool = api::annotation(pod, api::kPoolAnnotation)) seen.wanted_pool = base::printable(*pool);
+  const auto by = api::annotation(pod, api::kInjectedAnnotation);  // VERSION/POOL: its namespace may have asked
+  if (!seen.wanted_pool && by && by->find('/') != std::string::npos)
+    seen.wanted_pool = base::printable(by->substr(by->find('/') + 1));
+  seen.declined = !by && api::annotation(pod, api::kInjectAnnotation) == "false";
+  if (seen.declined) seen.wanted_pool.reset();
+  seen.injected_by = base::printable(by.value_or(""));
+  seen.injected = by ? has_container(pod, "spec.initContainers", api::kPayloadContainer) : seen.is_node_larderd();
+  seen.not_injected = base::printable(api::annotation(pod, api::kNotInjectedAnnotation).value_or(""));
+  seen.is_static = api::annotation(pod, "kubernetes.io/config.mirror").has_value();
+  for (const Object& owner : api::at(pod, "metadata.ownerReferences")) {
+    if (!api::truth_at(owner, "controller")) continue;
+    seen.owner_kind = text(owner, "kind");
+    seen.owner_name = text(owner, "name");
+  }
+  seen.containers = containers_of(pod);
+  return seen;
+}
+
+}  // namespace larder::kubectl

@@ -1,0 +1,57 @@
+#include "operator/kubectl/pool_state.h"
+
+#include "operator/reconcile/conditions.h"
+#include "sidecar/base/text.h"
+
+namespace larder::kubectl {
+namespace {
+
+using api::Object;
+
+std::string text(const Object& object, std::string_view path, const char* otherwise) {
+  const std::string found = base::printable(api::text_at(object, path));
+  return found.empty() ? otherwise : found;
+}
+
+}  // namespace
+
+Findings unwell(const Object& object) {
+  Findings findings;
+  Diagnostic ready{Diagnostic::Weight::kProblem, "", "", ""};
+  for (const Object& condition : api::at(object, "status.conditions")) {
+    const std::string type = api::text_at(condition, "type"), status = api::text_at(condition, "status");
+    const bool bad = status == (type.ends_with("Missing") ? "True" : "False");
+    if (!bad) continue;
+    // Advice, and what only waits for a moment that suits.
+    const bool mild = type == "PodsUpToDate" || type == "WellSet" || type == "EnginesAttached" || type == "Helping" ||
+                      api::text_at(condition, "reason") == "Starting";
+    Diagnostic finding{mild ? Diagnostic::Weight::kPerhaps : Diagnostic::Weight::kProblem, text(condition, "reason", "Unknown"),
+                       base::printable(type) + ": " + text(condition, "message", ""), ""};
+    (type == "Ready" ? ready : findings.emplace_back()) = std::move(finding);
+  }
+  if (findings.empty() && !ready.reason.empty()) findings.push_back(ready);
+  return findings;
+}
+
+PoolState pool_seen(const Object& pool) {
+  PoolState seen;
+  seen.ns = api::namespace_of(pool);
+  seen.name = api::name_of(pool);
+  seen.backend = base::printable(api::text_at(pool, "spec.backendRef.name"));
+  seen.by_node = api::text_at(pool, "spec.placement") == "Node";
+  seen.adds_flags = api::truth_at(pool, "spec.engine.flags", true);
+  const reconcile::Truth ready = reconcile::truth_of(pool, "Ready");
+  seen.ready = ready == reconcile::Truth::kTrue ? "True" : ready == reconcile::Truth::kFalse ? "False" : "Unknown";
+  seen.memory = text(pool, "status.memory.text", "-");
+  seen.hits = text(pool, "status.hitRatio", "-");
+  seen.pods = api::number_at(pool, "status.pods.total");
+  seen.attached = api::number_at(pool, "status.pods.attached");
+  seen.engines = api::number_at(pool, "status.engines");
+  seen.findings = unwell(pool);
+  if (api::number_at(pool, "status.observedGeneration", -1) < 0)
+    seen.findings.push_back({Diagnostic::Weight::kProblem, "NotReconciled", "the operator has said nothing of this pool yet",
+                             "is it running? kubectl get pods -A -l app.kubernetes.io/name=larder"});
+  return seen;
+}
+
+}  // namespace larder::kubectl

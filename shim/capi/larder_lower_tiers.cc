@@ -1,0 +1,149 @@
+// The calls of larder.h about what is below memory, and those that keep chunks by hand.
+#include <optional>
+
+#include "shim/capi/calls.h"
+
+using larder::Code;
+using larder::capi::answered;
+using larder::capi::guarded;
+using larder::capi::read_hashes;
+using larder::capi::read_struct;
+using larder::capi::to_c;
+using larder::capi::write_struct;
+namespace client = larder::client;
+
+namespace {
+
+// prefetch, pin, unpin, evict.
+larder_status act(larder_client* client, std::string_view function, larder::protocol::Verb verb, const larder_hashes* hashes,
+                  std::uint32_t wait_ms, larder_act_result* result) noexcept {
+  return guarded(client, [&] {
+    client::Hashes given;
+    larder_act_result value{};
+    if (!read_hashes(hashes, given) || (result != nullptr && !read_struct(result, value)))
+      return answered(client, function, {Code::kInvalidArgument, "needs hashes of a stride of at least 16, and struct_bytes"});
+    const larder::Result<larder::protocol::ActCounts> done = client->impl.act(verb, given, wait_ms);
+    const larder::protocol::ActCounts counts = done.ok() ? *done : larder::protocol::ActCounts{};
+    value.found = counts.found;
+    value.absent = counts.absent;
+    value.refused = counts.refused;
+    if (result != nullptr) write_struct(value, result);
+    return answered(client, function, done.status());
+  });
+}
+
+// Begins a fetch or a look.
+template <typename Begin>
+larder_status ask(larder_client* client, std::string_view function, const larder_hashes* hashes, std::uint64_t* ticket,
+                  const Begin& begin) noexcept {
+  return guarded(client, [&] {
+    client::Hashes given;
+    if (ticket == nullptr || !read_hashes(hashes, given))
+      return answered(client, function, {Code::kInvalidArgument, "needs hashes of a stride of at least 16, and a ticket"});
+    const larder::Result<std::uint64_t> started = begin(given);
+    *ticket = started.ok() ? *started : 0;
+    return answered(client, function, started.status());
+  });
+}
+
+}  // namespace
+
+extern "C" {
+
+larder_status larder_get_lower_tiers(larder_client* client, larder_lower_tiers* below) {
+  return guarded(client, [&] {
+    larder_lower_tiers value{};
+    if (!read_struct(below, value)) return LARDER_INVALID_ARGUMENT;
+    const std::optional<larder::protocol::ResidencySpeed> speed = client->impl.below();
+    value = {0,
+             speed ? 1U : 0U,
+             speed && speed->serving ? 1U : 0U,
+             speed && client->impl.shares() ? 1U : 0U,
+             speed ? speed->read_latency_ns : 0,
+             speed ? speed->read_bytes_per_s : 0};
+    write_struct(value, below);
+    return LARDER_OK;
+  });
+}
+
+size_t larder_reachable(larder_client* client, const larder_hashes* hashes) {
+  size_t reachable = 0;
+  guarded(client, [&] {
+    client::Hashes given;
+    if (!read_hashes(hashes, given)) return LARDER_INVALID_ARGUMENT;
+    reachable = client->impl.reachable(given);
+    return LARDER_OK;
+  });
+  return reachable;
+}
+
+larder_status larder_fetch(larder_client* client, const larder_hashes* hashes, uint32_t deadline_ms, uint64_t* ticket) {
+  return ask(client, "larder_fetch", hashes, ticket,
+             [&](const client::Hashes& given) { return client->impl.fetch(given, deadline_ms); });
+}
+
+larder_status larder_fetch_poll(larder_client* client, uint64_t ticket, uint32_t wait_ms, larder_fetch_result* result) {
+  return guarded(client, [&] {
+    larder_fetch_result value{};
+    if (!read_struct(result, value)) return LARDER_INVALID_ARGUMENT;
+    const larder::Result<client::FetchState> state = client->impl.fetch_poll(ticket, wait_ms);
+    if (!state.ok()) return to_c(state.status().code());
+    value = {
+        0, state->running ? 1U : 0U, state->chunks, state->bytes, static_cast<std::uint32_t>(state->reason), state->elapsed_us};
+    write_struct(value, result);
+    return LARDER_OK;
+  });
+}
+
+void larder_fetch_end(larder_client* client, uint64_t ticket) {
+  guarded(client, [&] {
+    client->impl.fetch_end(ticket);
+    return LARDER_OK;
+  });
+}
+
+larder_status larder_probe(larder_client* client, const larder_hashes* hashes, uint32_t deadline_ms, uint64_t* ticket) {
+  return ask(client, "larder_probe", hashes, ticket,
+             [&](const client::Hashes& given) { return client->impl.look(given, deadline_ms); });
+}
+
+larder_status larder_probe_poll(larder_client* client, uint64_t ticket, uint32_t wait_ms, larder_probe_result* result) {
+  return guarded(client, [&] {
+    larder_probe_result value{};
+    if (!read_struct(result, value)) return LARDER_INVALID_ARGUMENT;
+    const larder::Result<client::ProbeState> state = client->impl.look_poll(ticket, wait_ms);
+    if (!state.ok()) return to_c(state.status().code());
+    value = {0,
+             state->running ? 1U : 0U,
+             state->chunks,
+             state->shared,
+             state->read_latency_ns,
+             state->read_bytes_per_s,
+             static_cast<std::uint32_t>(state->reason),
+             state->elapsed_us};
+    write_struct(value, result);
+    return LARDER_OK;
+  });
+}
+
+void larder_probe_end(larder_client* client, uint64_t ticket) {
+  guarded(client, [&] {
+    client->impl.look_end(ticket);
+    return LARDER_OK;
+  });
+}
+
+larder_status larder_prefetch(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms, larder_act_result* result) {
+  return act(client, "larder_prefetch", larder::protocol::Verb::kPrefetch, hashes, wait_ms, result);
+}
+larder_status larder_pin(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms, larder_act_result* result) {
+  return act(client, "larder_pin", larder::protocol::Verb::kPin, hashes, wait_ms, result);
+}
+larder_status larder_unpin(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms, larder_act_result* result) {
+  return act(client, "larder_unpin", larder::protocol::Verb::kUnpin, hashes, wait_ms, result);
+}
+larder_status larder_evict(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms, larder_act_result* result) {
+  return act(client, "larder_evict", larder::protocol::Verb::kEvict, hashes, wait_ms, result);
+}
+
+}  // extern "C"

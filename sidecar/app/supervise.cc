@@ -1,0 +1,71 @@
+#include "sidecar/app/supervise.h"
+
+#include <sys/eventfd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+#include <utility>
+
+#include "sidecar/base/log_drain.h"
+#include "sidecar/ctl/admin_client.h"
+#include "sidecar/http/endpoint.h"
+#include "sidecar/http/listener.h"
+#include "sidecar/supervisor/supervisor.h"
+
+namespace larder {
+namespace {
+
+constexpr std::uint32_t kSocketMode = 0660;
+
+Result<http::Listener> listen(const std::string& address) {
+  if (address.starts_with('/')) return http::listen_unix(address, kSocketMode);
+  const Result<config::ListenAddress> parsed = config::parse_listen(address);
+  if (!parsed.ok()) return Status(parsed.status().code(), "--supervise " + address + " " + parsed.status().text());
+  return http::listen_tcp(*parsed, "--supervise");
+}
+
+// A loop that stands still is as bad as no answer: nothing else would end it.
+Status is_ready(const std::string& admin_socket) {
+  const Status alive = ctl::ask_larderd(admin_socket, ctl::Verb::kGet, "/healthz").status();
+  if (alive.code() == Code::kFailedPrecondition) return {Code::kDeadlineExceeded, alive.text()};
+  return alive.ok() ? ctl::ask_larderd(admin_socket, ctl::Verb::kGet, "/readyz").status() : alive;
+}
+
+}  // namespace
+
+Result<int> supervise(const std::vector<std::string>& addresses, std::vector<std::string> arguments,
+                      const std::optional<std::string>& config_file, const config::Environment& environment, const Fd& signals) {
+  const std::unique_ptr<char, decltype(&std::free)> program(::realpath("/proc/self/exe", nullptr), &std::free);
+  if (!program) return Status::from_errno(errno, "/proc/self/exe");
+  // Inherited: in a pod nobody asks the keeper for metrics, so that larderd counts for it what it drops of the log.
+  const Fd drops(::eventfd(0, EFD_NONBLOCK));
+  if (!drops.valid()) return Status::from_errno(errno, "eventfd");
+  arguments.insert(arguments.begin(), program.get());
+  arguments.insert(arguments.end(), {"--supervisor-drops", std::to_string(drops.get())});
+  // Read at each look: it may change, and while it is wrong larderd does not start.
+  const auto ask = [&, told = std::uint64_t{0}]() mutable -> Status {
+    const std::uint64_t dropped = base::dropped_log_lines();
+    if (dropped > told) ::eventfd_write(drops.get(), dropped - std::exchange(told, dropped));
+    const Result<config::Config> config = config::load(config_file, environment);
+    if (!config.ok()) return config.status();
+    return is_ready(config->http.admin_socket);
+  };
+  std::vector<http::Listener> listeners;
+  for (const std::string& address : addresses) {
+    Result<http::Listener> listener = listen(address);
+    if (!listener.ok()) return listener.status();
+    listeners.push_back(*std::move(listener));
+  }
+  const base::MonotonicClock clock;
+  http::Counters counters;
+  supervisor::Supervisor keeper(std::move(arguments), ask, signals, clock);
+  std::vector<std::unique_ptr<http::Endpoint>> pages;
+  for (http::Listener& listener : listeners)
+    pages.push_back(std::make_unique<http::Endpoint>(
+        std::move(listener), http::Limits{}, [&keeper](const std::string& request) { return keeper.state().answer(request); },
+        clock, counters));
+  return keeper.run();
+}
+
+}  // namespace larder

@@ -1,0 +1,211 @@
+#include "sidecar/backend_check/backend_diagnostics.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "sidecar/backend_check/backend_failures.h"
+#include "sidecar/base/text.h"
+
+namespace larder::backend_check {
+namespace {
+
+using Maybe = std::optional<Diagnostic>;
+
+constexpr std::uint64_t kMs = 1'000'000;
+constexpr std::uint64_t kMiB = 1ULL << 20;
+constexpr unsigned kManyProcessors = 8;
+constexpr std::uint64_t kLittleMemory = 1024 * kMiB;
+constexpr std::uint64_t kSlowPingNs = 20 * kMs,
+                        kSlowConnectNs = 500 * kMs;  // larderd gives a connection 500 ms, and 1 s with TLS
+constexpr std::uint64_t kUselessRate = 20 * kMiB, kSlowRate = 200 * kMiB;
+
+Diagnostic finding(Weight weight, const char* id, std::string what, std::string remedy) {
+  return {weight, id, std::move(what), std::move(remedy)};
+}
+
+bool has(const ServerFacts& facts, std::string_view command) {
+  return std::ranges::find(facts.missing, command) == facts.missing.end();
+}
+
+Maybe ended_early(const Seen& seen) {
+  if (seen.facts.ended == ServerFacts::Step::kNone) return {};
+  return failure_finding(seen);
+}
+
+Maybe missing_commands(const Seen& seen) {
+  const std::vector<std::string>& missing = seen.facts.missing;
+  if (missing.empty()) return {};
+  std::string names;
+  for (const std::string& name : missing) names += (names.empty() ? "" : ", ") + name;
+  const bool all_needed = std::ranges::all_of(missing, [](const std::string& name) {
+    return name == "SCAN" || name == "PING" || name == "ASKING" || name == "READONLY";
+  });
+  return finding(all_needed ? Weight::kWarning : Weight::kUnusable, "rights",
+                 "this user may not run " + names + " on " + seen.backend.prefix + ":*, or the server has them not" +
+                     (all_needed && !has(seen.facts, "SCAN") ? ": `larderctl drop` and `clear` do not reach it" : ""),
+                 least_rights(seen.backend));
+}
+
+Maybe takes_no_writes(const Seen& seen) {
+  const std::string& why = seen.facts.writes.text();
+  if (seen.facts.writes.ok()) return {};
+  if (why.find("OOM") != std::string::npos)
+    return finding(Weight::kUnusable, "full", why, "CONFIG SET maxmemory-policy allkeys-lru, so that the oldest makes room");
+  if (why.find("READONLY") != std::string::npos)
+    return finding(Weight::kUnusable, "replica", why, "name its master: what larderd computes would never be stored");
+  if (why.find("MISCONF") != std::string::npos)
+    return finding(Weight::kUnusable, "misconf", why,
+                   "CONFIG SET save \"\" (a cache needs no snapshots), or give it the disk it wants");
+  return finding(Weight::kUnusable, "no-writes", why, "the server's log may say why");
+}
+
+Maybe replica(const Seen& seen) {
+  if (seen.facts.role != "replica" || !seen.facts.writes.ok() || seen.facts.ended != ServerFacts::Step::kNone) return {};
+  return finding(Weight::kWarning, "replica", "the server is a replica: what is written there its master never has, and undoes",
+                 "name its master");
+}
+
+Maybe no_eviction(const Seen& seen) {
+  const ServerFacts& facts = seen.facts;
+  if (facts.policy != "noeviction" || facts.max_bytes.value_or(0) == 0) return {};
+  const auto used = static_cast<double>(facts.used_bytes.value_or(0)), most = static_cast<double>(*facts.max_bytes);
+  return finding(
+      Weight::kWarning, "noeviction",
+      "maxmemory-policy is noeviction: once it is full it refuses every chunk (" + base::percent_text(used, most) + " are used)",
+      "CONFIG SET maxmemory-policy allkeys-lru, and the same in its configuration file");
+}
+
+// Those evict nothing but keys with a time to live.
+Maybe nothing_volatile(const Seen& seen) {
+  if (!seen.facts.policy.starts_with("volatile-") || seen.backend.ttl_s != 0) return {};
+  return finding(Weight::kWarning, "volatile",
+                 "maxmemory-policy is " + seen.facts.policy + " and backend.ttl is 0: nothing that Larder writes is ever evicted",
+                 "CONFIG SET maxmemory-policy allkeys-lru; or set backend.ttl");
+}
+
+std::string enough_memory(const Seen& seen) {
+  const std::uint64_t machine = seen.facts.machine_bytes.value_or(0);
+  const std::string size = machine == 0 ? "BYTES" : std::to_string(machine / 4 * 3 / kMiB) + "mb";
+  return "CONFIG SET maxmemory " + size + (machine == 0 ? "" : " (three quarters of its machine)") +
+         " and maxmemory-policy allkeys-lru, and the same in its configuration file";
+}
+
+Maybe no_limit(const Seen& seen) {
+  if (!seen.facts.max_bytes || *seen.facts.max_bytes != 0) return {};
+  return finding(Weight::kWarning, "no-maxmemory", "maxmemory is 0: chunks fill the machine until the kernel kills the server",
+                 enough_memory(seen));
+}
+
+// A server takes more than its maxmemory: what its allocator cannot use, and what is on its way to clients.
+Maybe too_much_memory(const Seen& seen) {
+  const std::uint64_t most = seen.facts.max_bytes.value_or(0), machine = seen.facts.machine_bytes.value_or(0);
+  if (machine == 0 || most <= machine / 10 * 9) return {};
+  return finding(Weight::kWarning, "too-much-memory",
+                 "maxmemory is " + base::bytes_text(most) + ", its machine has " + base::bytes_text(machine) +
+                     ": the kernel kills the server before it evicts anything",
+                 enough_memory(seen));
+}
+
+Maybe little_memory(const Seen& seen) {
+  const std::uint64_t most = seen.facts.max_bytes.value_or(0);
+  if (most == 0 || most >= kLittleMemory) return {};
+  return finding(Weight::kNote, "little-memory",
+                 "maxmemory is " + base::bytes_text(most) + ": about " + base::plural(most / (2 * kMiB), "value") + " of 2 MiB",
+                 "a token of a model of 8 billion parameters takes about 128 KiB: count what your prompts need");
+}
+
+Maybe append_only(const Seen& seen) {
+  if (!seen.facts.append_only.value_or(false)) return {};
+  return finding(Weight::kWarning, "appendonly",
+                 "appendonly is yes: each chunk is written to the server's disk too, which stalls it",
+                 "CONFIG SET appendonly no, unless others need it on this server: then give Larder a server of its own");
+}
+
+Maybe snapshots(const Seen& seen) {
+  if (!seen.facts.snapshots.value_or(false)) return {};
+  return finding(Weight::kWarning, "save",
+                 "there are save points: a snapshot forks the server, which stalls it and may double its memory",
+                 "CONFIG SET save \"\", unless others need it on this server: then give Larder a server of its own");
+}
+
+Maybe one_thread(const Seen& seen) {
+  if (seen.facts.io_threads.value_or(0) != 1) return {};
+  const bool known = seen.facts.local;
+  if (known && seen.processors < kManyProcessors) return {};
+  return finding(
+      known ? Weight::kWarning : Weight::kNote, "io-threads",
+      "io-threads is 1: one processor alone moves the bytes of all larderd" +
+          (known ? ", of " + std::to_string(seen.processors) : std::string()),
+      "io-threads 4 in its configuration file" + std::string(known ? "" : ", where its machine has 8 processors or more"));
+}
+
+Maybe far_away(const Seen& seen) {
+  if (seen.facts.connect_ns > kSlowConnectNs)
+    return finding(Weight::kWarning, "slow-connect",
+                   "to connect took " + base::seconds_text(static_cast<double>(seen.facts.connect_ns) / 1e9) +
+                       ": larderd waits no longer than that",
+                   "bring the server nearer, or take load off it");
+  if (seen.facts.pings.p50_ns <= kSlowPingNs) return {};
+  return finding(Weight::kWarning, "latency",
+                 "half of all answers take longer than " + base::seconds_text(static_cast<double>(seen.facts.pings.p50_ns) / 1e9),
+                 "short prompts are faster computed than loaded from there: bring the server nearer, or take load off it");
+}
+
+Maybe slow(const Seen& seen) {
+  const std::uint64_t rate = seen.facts.get_bytes_per_s;
+  if (rate == 0 || rate >= kSlowRate) return {};
+  return finding(rate < kUselessRate ? Weight::kWarning : Weight::kNote, "rate",
+                 "it gives back " + base::bytes_text(rate) + " a second",
+                 "larderd loads from it only what would take longer to compute: a faster network, or a server with less to do");
+}
+
+Maybe in_clear(const Seen& seen) {
+  if (seen.backend.tls || seen.facts.local || seen.facts.connect_ns == 0) return {};
+  return finding(Weight::kNote, "no-tls", "without TLS: who is on the way reads the password and the cached prompts",
+                 "rediss:// and the server's tls-port, where the network is not yours alone");
+}
+
+Maybe open_to_all(const Seen& seen) {
+  if (!seen.backend.password_file.empty() || seen.facts.local || seen.facts.ended != ServerFacts::Step::kNone) return {};
+  return finding(Weight::kNote, "open", "without a password: who reaches the server reads, changes and removes what is cached",
+                 "an ACL user of its own: " + least_rights(seen.backend));
+}
+
+Maybe not_told(const Seen& seen) {
+  if (seen.facts.ended != ServerFacts::Step::kNone || (seen.facts.max_bytes && seen.facts.snapshots)) return {};
+  const bool all = !seen.facts.max_bytes;
+  return finding(
+      Weight::kNote, "not-told",
+      all ? "this user may not run INFO: how the server is set could not be judged"
+          : "this user may not run CONFIG GET: save points, io-threads and databases could not be judged",
+      all ? "+info for the user; +config|get for the rest of this check" : "+config|get for this check; larderd does without");
+}
+
+constexpr std::array<Maybe (*)(const Seen&), 17> kChecks{
+    {ended_early, missing_commands, takes_no_writes, replica, no_eviction, nothing_volatile, no_limit, too_much_memory,
+     little_memory, append_only, snapshots, one_thread, far_away, slow, in_clear, open_to_all, not_told}};
+
+}  // namespace
+
+std::vector<Diagnostic> findings_of(const Seen& seen) {
+  std::vector<Diagnostic> findings;
+  for (const auto& check : kChecks)
+    if (Maybe found = check(seen)) findings.push_back(*std::move(found));
+  std::ranges::stable_sort(findings, {}, &Diagnostic::weight);
+  return findings;
+}
+
+std::string least_rights(const config::BackendConfig& backend) {
+  return "ACL SETUSER " + (backend.user.empty() ? "larder" : backend.user) + " on >PASSWORD ~" + backend.prefix +
+         ":* +hello +ping +info" + (backend.database == 0 ? "" : " +select") + " +get +getrange +set +getdel +unlink +scan" +
+         (backend.mode == config::BackendMode::kCluster ? " +cluster|slots +asking" : "") +
+         (backend.read_replicas ? " +readonly" : "");
+}
+
+std::string least_sentinel_rights(const config::BackendConfig& backend) {
+  return "ACL SETUSER " + (backend.sentinel_user.empty() ? "larder" : backend.sentinel_user) +
+         " on >PASSWORD +hello +ping +info +sentinel|get-master-addr-by-name (at each Sentinel)";
+}
+
+}  // namespace larder::backend_check

@@ -1,0 +1,19 @@
+// What a server says of itself, into ServerFacts: known words, numbers, addresses, nothing else. Pure; thread-safe.
+#pragma once
+
+#include <string_view>
+
+#include "sidecar/backend_check/server_check.h"
+#include "sidecar/tiers/remote/resp/resp.h"
+
+namespace larder::backend_check {
+
+void take_hello(const remote::Reply& hello, ServerFacts& facts);
+// Of any sections of INFO.
+void take_info(std::string_view info, ServerFacts& facts);
+// The answer to CONFIG GET of one name.
+void take_config(const remote::Reply& config, ServerFacts& facts);
+// The answer to SENTINEL MASTERS; how the one of that name is watched.
+void take_masters(const remote::Reply& masters, std::string_view name, ServerFacts& facts);
+
+}  // namespace larder::backend_check

@@ -1,0 +1,61 @@
+// What LMCache was told of a remote store, gathered, and the backend.* that stands for it. No password is in what comes out: that there
+// is one is all that it says. Pure; thread-compatible.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shim/base/status.h"
+#include "sidecar/ctl/lmcache/lmcache_keys.h"
+#include "sidecar/ctl/lmcache/lmcache_settings.h"
+
+namespace larder::ctl {
+
+class LmcacheBackend {
+ public:
+  // Whether the setting is one of these; it is kept then. An error: a value that is none.
+  static bool has(std::string_view key);
+  Status take(const LmcacheSetting& setting);
+
+  struct Value {
+    std::string key, text;  // of larderd
+    LmcacheSetting from;    // without its text
+  };
+  struct Note {
+    Counterpart counterpart;
+    LmcacheSetting setting;  // without its text
+    std::string words;
+  };
+  struct Result {
+    std::vector<Value> values;
+    std::vector<Note> notes;
+    std::vector<std::string> to_do;  // for the user, before larderd starts
+  };
+  // REQUIRES: take() of all settings.
+  Result result() const;
+
+ private:
+  struct Url {
+    std::string scheme, user, place, path;  // "redis"; "host:port,host:port", or the path of a socket; "/2", "/mymaster"
+    bool password = false, query = false;
+  };
+  static Url split(std::string_view text);
+
+  enum class Mode { kStandalone, kSentinel, kCluster };
+  Mode mode_of(const Url& url) const;
+  void server(const Url& url, Mode mode, Result& result) const;
+  std::string path_of(const Url& url, Mode mode, const LmcacheSetting& from, Result& result) const;
+  void password(const Url& url, const std::string& user, const LmcacheSetting& from, Result& result) const;
+  void all_are(Counterpart counterpart, const std::string& words, Result& result) const;
+
+  std::optional<LmcacheSetting> url_;  // its text may hold a password
+  bool plugin_url_ = false;            // it is the one of LMCache's plugin for Redis, before which remote_url does not count
+  std::string host_, port_, user_, database_;
+  std::optional<LmcacheSetting> password_;
+  bool tls_ = false, cluster_ = false;
+  std::vector<LmcacheSetting> others_;  // all but the URL, without their texts
+};
+
+}  // namespace larder::ctl

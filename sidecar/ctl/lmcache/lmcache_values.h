@@ -1,0 +1,29 @@
+// How the texts of LMCache's settings are read. Pure; thread-safe.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "shim/base/status.h"
+#include "sidecar/base/text.h"
+#include "sidecar/ctl/lmcache/lmcache_settings.h"
+
+namespace larder::ctl {
+
+bool is_one_of(std::string_view text, const auto& words) {
+  return std::ranges::find(words, base::lower(text)) != std::end(words);
+}
+
+// "FILE:3: KEY 'TEXT' WHY". Not for a setting that may hold a password.
+Status refuse(const LmcacheSetting& setting, const std::string& why);
+
+// Not given, or given as nothing.
+bool is_nothing(std::string_view text);
+
+Result<bool> read_bool(const LmcacheSetting& setting);
+
+// LMCache's sizes are numbers of GiB, with or without a fraction; in ours as whole MiB, rounded up.
+Result<std::string> read_gib(const LmcacheSetting& setting);
+
+}  // namespace larder::ctl

@@ -1,0 +1,57 @@
+#include "sidecar/http/connection_limits.h"
+
+#include <algorithm>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+
+namespace larder::http {
+namespace {
+
+constexpr unsigned kMostTurns = 3;  // that count for a stranger: hello, the end of the handshake, a request
+
+struct Candidate {
+  Connection* connection;
+  std::size_t* neighbours;  // of its address, itself too
+};
+
+bool counts(const Connection& connection, ConnectionClass standing) {
+  return connection.state() != Connection::State::kOver && connection.standing() == standing;
+}
+
+// The least goes first.
+auto rank(const Candidate& candidate) {
+  const Connection& one = *candidate.connection;
+  const bool earned = one.standing() == ConnectionClass::kEarned;
+  return std::tuple(-static_cast<std::ptrdiff_t>(*candidate.neighbours), one.busy(),
+                    earned ? 0 : std::min(one.turns(), kMostTurns), earned ? one.active_ms() : one.id());
+}
+
+}  // namespace
+
+std::size_t count_of(const Connections& connections, ConnectionClass standing) {
+  return static_cast<std::size_t>(std::ranges::count_if(connections, [&](const auto& one) { return counts(*one, standing); }));
+}
+
+std::size_t close_crowding_client(const Connections& connections, ConnectionClass standing, std::size_t places) {
+  if (count_of(connections, standing) <= places) return 0;
+  std::unordered_map<std::string_view, std::size_t> of_address;  // its values stay where they are
+  std::vector<Candidate> candidates;
+  for (const auto& one : connections) {
+    if (!counts(*one, standing)) continue;
+    std::size_t& neighbours = of_address[one->peer()];
+    ++neighbours;
+    candidates.push_back({one.get(), &neighbours});
+  }
+  const std::size_t too_many = candidates.size() - places;
+  for (std::size_t i = 0; i < too_many; ++i) {
+    const auto least = std::ranges::min_element(candidates, {}, rank);
+    least->connection->end();
+    --*least->neighbours;
+    *least = candidates.back();
+    candidates.pop_back();
+  }
+  return too_many;
+}
+
+}  // namespace larder::http

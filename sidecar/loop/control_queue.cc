@@ -1,0 +1,68 @@
+#include "sidecar/loop/control_queue.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <optional>
+#include <utility>
+
+namespace larder::loop {
+namespace {
+constexpr std::size_t kMaxWaiting = 64;
+}
+
+// Guarded by the queue's mutex, but for `command`, which is the loop's.
+struct ControlQueue::Call {
+  Command command;
+  bool begun = false;
+  bool abandoned = false;
+  std::optional<Result<std::uint64_t>> answer;
+  std::condition_variable answered;
+};
+
+Result<std::uint64_t> ControlQueue::call(Command command, std::uint32_t deadline_ms) {
+  const auto call = std::make_shared<Call>();
+  call->command = std::move(command);
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return Status(Code::kUnavailable, "larderd is stopping");
+    if (waiting_.size() >= kMaxWaiting) return Status(Code::kResourceExhausted, "too many admin commands wait: try again later");
+    waiting_.push_back(call);
+  }
+  wake_();
+  std::unique_lock lock(mutex_);
+  call->answered.wait_for(lock, std::chrono::milliseconds(deadline_ms), [&] { return call->answer.has_value(); });
+  if (call->answer) return *std::move(call->answer);
+  call->abandoned = true;
+  return Status(Code::kDeadlineExceeded, std::string("larderd's loop did not ") + (call->begun ? "finish" : "begin") +
+                                             " it within " + std::to_string(deadline_ms) + " ms");
+}
+
+bool ControlQueue::go_on() {
+  std::shared_ptr<Call> call;
+  {
+    const std::lock_guard lock(mutex_);
+    while (!waiting_.empty() && waiting_.front()->abandoned && !waiting_.front()->begun) waiting_.pop_front();
+    if (waiting_.empty()) return false;
+    call = waiting_.front();
+    call->begun = true;
+  }
+  std::optional<Result<std::uint64_t>> answer = call->command();
+  if (!answer) return true;
+  const std::lock_guard lock(mutex_);
+  waiting_.pop_front();
+  call->answer = std::move(answer);
+  call->answered.notify_one();
+  return true;
+}
+
+void ControlQueue::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  for (const auto& call : waiting_) {
+    call->answer = Status(Code::kUnavailable, "larderd is stopping");
+    call->answered.notify_one();
+  }
+  waiting_.clear();
+}
+
+}  // namespace larder::loop

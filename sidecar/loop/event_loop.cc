@@ -1,0 +1,398 @@
+#include "sidecar/loop/event_loop.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "shim/protocol/packet.h"
+#include "shim/protocol/transfer_messages.h"
+#include "sidecar/base/log_throttle.h"
+#include "sidecar/base/sizes.h"
+#include "sidecar/session/listener.h"
+#include "sidecar/session/session_name.h"
+
+namespace larder::loop {
+namespace {
+
+constexpr int kMessagesPerTurn = 16;
+constexpr int kAcceptsPerTurn = 16;
+constexpr int kEventsPerTurn = 64;
+constexpr int kMaxFences = 1024;  // of one session
+// An engine loads and stores nothing until it is told that its drop is done: so long at most because of a server that is gone through.
+constexpr std::uint64_t kSharedFenceMs = 1000;
+
+std::uint64_t random_token() {
+  std::uint64_t token = 0;
+  while (token == 0)
+    if (::getrandom(&token, sizeof(token), 0) != sizeof(token)) token = 0;
+  return token;
+}
+
+// What is there of the arena, by what the earlier life said.
+std::uint64_t present_bytes(const memory::PreviousInstance& earlier) {
+  return earlier.index ? std::min(earlier.index->touched_bytes(), earlier.arena->bytes) : 0;
+}
+
+}  // namespace
+
+EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
+    : parts_(std::move(parts)),
+      clock_(clock),
+      store_(parts_.shape, parts_.index.mapping.data(), parts_.arena.mapping.data(), stats_),
+      reuse_tracker_(parts_.arena.mapping.size(), store_.namespaces()),
+      started_ms_(clock.now_ms()),
+      ticked_ms_(started_ms_),
+      control_([this] { signal_wake(parts_.wake); }),
+      turned_ms_(started_ms_),
+      prefaulter_({parts_.arena.mapping.data(), parts_.arena.mapping.size()}, parts_.arena.page_bytes,
+                  present_bytes(parts_.earlier)) {
+  stats_.version = LARDER_VERSION;
+  stats_.pool = parts_.config.pool;
+  stats_.epoch = parts_.shape.epoch;
+  stats_.arena_bytes = parts_.arena.mapping.size();
+  stats_.arena_page_bytes = parts_.arena.page_bytes;
+  stats_.arena_numa = parts_.arena.numa;
+  if (!parts_.arena.fallback.empty()) stats_.fallbacks.emplace_back("hugepages", parts_.arena.fallback);
+  if (!parts_.arena.numa_fallback.empty()) stats_.fallbacks.emplace_back("numa", parts_.arena.numa_fallback);
+  const std::span<std::byte> arena(parts_.arena.mapping.data(), parts_.arena.mapping.size());
+  if (!parts_.tiers.empty())
+    below_ = std::make_unique<tiering::LowerTiers>(std::move(parts_.tiers), parts_.config, store_, stats_, clock_, arena);
+  if (parts_.config.transfer == config::Transfer::kSidecar)
+    transfers_ = std::make_unique<transfer::Transfers>(
+        copy::cuda_importer(), arena, [this] { signal_wake(parts_.wake); }, parts_.arena.fd.get());
+  if (parts_.earlier.index) restore();
+  running_ = true;
+  publish();
+}
+
+EventLoop::~EventLoop() {
+  running_ = false;
+  control_.close();
+  ::unlink(parts_.config.socket.c_str());
+  if (parts_.config.memory.keep_on_exit || !published_) {
+    leave_files();
+  } else {
+    remove_files();
+  }
+}
+
+Status EventLoop::run() {
+  base::log_info("larderd " + stats_.version + " pool " + stats_.pool + ": engines attach at " + parts_.config.socket + ", " +
+                 base::mib(parts_.arena.mapping.size()) + " in " + parts_.arena.path);
+  Status status;
+  while (status.ok() && !stopping_) status = turn();
+  running_ = false;
+  control_.close();
+  say_goodbye();
+  write_rest();
+  publish();
+  return status;
+}
+
+void EventLoop::stop() {
+  stopping_ = true;
+  signal_wake(parts_.wake);
+}
+
+Status EventLoop::turn() {
+  std::array<epoll_event, kEventsPerTurn> events{};
+  // The timer bounds the wait; with work to do there is none.
+  const bool more = work();
+  answer_fetches();
+  answer_fences();
+  answer_transfers();
+  if (shows_now_) publish();
+  const int count = ::epoll_wait(parts_.epoll.get(), events.data(), kEventsPerTurn, more ? 0 : wait_ms());
+  if (count < 0 && errno != EINTR) return Status::from_errno(errno, "epoll_wait");
+  turned_ms_.store(clock_.now_ms());
+  store_.set_touched_bytes(prefaulter_.touched_bytes());
+  for (int i = 0; i < count; ++i) handle(Wakeup::unpack(events[static_cast<std::size_t>(i)].data.u64));
+  return {};
+}
+
+// One slice of each kind of work that takes longer than a turn. False: there was none.
+bool EventLoop::work() {
+  const bool verified = store_.verify_next();
+  const bool asked = control_.go_on();
+  const bool promoted = below_ && below_->go_on();
+  return go_on_with_a_session() || verified || asked || promoted;
+}
+
+// Until a fetch or a look is late; -1: the timer will do.
+int EventLoop::wait_ms() const {
+  const std::uint64_t deadline_ns = below_ ? below_->next_deadline_ns() : UINT64_MAX;
+  if (deadline_ns == UINT64_MAX) return -1;
+  const std::uint64_t now_ns = clock_.now_ns();
+  return deadline_ns <= now_ns ? 0 : static_cast<int>((deadline_ns - now_ns + 999'999) / 1'000'000);
+}
+
+void EventLoop::answer_fetches() {
+  if (!below_) return;
+  below_->miss_deadlines();
+  for (const tiering::Promoter::Answer& answer : below_->promotions().take_answers())
+    answer_later(answer.session, session::fetched_packet(answer));
+  if (below_->looks() == nullptr) return;
+  for (const tiering::TierProbes::Answer& answer : below_->looks()->take_answers())
+    answer_later(answer.session, session::probed_packet(answer));
+}
+
+void EventLoop::answer_later(std::uint32_t session, std::vector<std::byte> packet) {
+  const auto found = connections_.find(session);
+  if (found == connections_.end()) return;
+  if (Status sent = send(*found->second, std::move(packet)); !sent.ok()) fail_session(session, sent);
+}
+
+void EventLoop::answer_transfers() {
+  if (!transfers_) return;
+  if (transfers_->take_freed()) release_ended();
+  for (const transfer::Answer& answer : transfers_->take_answers()) {
+    shows_now_ = true;
+    const auto found = connections_.find(answer.session);
+    if (found == connections_.end()) continue;
+    if (answer.refusal.refused())
+      base::log_from(session::log_source(found->second->protocol.facts().peer, "EXPORT"), base::LogLevel::kWarning,
+                     session::session_name(*found->second) + " copies by itself (" +
+                         std::string(protocol::transfer_reason_name(answer.refusal.reason)) + "): " + answer.refusal.text);
+    else if (!answer.withdrawn)
+      note_copies(*found->second);
+    const int region = answer.with_region ? transfers_->region_fd(answer.session) : -1;
+    if (Status sent = send(*found->second, session::transfer_packet(answer), {&region, answer.with_region ? 1U : 0U}); !sent.ok())
+      fail_session(answer.session, sent);
+  }
+}
+
+// Before the first: a larderd that is killed leaves its GPU's copies to the next one.
+void EventLoop::note_copies(const session::Connection& connection) {
+  if (Status noted = connection.lock.note_sidecar_writes(); !noted.ok())
+    note_fallback("restart", "after a restart a slot may be given on too soon, which costs its chunk: " + noted.text());
+}
+
+// It tells that drops are done, and a death of this process must not undo one: a tier may not have noted it yet. What a server still has of
+// it others can find anyway; here it is hidden.
+Status EventLoop::answer_fence(session::Connection& connection, session::Reply reply) {
+  const std::uint32_t number = connection.protocol.facts().number;
+  std::vector<tiering::PendingDrop> drops = below_->drops_under_way(store_.namespaces().at(*reply.fence).spec.id);
+  if (drops.empty()) return send(connection, std::move(reply.packet));
+  if (std::ranges::count(fences_, number, &Fence::session) >= kMaxFences)
+    return {Code::kResourceExhausted, std::to_string(kMaxFences) + " answers wait for drops to be noted below memory"};
+  fences_.push_back({number, std::move(reply.packet), std::move(drops), clock_.now_ms() + kSharedFenceMs});
+  return {};
+}
+
+void EventLoop::answer_fences() {
+  const std::size_t waiting = fences_.size();  // one that cannot be sent ends its session
+  for (std::size_t i = 0; i < waiting; ++i) {
+    Fence fence = std::move(fences_.front());
+    fences_.pop_front();
+    const auto found = connections_.find(fence.session);
+    if (found == connections_.end()) continue;
+    const bool late = clock_.now_ms() >= fence.shared_by_ms;
+    std::erase_if(fence.drops, [late](const tiering::PendingDrop& drop) {
+      return (drop.shared && late) || drop.ended.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    });
+    if (!fence.drops.empty()) {
+      fences_.push_back(std::move(fence));
+      continue;
+    }
+    if (Status sent = send(*found->second, std::move(fence.packet)); !sent.ok()) fail_session(fence.session, sent);
+  }
+}
+
+bool EventLoop::go_on_with_a_session() {
+  while (!busy_.empty()) {
+    const std::uint32_t number = busy_.front();
+    busy_.pop_front();
+    const auto found = connections_.find(number);
+    if (found == connections_.end()) continue;
+    session::Connection& connection = *found->second;
+    Result<session::Reply> reply = connection.protocol.go_on();
+    if (connection.protocol.busy()) busy_.push_back(number);
+    if (Status sent = reply.ok() ? deliver(connection, *std::move(reply)) : reply.status(); !sent.ok())
+      fail_session(number, sent);
+    return true;
+  }
+  return false;
+}
+
+bool EventLoop::busy(std::uint32_t number) const {
+  const auto found = connections_.find(number);
+  return found != connections_.end() && found->second->protocol.busy();
+}
+
+void EventLoop::handle(const Wakeup& wakeup) {
+  switch (wakeup.source) {
+    case WakeupSource::kListener: accept_all(); return;
+    case WakeupSource::kSocket:
+      flush(wakeup.session);
+      receive(wakeup.session);
+      return;
+    case WakeupSource::kTimer:
+      clear_wake(parts_.timer);
+      tick();
+      return;
+    case WakeupSource::kControl:
+      clear_wake(parts_.wake);  // work() looks what it was
+      return;
+    case WakeupSource::kTier: below_->deliver(wakeup.session); return;
+    case WakeupSource::kPidfd:
+      receive(wakeup.session);                                   // what it had said before it died
+      if (!busy(wakeup.session)) process_ended(wakeup.session);  // else later: the pidfd stays readable
+      return;
+  }
+}
+
+void EventLoop::accept_all() {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    Fd socket(::accept4(parts_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket.valid()) {
+      if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) pause_accepting(errno);
+      return;
+    }
+    if (Status status = admit(socket); !status.ok()) {
+      ++stats_.sessions_refused;
+      base::log_refusal(session::peer_of(socket).user, status.text(), base::LogLevel::kWarning,
+                        "an engine was refused: " + status.text());
+      // Best effort: the closed socket says it too.
+      [[maybe_unused]] const Status sent = protocol::send_packet(socket.get(), session::error_packet(status));
+    }
+  }
+}
+
+// Out of descriptors or memory: the socket stays readable, so that without a pause the loop would spin. The tick resumes.
+void EventLoop::pause_accepting(int error) {
+  accepting_ = false;
+  ::epoll_ctl(parts_.epoll.get(), EPOLL_CTL_DEL, parts_.listener.get(), nullptr);
+  ++stats_.sessions_refused;
+  base::log_from("accept", base::LogLevel::kError, "accept: " + std::generic_category().message(error));
+}
+
+// Those of the earlier life were let in by that.
+std::size_t EventLoop::sessions_taken() const {
+  return connections_.size() + static_cast<std::size_t>(std::ranges::count_if(
+                                   ended_, [](const auto& ended) { return !ended.second.previous_instance; }));
+}
+
+Status EventLoop::admit(Fd& socket) {
+  if (sessions_taken() >= protocol::kMaxSessions)
+    return {Code::kResourceExhausted,
+            "all " + std::to_string(protocol::kMaxSessions) + " sessions are taken: end an engine of this larderd"};
+  session::SessionFacts facts;
+  facts.number = next_session_++;
+  facts.peer = session::peer_of(socket);
+  facts.token = random_token();
+  facts.epoch = parts_.shape.epoch;
+  facts.arena_bytes = parts_.arena.mapping.size();
+  facts.index_bytes = parts_.index.mapping.size();
+  facts.arena_page_bytes = parts_.arena.page_bytes;
+  if (parts_.residency_filter) facts.below_bytes = parts_.residency_filter->bytes();
+  Result<memory::SessionMemory> memory = memory::SessionMemory::create();
+  if (!memory.ok()) return memory.status();
+  Result<memory::LockFile> lock = memory::LockFile::create(memory::lock_path(parts_.config.memory, facts.number));
+  if (!lock.ok()) return lock.status();
+  // Where the directory is full: no reason to be without a cache.
+  if (Status status = lock->write({facts.token, facts.epoch}); !status.ok())
+    note_fallback("restart", "a session will not be recognised after a restart, which then takes longer: " + status.text());
+  Result<Fd> pidfd = session::peer_pidfd(socket);
+  if (!pidfd.ok() && pidfd.status().code() != Code::kUnsupported) return pidfd.status();
+  auto connection = std::make_unique<session::Connection>(
+      std::move(socket), pidfd.ok() ? std::move(*pidfd) : Fd(), std::move(*memory), std::move(*lock), facts, store_, stats_,
+      clock_, below_ ? &below_->promotions() : nullptr, below_ ? below_->looks() : nullptr, &reuse_tracker_, transfers_.get());
+  if (Status status = watch(parts_.epoll, connection->socket, {WakeupSource::kSocket, facts.number}); !status.ok()) return status;
+  if (!connection->pidfd.valid()) {
+    note_fallback("pidfd", "the kernel gives none for a peer: an engine's death is seen by its socket and its heartbeat alone");
+  } else {
+    if (Status status = watch(parts_.epoll, connection->pidfd, {WakeupSource::kPidfd, facts.number}); !status.ok()) return status;
+  }
+  connections_.emplace(facts.number, std::move(connection));
+  return {};
+}
+
+void EventLoop::receive(std::uint32_t number) {
+  const std::uint64_t end = store_.effort() + store::Store::kSliceEffort;
+  for (int i = 0; i < kMessagesPerTurn && store_.effort() < end; ++i) {
+    const auto found = connections_.find(number);
+    if (found == connections_.end() || found->second->protocol.busy()) return;  // ended earlier in this turn, or to be read later
+    Result<protocol::Packet> packet = protocol::receive_packet(found->second->socket.get());
+    if (!packet.ok()) {
+      if (packet.status().code() == Code::kResourceExhausted) return;
+      if (packet.status().code() == Code::kInvalidArgument) return fail_session(number, packet.status());
+      return end_session(number, packet.status().text());
+    }
+    if (Status status = answer(*found->second, *packet); !status.ok()) return fail_session(number, status);
+  }
+}
+
+Status EventLoop::answer(session::Connection& connection, protocol::Packet& packet) {
+  const auto before = connection.protocol.state();
+  Result<session::Reply> reply = connection.protocol.handle(packet.bytes, std::move(packet.fds));
+  if (!reply.ok()) return reply.status();
+  if (connection.protocol.busy()) busy_.push_back(connection.protocol.facts().number);
+  if (connection.protocol.state() == session::SessionProtocol::State::kAttached &&
+      before != session::SessionProtocol::State::kAttached) {
+    attached(connection);
+  }
+  return deliver(connection, *std::move(reply));
+}
+
+// What a message led to, where it is done.
+Status EventLoop::deliver(session::Connection& connection, session::Reply reply) {
+  if (reply.opened) note_namespace(*reply.opened);
+  if (reply.packet.empty()) return {};
+  if (reply.fence && below_) return answer_fence(connection, std::move(reply));
+  const std::array<int, 5> fds{parts_.arena.to_engines.get(), parts_.index.read_only.get(), connection.memory.fd.get(),
+                               connection.lock.fd(), parts_.residency_filter ? parts_.residency_filter->fd() : -1};
+  const std::size_t count = !reply.with_regions ? 0 : reply.with_below ? 5 : 4;
+  Status sent = send(connection, std::move(reply.packet), std::span(fds).first(count));
+  if (reply.with_regions) connection.memory.fd.reset();  // mapped on both sides: not needed any more
+  return sent;
+}
+
+// Sends, or keeps it for when the socket has room.
+Status EventLoop::send(session::Connection& connection, std::vector<std::byte> packet, std::span<const int> fds) {
+  const bool waited = !connection.answers.empty();
+  Status sent = connection.answers.send(connection.socket, std::move(packet), fds);
+  if (!sent.ok() || waited || connection.answers.empty()) return sent;
+  return watch_room(parts_.epoll, connection.socket, {WakeupSource::kSocket, connection.protocol.facts().number}, true);
+}
+
+void EventLoop::attached(session::Connection& connection) {
+  ++stats_.sessions_opened;
+  shows_now_ = true;
+  connection.beat_ms = clock_.now_ms();
+  connection.protocol.inquiry().restart(connection.beat_ms);
+  if (connection.protocol.previous_session() != 0) take_over(connection.protocol);
+}
+
+void EventLoop::flush(std::uint32_t number) {
+  const auto found = connections_.find(number);
+  if (found == connections_.end() || found->second->answers.empty()) return;
+  session::Connection& connection = *found->second;
+  Status status = connection.answers.flush(connection.socket);
+  if (status.ok() && connection.answers.empty())
+    status = watch_room(parts_.epoll, connection.socket, {WakeupSource::kSocket, number}, false);
+  if (!status.ok()) end_session(number, status.text());
+}
+
+void EventLoop::fail_session(std::uint32_t number, const Status& why) {
+  const auto found = connections_.find(number);
+  if (found == connections_.end()) return;
+  const bool malformed = why.code() == Code::kInvalidArgument || why.code() == Code::kFailedPrecondition ||
+                         why.code() == Code::kOutOfRange || why.code() == Code::kUnsupported;
+  if (malformed) ++stats_.protocol_errors;
+  // A session that was not told of yet was refused. By the user and not by the process: whoever connects again and again may do so
+  // from new processes.
+  const bool told = malformed || (!found->second->protocol.told() && why.code() == Code::kResourceExhausted);
+  if (told)
+    base::log_refusal(found->second->protocol.facts().peer.user, why.to_string(), base::LogLevel::kWarning,
+                      session::session_name(*found->second) + " is ended: " + why.to_string());
+  // Best effort: an engine that does not read learns from the closed socket.
+  [[maybe_unused]] const Status sent = protocol::send_packet(found->second->socket.get(), session::error_packet(why));
+  end_session(number, told ? "" : why.text());
+}
+
+}  // namespace larder::loop

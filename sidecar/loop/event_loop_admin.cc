@@ -1,0 +1,133 @@
+// What people ask of the loop: each verb waits in the control queue and runs between two turns.
+#include <algorithm>
+#include <chrono>
+
+#include "sidecar/base/log_throttle.h"
+#include "sidecar/loop/event_loop.h"
+#include "sidecar/session/chunk_verbs.h"
+
+namespace larder::loop {
+
+namespace {
+
+// The drop is done in memory: waits for each tier's word that it is done there for good. One has mostly what the others have, too.
+Result<std::uint64_t> with_below(const Result<std::uint64_t>& dropped, const tiering::LowerTierDrop& below,
+                                 const base::Clock& clock, std::uint64_t end_ms) {
+  if (!dropped.ok()) return dropped;
+  std::uint64_t most = *dropped;
+  for (const tiering::LowerTierDrop::Part& part : below.parts) {
+    const bool disk = part.kind == tiering::TierKind::kDisk;
+    const std::string done = "dropped from memory, and not found " + std::string(disk ? "on the disk" : "in the backend") +
+                             (disk ? " any more; " : " from here any more; ");
+    const std::uint64_t left_ms = end_ms - std::min(end_ms, clock.now_ms());
+    if (part.ended.wait_for(std::chrono::milliseconds(left_ms)) != std::future_status::ready)
+      return Status(Code::kDeadlineExceeded,
+                    done + (disk ? "that it outlives a restart of larderd" : "that it is gone from the server") +
+                        " is not confirmed in time");
+    const Status status = part.ended.get();
+    if (!status.ok())
+      return Status(status.code(), done +
+                                       (disk ? "the disk could not note it yet, and a larderd that starts before it can may"
+                                             : "the server has not removed it yet, and until then other larderds, and a "
+                                               "later one here, may") +
+                                       " find it again: " + status.text());
+    most = std::max(most, *part.chunks);
+  }
+  return most;
+}
+
+}  // namespace
+
+Result<std::uint64_t> EventLoop::drop_namespace(const std::string& id, std::uint32_t deadline_ms) {
+  const std::uint64_t end_ms = clock_.now_ms() + deadline_ms;
+  const auto below = std::make_shared<tiering::LowerTierDrop>();
+  const Result<std::uint64_t> dropped = control_.call(
+      [this, id, below, drops = std::vector<store::Drop>()]() mutable -> std::optional<Result<std::uint64_t>> {
+        if (drops.empty()) {
+          const Result<std::vector<std::uint32_t>> handles = store_.namespaces().by_prefix(id);
+          const std::optional<protocol::NamespaceId> whole = protocol::NamespaceId::from_hex(id);
+          if (!handles.ok() && whole && below_) {  // of an earlier life or of others, below the memory alone
+            *below = below_->drop(*whole);
+            base::log_from("admin drop", base::LogLevel::kInfo, "admin: dropped namespace " + id + " from below the memory");
+            return std::uint64_t{0};
+          }
+          if (!handles.ok()) return handles.status();
+          for (const std::uint32_t handle : *handles) drops.push_back({handle});
+        }
+        const auto next = std::ranges::find(drops, false, &store::Drop::done);
+        drop_slice(*next, *below);
+        if (!drops.back().done) return std::nullopt;
+        std::uint64_t chunks = 0;
+        for (const store::Drop& drop : drops) chunks += drop.dropped;
+        base::log_from("admin drop", base::LogLevel::kInfo,
+                       "admin: dropped " + std::to_string(chunks) + " chunks of namespace " + id);
+        return chunks;
+      },
+      deadline_ms);
+  return with_below(dropped, *below, clock_, end_ms);
+}
+
+// The first slice begins the drop below, too, and takes what is dropped from the estimate.
+void EventLoop::drop_slice(store::Drop& drop, tiering::LowerTierDrop& below) {
+  const bool first = drop.next == 0;
+  if (first && drop.handle && store_.namespaces().is_open(*drop.handle)) reuse_tracker_.dropped(*drop.handle);
+  if (first && !drop.handle) reuse_tracker_.dropped();
+  store_.drop(drop);
+  if (first && below_) below = below_->last_drop();
+}
+
+Status EventLoop::reconfigure(const config::Config& config, const std::string& why, std::uint32_t deadline_ms) {
+  const auto take_over = [this, config, why]() -> std::optional<Result<std::uint64_t>> {
+    if (below_) below_->write_by(config);
+    std::erase_if(stats_.fallbacks, [](const auto& fallback) { return fallback.first == "config"; });
+    if (!why.empty()) stats_.fallbacks.emplace_back("config", why);
+    return std::uint64_t{0};
+  };
+  const Result<std::uint64_t> done = control_.call(take_over, deadline_ms);
+  return done.ok() ? Status() : done.status();
+}
+
+Result<protocol::ActCounts> EventLoop::act(protocol::Verb verb, const std::string& id,
+                                           const std::vector<protocol::BlockHash>& hashes, std::uint32_t deadline_ms) {
+  // Shared: the caller may leave before the loop comes.
+  const auto counts = std::make_shared<protocol::ActCounts>();
+  const Result<std::uint64_t> done = control_.call(
+      [this, verb, id, hashes = hashes, counts,
+       work = std::optional<session::ChunkVerb>()]() mutable -> std::optional<Result<std::uint64_t>> {
+        if (!work) {
+          const Result<std::vector<std::uint32_t>> handles = store_.namespaces().by_prefix(id);
+          if (!handles.ok()) return handles.status();
+          work.emplace(verb, handles->front(), std::move(hashes));
+          store_.join_namespace(
+              work->handle());  // or it would be given back with its last chunk, before what is below is evicted
+        }
+        if (!work->go_on(store_, stats_, below_ ? &below_->promotions() : nullptr)) return std::nullopt;
+        store_.leave_namespace(work->handle());
+        *counts = work->counts();
+        const std::string name(protocol::verb_name(verb));
+        base::log_from("admin " + name, base::LogLevel::kInfo,
+                       "admin: " + name + ": " + std::to_string(counts->found) + " of " + std::to_string(counts->all()) +
+                           " hashes of namespace " + id);
+        return counts->found;
+      },
+      deadline_ms);
+  if (!done.ok()) return done.status();
+  return *counts;
+}
+
+Result<std::uint64_t> EventLoop::clear(std::uint32_t deadline_ms) {
+  const std::uint64_t end_ms = clock_.now_ms() + deadline_ms;
+  const auto below = std::make_shared<tiering::LowerTierDrop>();
+  const Result<std::uint64_t> dropped = control_.call(
+      [this, below, drop = store::Drop()]() mutable -> std::optional<Result<std::uint64_t>> {
+        drop_slice(drop, *below);
+        if (!drop.done) return std::nullopt;
+        base::log_from("admin clear", base::LogLevel::kInfo,
+                       "admin: cleared, " + std::to_string(drop.dropped) + " chunks dropped");
+        return drop.dropped;
+      },
+      deadline_ms);
+  return with_below(dropped, *below, clock_, end_ms);
+}
+
+}  // namespace larder::loop

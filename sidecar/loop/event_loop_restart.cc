@@ -1,0 +1,150 @@
+// A warm restart: what the loop takes over from an earlier life, how that one ends, and what is left for the next.
+#include "shim/base/test_point.h"
+#include "sidecar/base/log.h"
+#include "sidecar/loop/event_loop.h"
+
+namespace larder::loop {
+namespace {
+
+// An engine attaches anew within 250 ms; one that has not for as long as a session may be silent is treated as such: its holds do not
+// count. Its grants stay quarantined while its lock is held.
+constexpr std::uint64_t kSettlingMs = protocol::kHeartbeatTimeoutMs;
+constexpr int kLastTurns = 64;             // in which a session's messages are still handled at a stop
+constexpr std::uint64_t kLastMs = 2000;    // and for so long those that take many slices
+constexpr std::uint64_t kStopMs = 20'000;  // for what is not below the memory yet: a pod has 30 s until it is killed
+
+std::string list_of(const std::set<std::uint32_t>& numbers) {
+  std::string text;
+  for (const std::uint32_t number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
+  return text;
+}
+
+}  // namespace
+
+void EventLoop::restore() {
+  memory::PreviousInstance& earlier = parts_.earlier;
+  std::vector<store::SessionNumber> alive;
+  earlier.sessions.merge(earlier.settling);
+  for (auto& [number, lock] : earlier.sessions) {
+    const memory::LockFile::Note note = lock.read();
+    lock.set_kept(false);
+    alive.push_back(number);
+    awaited_.insert(number);
+    next_session_ = std::max(next_session_, number + 1);
+    ended_.emplace(number, Ended{std::move(lock), Fd(), note, true});
+  }
+  earlier.sessions.clear();
+  std::erase_if(awaited_, [this](std::uint32_t number) { return !ended_.at(number).lock.held(); });  // nobody comes back
+  std::vector<store::EarlierName> names;
+  for (const memory::NamespaceJournal::Record& record : earlier.names) names.push_back({record.spec, record.handle});
+  store_.set_touched_bytes(prefaulter_.touched_bytes());
+  const store::Store::Restored restored = store_.restore(*earlier.index, names, alive);
+  for (const auto& [i, handle] : restored.names)
+    if (Status status = parts_.names.add(earlier.names[i].packet, handle, earlier.names[i].spec.layout_shard); !status.ok())
+      note_fallback("restart", status.text());
+  stats_.restored_chunks = restored.kept;
+  stats_.restore_dropped = restored.dropped;
+  settling_from_ms_ = clock_.now_ms();
+  base::log_info("warm start: " + std::to_string(restored.kept) + " chunks kept, " + std::to_string(restored.dropped) +
+                 " not valid; " + std::to_string(awaited_.size()) + " sessions live, which may still write " +
+                 std::to_string(restored.quarantined - restored.own) + " slots");
+  if (restored.own != 0)
+    base::log_warning(std::to_string(restored.own) +
+                      " slots stay set aside, into which the disk of an earlier larderd may still " +
+                      "read: larderd --free-memory before a start gives them up");
+}
+
+Status EventLoop::publish_index() {
+  LARDER_POINT(index_unpublished);
+  const std::string path = memory::index_path(parts_.config.memory, parts_.shape.epoch);
+  if (::rename(parts_.index.path.c_str(), path.c_str()) != 0) return Status::from_errno(errno, "rename index to " + path);
+  parts_.index.path = path;
+  published_ = true;
+  LARDER_POINT(index_published);
+  if (awaited_.empty()) settle();
+  return {};
+}
+
+// No slot is handed on until every session of the earlier life has announced its holds and grants again, or its time is up.
+void EventLoop::check_settled(std::uint64_t now_ms, bool slept) {
+  if (!store_.settling()) return;
+  if (slept) settling_from_ms_ = now_ms;
+  const bool late = now_ms - settling_from_ms_ > kSettlingMs;
+  if (!awaited_.empty() && !late) return;
+  if (!awaited_.empty())
+    base::log_warning("sessions " + list_of(awaited_) + " of the earlier larderd have not come back in " +
+                      std::to_string(kSettlingMs) + " ms: their holds do not count");
+  settle();
+}
+
+void EventLoop::settle() {
+  awaited_.clear();
+  if (!store_.settling()) return;
+  store_.settled();
+  ::unlink(parts_.earlier.index_path.c_str());
+  ::unlink(parts_.earlier.names_path.c_str());
+  parts_.earlier = {};
+}
+
+// Before anything can be stored in it.
+void EventLoop::note_namespace(const session::Reply::Opened& opened) {
+  LARDER_POINT(namespace_unnoted);
+  parts_.names.keep([this](std::uint32_t handle) { return store_.namespaces().is_open(handle); });
+  if (Status status = parts_.names.add(opened.packet, opened.handle, opened.spec.layout_shard); !status.ok())
+    note_fallback("restart", "namespace " + opened.spec.id.to_hex() + " will be gone after a restart: " + status.text());
+}
+
+// Engines are told that the session ends. What they had sent is handled first; what they still write stays theirs for the next life.
+void EventLoop::say_goodbye() {
+  LARDER_POINT(stopping);
+  const Status why(Code::kUnavailable, "larderd is stopping");
+  while (!parts_.config.memory.keep_on_exit && !connections_.empty()) fail_session(connections_.begin()->first, why);
+  std::vector<std::uint32_t> numbers;
+  for (const auto& [number, connection] : connections_) numbers.push_back(number);
+  const std::uint64_t end_ms = clock_.now_ms() + kLastMs;
+  for (int i = 0; i < kLastTurns; ++i) {
+    for (const std::uint32_t number : numbers) receive(number);
+    while (clock_.now_ms() < end_ms && go_on_with_a_session()) {
+    }
+  }
+  for (const std::uint32_t number : numbers) {
+    const auto found = connections_.find(number);
+    if (found == connections_.end()) continue;
+    [[maybe_unused]] const Status sent = protocol::send_packet(found->second->socket.get(), session::error_packet(why));
+  }
+}
+
+// What the write policies promised is below the memory afterwards. Engines that come back meanwhile find nobody listening.
+void EventLoop::write_rest() {
+  if (!below_) return;
+  parts_.listener.reset();
+  below_->finish(clock_.now_ns() + kStopMs * 1'000'000);
+}
+
+// For the next start: the arena, the index, and the lock files of who may still write or read.
+void EventLoop::leave_files() {
+  for (auto& [number, connection] : connections_) {
+    const bool attached = connection->protocol.state() == session::SessionProtocol::State::kAttached;
+    // The device's also where its process has just ended.
+    connection->lock.set_kept((attached && connection->lock.held()) || connection->lock.device_writes());
+  }
+  for (auto& [number, ended] : ended_) ended.lock.set_kept(ended.lock.held() || ended.lock.device_writes());
+  if (published_) return;
+  ::unlink(parts_.index.path.c_str());
+  ::unlink(parts_.names.path().c_str());
+  if (!parts_.earlier.index) ::unlink(parts_.arena.path.c_str());
+}
+
+void EventLoop::remove_files() {
+  store_.mark_index_dead();
+  if (parts_.earlier.index) {
+    memory::retire_index(parts_.earlier.index_path, protocol::LifeEnd::kGone);
+    ::unlink(parts_.earlier.index_path.c_str());
+    ::unlink(parts_.earlier.names_path.c_str());
+  }
+  ::unlink(parts_.index.path.c_str());
+  ::unlink(parts_.names.path().c_str());
+  ::unlink(parts_.arena.path.c_str());
+}
+
+}  // namespace larder::loop

@@ -1,0 +1,162 @@
+// Sidecar::start(): makes the regions and the socket, in the order that leaves nothing behind on an error.
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+
+#include <algorithm>
+
+#include "sidecar/base/descriptor_limit.h"
+#include "sidecar/base/log.h"
+#include "sidecar/loop/event_loop.h"
+#include "sidecar/loop/wakeups.h"
+#include "sidecar/session/listener.h"
+#include "sidecar/tiering/chunk_age.h"
+
+namespace larder::loop {
+namespace {
+
+constexpr long kTickNs = 100'000'000;
+
+// Entries cost 64 bytes when used, and 16 in the hash table when not. A small arena may be cut finer, for small models.
+constexpr std::uint64_t kFineEntries = 1 << 18;
+
+std::uint64_t entries_for(std::uint64_t arena_bytes) {
+  const std::uint64_t finest = std::max<std::uint64_t>(arena_bytes / protocol::kSlotAlignBytes, 1);
+  return std::max(arena_bytes / memory::kSmallestUsualSlot, std::min(finest, kFineEntries));
+}
+
+store::IndexShape shape_for(std::uint64_t arena_bytes, std::uint64_t old_generation) {
+  store::IndexShape shape{};
+  shape.entry_count = entries_for(arena_bytes);
+  shape.bucket_count = store::IndexShape::buckets_for(shape.entry_count);
+  shape.arena_bytes = arena_bytes;
+  // The clock stays ahead of every earlier life whose files are gone.
+  shape.first_generation = std::max(tiering::ChunkAge::unix_ns() / tiering::kNsAGeneration, old_generation + 1);
+  shape.epoch = shape.first_generation;
+  return shape;
+}
+
+Status make_wakeups(LoopParts& parts) {
+  parts.epoll = Fd(::epoll_create1(EPOLL_CLOEXEC));
+  parts.timer = Fd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  parts.wake = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!parts.epoll.valid() || !parts.timer.valid() || !parts.wake.valid())
+    return Status::from_errno(errno, "epoll, timerfd or eventfd");
+  const itimerspec every_tick{{0, kTickNs}, {0, kTickNs}};
+  if (::timerfd_settime(parts.timer.get(), 0, &every_tick, nullptr) != 0) return Status::from_errno(errno, "timerfd_settime");
+  if (Status status = watch(parts.epoll, parts.listener, {WakeupSource::kListener}); !status.ok()) return status;
+  if (Status status = watch(parts.epoll, parts.timer, {WakeupSource::kTimer}); !status.ok()) return status;
+  for (tiering::OpenTier& tier : parts.tiers)
+    if (Status status = watch(parts.epoll, tier.link->tier().message_fd(), {WakeupSource::kTier, tier.link->number()});
+        !status.ok())
+      return status;
+  return watch(parts.epoll, parts.wake, {WakeupSource::kControl});
+}
+
+// The arena: that of the earlier life, or a new one. Returns the newest generation of all earlier lives.
+Result<std::uint64_t> make_arena(LoopParts& parts) {
+  const config::MemoryConfig& memory = parts.config.memory;
+  memory::PreviousInstance& earlier = parts.earlier;
+  if (earlier.index) {
+    Result<memory::ArenaFile> arena = memory::open_arena(memory, *earlier.arena, earlier.index->touched_bytes());
+    if (!arena.ok()) return arena.status();
+    parts.arena = std::move(*arena);
+    if (Status status = memory::remove_leftovers(memory, earlier); !status.ok()) return status;
+    return earlier.index->last_generation();
+  }
+  earlier = {};
+  const Result<std::uint64_t> old_generation = memory::remove_old_files(memory);
+  if (!old_generation.ok()) return old_generation.status();
+  Result<memory::ArenaFile> arena = memory::create_arena(memory, shape_for(memory.size_bytes, 0).bytes());
+  if (!arena.ok()) return arena.status();
+  parts.arena = std::move(*arena);
+  return *old_generation;
+}
+
+Status make_disk(LoopParts& parts, const base::Clock& clock) {
+  const bool present = parts.earlier.index && parts.earlier.index->touched_bytes() >= parts.arena.mapping.size();
+  Result<std::unique_ptr<tiering::TierLink>> link = tiering::TierLink::open_disk(
+      parts.config, {parts.arena.mapping.data(), parts.arena.mapping.size()}, present, parts.residency_filter, clock);
+  if (!link.ok()) return link.status();
+  parts.tiers.push_back({std::move(*link), parts.residency_filter});
+  return {};
+}
+
+Status make_backend(LoopParts& parts, const base::Clock& clock) {
+  // No engine sees it, since others write there, too: of it only the last chunks count, which larderd reads to know how fast it is.
+  Result<std::shared_ptr<tiering::ResidencyFilter>> region = tiering::ResidencyFilter::create(0);
+  if (!region.ok()) return region.status();
+  Result<std::unique_ptr<tiering::TierLink>> link = tiering::TierLink::open_backend(parts.config, *region, clock);
+  if (!link.ok()) return link.status();
+  parts.tiers.push_back({std::move(*link), std::move(*region)});
+  return {};
+}
+
+// Without a disk what engines see of below is empty.
+Status make_below(LoopParts& parts, const base::Clock& clock) {
+  const bool disk = !parts.config.disk.path.empty(), backend = !parts.config.backend.url.empty();
+  if (!disk && !backend) return {};
+  Result<std::shared_ptr<tiering::ResidencyFilter>> region =
+      tiering::ResidencyFilter::create(disk ? parts.config.disk.size_bytes : 0);
+  if (!region.ok()) return region.status();
+  parts.residency_filter = std::move(*region);
+  if (disk)
+    if (Status status = make_disk(parts, clock); !status.ok()) return status;
+  if (backend)
+    if (Status status = make_backend(parts, clock); !status.ok()) return status;
+  parts.shape.tier = parts.tiers.front().link->id();
+  return {};
+}
+
+// Everything but the arena and what needs it. Files stay behind on an error; the next start removes them.
+Status make_rest(LoopParts& parts, std::uint64_t old_generation, const base::Clock& clock) {
+  parts.shape = shape_for(parts.arena.mapping.size(), old_generation);
+  Result<memory::IndexFile> index =
+      memory::IndexFile::create(memory::fresh_index_path(parts.config.memory, parts.shape.epoch), parts.shape.bytes());
+  if (!index.ok()) return index.status();
+  parts.index = std::move(*index);
+  Result<memory::NamespaceJournal> names =
+      memory::NamespaceJournal::create(memory::namespaces_path(parts.config.memory, parts.shape.epoch));
+  if (!names.ok()) return names.status();
+  parts.names = std::move(*names);
+  if (Status status = make_below(parts, clock); !status.ok()) return status;
+  Result<Fd> listener = session::listen_at(parts.config.socket, parts.config.socket_mode);
+  if (!listener.ok()) return listener.status();
+  parts.listener = std::move(*listener);
+  return make_wakeups(parts);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Sidecar>> Sidecar::start(const config::Config& config, const base::Clock& clock,
+                                                std::uint64_t grant_age_ms) {
+  // A session takes three descriptors, so that the usual soft limit of 1024 would not do for all of them.
+  base::raise_descriptor_limit(8 * protocol::kMaxSessions);
+  LoopParts parts;
+  parts.config = config;
+  parts.grant_age_ms = grant_age_ms;
+  Result<memory::InstanceLock> owner = memory::lock_instance(config.memory);
+  if (!owner.ok()) return owner.status();
+  parts.owner = std::move(*owner);
+  Result<memory::PreviousInstance> earlier =
+      memory::find_previous_instance(config.memory, shape_for(config.memory.size_bytes, 0).bytes());
+  if (!earlier.ok()) return earlier.status();
+  parts.earlier = std::move(*earlier);
+  const Result<std::uint64_t> old_generation = make_arena(parts);
+  if (!old_generation.ok()) return old_generation.status();
+  if (Status status = make_rest(parts, *old_generation, clock); !status.ok()) {
+    ::unlink(parts.index.path.c_str());
+    ::unlink(parts.names.path().c_str());
+    if (!parts.earlier.index) ::unlink(parts.arena.path.c_str());
+    return status;
+  }
+  auto loop = std::make_unique<EventLoop>(std::move(parts), clock);
+  if (Status status = loop->publish_index(); !status.ok()) return status;
+  return std::unique_ptr<Sidecar>(std::move(loop));
+}
+
+Status Sidecar::free_memory(const config::Config& config) {
+  const Result<memory::InstanceLock> owner = memory::lock_instance(config.memory);
+  return owner.ok() ? memory::remove_old_files(config.memory).status() : owner.status();
+}
+
+}  // namespace larder::loop

@@ -1,0 +1,20 @@
+// Stats as Prometheus metrics. Pure; thread-safe.
+//
+// Every family is there from the start, at zero. Labels are bounded: served model names (at most kMaxModels and "other") and
+// constant lists; never namespaces or sessions, which /v1/status has.
+#pragma once
+
+#include <string>
+
+#include "sidecar/http/endpoint.h"
+#include "sidecar/stats/stats.h"
+
+namespace larder::pages {
+
+// The text exposition format.
+std::string metrics_text(const stats::Stats& stats, bool ready, const http::Counters& http);
+
+// larderd's part of docs/metrics.md.
+std::string metrics_reference();
+
+}  // namespace larder::pages

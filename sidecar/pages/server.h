@@ -1,0 +1,24 @@
+// HttpServer: /metrics, /healthz, /readyz, /v1/status on config.http.listen; the same and the admin verbs (see
+// routes.h) on the admin Unix socket and, where the listen address is loopback, there too. Bounded:
+// bodies, headers, time and connections. Threads of its own; thread-safe.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "shim/base/status.h"
+#include "sidecar/config/config.h"
+#include "sidecar/stats/control.h"
+
+namespace larder::pages {
+
+class HttpServer {
+ public:
+  // `control` outlives the server.
+  static Result<std::unique_ptr<HttpServer>> start(const config::Config& config, stats::Control& control);
+  virtual ~HttpServer() = default;  // stops and joins within 2 s
+  // "HOST:PORT" with the port in use (http.listen may say port 0); empty when http.listen is.
+  virtual std::string address() const = 0;
+};
+
+}  // namespace larder::pages

@@ -1,0 +1,73 @@
+#include "sidecar/session/reuse_tracker.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "shim/protocol/checksum.h"
+#include "shim/protocol/index_layout.h"
+
+namespace larder::session {
+namespace {
+
+// Of a chunk in all shards and groups, as far as their layout is known.
+std::uint64_t family_bytes(const store::Namespace& space) {
+  std::uint64_t bytes = 0;
+  for (std::uint32_t shard = 0; shard < space.spec.shard_count; ++shard)
+    for (std::uint32_t group = 0; const protocol::GroupLayout* layout = space.layout(shard, group); ++group)
+      bytes += protocol::slot_bytes(layout->piece_bytes * layout->pieces_per_chunk, layout->piece_bytes);
+  return bytes;
+}
+
+// One number for a chunk of a namespace, wherever that is open.
+std::uint64_t key_of(const store::Namespace& space, std::uint64_t hash) {
+  return hash ^ space.spec.id.lo;
+}
+
+// Where two of the few namespaces have the same, one drop takes the other's chunks from the sample, too.
+std::uint32_t owner_of(const store::Namespace& space) {
+  return protocol::low_half(space.spec.id.lo);
+}
+
+// Numbers that every reader of JSON has exactly.
+constexpr std::uint64_t kExact = (1ULL << 53) - 1;
+
+}  // namespace
+
+void ReuseTracker::tick(std::uint64_t now_ms) {
+  left_ = kChunksPerTick;
+  if (now_ms_ != 0) curve_.fade(std::exp2(-static_cast<double>(now_ms - now_ms_) / kHalfLifeMs));
+  now_ms_ = now_ms;
+}
+
+void ReuseTracker::asked(std::uint32_t handle, std::span<const std::uint64_t> hashes, std::uint64_t tokens,
+                         std::uint64_t tokens_hit) {
+  const store::Namespace& space = namespaces_.at(handle);
+  const std::uint64_t bytes = family_bytes(space), chunk_tokens = space.spec.chunk_tokens;
+  const std::uint64_t covered = hashes.size() * chunk_tokens;
+  if (left_ == 0 || bytes == 0 || covered > tokens + chunk_tokens) return;  // of the first chunk a part may be the engine's own
+  left_ -= std::min(left_, hashes.size());
+  for (const std::uint64_t hash : hashes)
+    curve_.asked(key_of(space, hash), bytes, static_cast<double>(chunk_tokens), owner_of(space));
+  curve_.asked_in_vain(static_cast<double>(tokens - std::min(tokens, covered)));
+  if (traced_.wanted(now_ms_)) trace(space, bytes, hashes, tokens, tokens_hit);
+}
+
+void ReuseTracker::stored(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+  const store::Namespace& space = namespaces_.at(handle);
+  const std::uint64_t bytes = family_bytes(space);
+  for (const protocol::BlockHash& hash : hashes) curve_.stored(key_of(space, hash.lo), bytes, owner_of(space));
+}
+
+void ReuseTracker::dropped(std::uint32_t handle) {
+  curve_.dropped(owner_of(namespaces_.at(handle)));
+}
+
+void ReuseTracker::trace(const store::Namespace& space, std::uint64_t chunk_bytes, std::span<const std::uint64_t> hashes,
+                         std::uint64_t tokens, std::uint64_t tokens_hit) {
+  stats::AskedRequest request{now_ms_, space.spec.model, tokens, tokens_hit, space.spec.chunk_tokens, chunk_bytes, {}};
+  request.chunks.reserve(hashes.size());
+  for (const std::uint64_t hash : hashes) request.chunks.push_back(key_of(space, hash) & kExact);
+  traced_.add(std::move(request));
+}
+
+}  // namespace larder::session

@@ -1,0 +1,321 @@
+#include "sidecar/session/session_protocol.h"
+
+#include <algorithm>
+
+#include "shim/base/utf8.h"
+#include "shim/protocol/version.h"
+#include "sidecar/base/log_throttle.h"
+#include "sidecar/session/chunk_verbs.h"
+
+namespace larder::session {
+
+using protocol::Decoder;
+using protocol::Encoder;
+using protocol::MessageType;
+
+namespace {
+
+std::vector<std::byte> finish(Encoder& encoder) {
+  const auto packet = encoder.packet();
+  return {packet.begin(), packet.end()};
+}
+
+std::string_view type_name(MessageType type) {
+  switch (type) {
+    case MessageType::kHello: return "HELLO";
+    case MessageType::kWelcome: return "WELCOME";
+    case MessageType::kAttached: return "ATTACHED";
+    case MessageType::kOpenNamespace: return "OPEN_NAMESPACE";
+    case MessageType::kNamespace: return "NAMESPACE";
+    case MessageType::kReserve: return "RESERVE";
+    case MessageType::kGranted: return "GRANTED";
+    case MessageType::kCommit: return "COMMIT";
+    case MessageType::kDisown: return "DISOWN";
+    case MessageType::kBad: return "BAD";
+    case MessageType::kDropNamespace: return "DROP_NAMESPACE";
+    case MessageType::kError: return "ERROR";
+    case MessageType::kAskGrants: return "ASK_GRANTS";
+    case MessageType::kStillWriting: return "STILL_WRITING";
+    case MessageType::kAct: return "ACT";
+    case MessageType::kActed: return "ACTED";
+    case MessageType::kFetch: return "FETCH";
+    case MessageType::kFetched: return "FETCHED";
+    case MessageType::kFetchEnd: return "FETCH_END";
+    case MessageType::kProbe: return "PROBE";
+    case MessageType::kProbed: return "PROBED";
+    case MessageType::kExport: return "EXPORT";
+    case MessageType::kExported: return "EXPORTED";
+    case MessageType::kWithdraw: return "WITHDRAW";
+    case MessageType::kWithdrawn: return "WITHDRAWN";
+    case MessageType::kCopy: return "COPY";
+    case MessageType::kCloseNamespace: return "CLOSE_NAMESPACE";
+  }
+  return "";
+}
+
+Status malformed(MessageType type, const std::string& why) {
+  return {Code::kInvalidArgument, std::string(type_name(type)) + ": " + why};
+}
+
+// The records behind a list's head.
+template <typename Record>
+Status read_list(Decoder& decoder, std::vector<Record>& records) {
+  protocol::SlotList list{};
+  if (!decoder.read(list)) return malformed(decoder.type(), "shorter than its fixed part");
+  if (!decoder.read_all(list.count, protocol::kMaxGrantsPerMessage, records))
+    return malformed(decoder.type(), "count " + std::to_string(list.count) + " is over the limit or the packet");
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::byte> error_packet(const Status& status) {
+  const std::string text(cut_text(status.text(), 4096));
+  Encoder encoder(MessageType::kError, 0);
+  encoder.append(protocol::Error{static_cast<std::uint32_t>(status.code()), static_cast<std::uint32_t>(text.size())})
+      .append_text(text);
+  return finish(encoder);
+}
+
+SessionProtocol::SessionProtocol(const SessionFacts& facts, const protocol::SessionRegion& region, store::Store& store,
+                                 stats::Stats& stats, const base::Clock& clock, std::function<bool()> lock_held,
+                                 tiering::Promoter* promotions, tiering::TierProbes* looks, ReuseTracker* demand,
+                                 transfer::Transfers* transfers)
+    : facts_(facts),
+      region_(region),
+      store_(store),
+      stats_(stats),
+      clock_(clock),
+      lock_held_(std::move(lock_held)),
+      promoter_(promotions),
+      tier_probes_(looks),
+      reuse_tracker_(demand),
+      transfers_(transfers) {}
+
+Result<Reply> SessionProtocol::handle(std::span<const std::byte> packet, std::vector<Fd> fds) {
+  Result<Decoder> decoder = Decoder::open(packet);
+  if (!decoder.ok()) return decoder.status();
+  const MessageType type = decoder->type();
+  if (!fds.empty() && type != MessageType::kExport)
+    return Status(Code::kInvalidArgument, "engines send no descriptors but those of EXPORT");
+  if (type_name(type).empty())
+    return Status(Code::kInvalidArgument, "message type " + std::to_string(static_cast<unsigned>(type)) + " is unknown");
+  if (state_ == State::kNew && type == MessageType::kHello) return hello(*decoder);
+  if (state_ == State::kWelcomed && type == MessageType::kAttached) return attached(*decoder);
+  if (state_ == State::kAttached) {
+    switch (type) {
+      case MessageType::kOpenNamespace: return open_namespace(*decoder, packet);
+      case MessageType::kReserve: return reserve(*decoder);
+      case MessageType::kCommit: return commit(*decoder);
+      case MessageType::kDisown: return disown(*decoder);
+      case MessageType::kBad: return bad(*decoder);
+      case MessageType::kStillWriting: return still_writing(*decoder);
+      case MessageType::kDropNamespace: return drop_namespace(*decoder);
+      case MessageType::kAct: return act(*decoder);
+      case MessageType::kFetch: return fetch(*decoder);
+      case MessageType::kFetchEnd: return end_fetch(*decoder);
+      case MessageType::kProbe: return look(*decoder);
+      case MessageType::kExport: return export_memory(*decoder, std::move(fds));
+      case MessageType::kWithdraw: return withdraw(*decoder);
+      case MessageType::kCopy: return copy(*decoder);
+      case MessageType::kCloseNamespace: return close_namespace(*decoder);
+      default: break;
+    }
+  }
+  static constexpr std::string_view kExpected[] = {"HELLO", "ATTACHED", "a request"};
+  return Status(Code::kFailedPrecondition,
+                std::string(type_name(type)) + " where " + std::string(kExpected[static_cast<int>(state_)]) + " was expected");
+}
+
+Result<Reply> SessionProtocol::begin(Work work) {
+  work_ = std::move(work);
+  return go_on();
+}
+
+Result<Reply> SessionProtocol::go_on() {
+  std::optional<Result<Reply>> reply = work_();
+  if (!reply) return Reply{};
+  work_ = nullptr;
+  return *std::move(reply);
+}
+
+Result<Reply> SessionProtocol::hello(Decoder& decoder) {
+  Decoder version_reader = decoder;
+  std::uint32_t major = 0;
+  if (!version_reader.read(major)) return malformed(decoder.type(), "shorter than its version");
+  if (major != protocol::kVersionMajor)
+    return Status(Code::kUnsupported, "protocol version " + std::to_string(major) + " is not served: this larderd speaks " +
+                                          std::to_string(protocol::kVersionMajor) + "." +
+                                          std::to_string(protocol::kVersionMinor));
+  protocol::Hello hello{};
+  if (!decoder.read(hello)) return malformed(decoder.type(), "shorter than its fixed part");
+  engine_ = protocol::short_text(hello.engine);
+  previous_session_ = hello.previous_session;
+  previous_epoch_ = hello.previous_epoch;
+  state_ = State::kWelcomed;
+
+  protocol::Welcome welcome{};
+  welcome.version_major = protocol::kVersionMajor;
+  welcome.version_minor = protocol::kVersionMinor;
+  welcome.capabilities = protocol::kCapabilityAct | (promoter_ != nullptr ? protocol::kCapabilityBelow : 0) |
+                         (tier_probes_ != nullptr ? protocol::kCapabilityShared : 0) |
+                         (transfers_ != nullptr ? protocol::kCapabilityTransfer : 0);
+  welcome.epoch = facts_.epoch;
+  welcome.session_token = facts_.token;
+  welcome.session_number = facts_.number;
+  welcome.heartbeat_interval_ms = protocol::kHeartbeatIntervalMs;
+  welcome.heartbeat_timeout_ms = protocol::kHeartbeatTimeoutMs;
+  welcome.max_grants = protocol::kMaxGrants;
+  welcome.arena_bytes = facts_.arena_bytes;
+  welcome.index_bytes = facts_.index_bytes;
+  welcome.session_bytes = sizeof(protocol::SessionRegion);
+  welcome.arena_page_bytes = facts_.arena_page_bytes;
+  const bool below = promoter_ != nullptr && (hello.capabilities & protocol::kCapabilityBelow) != 0;
+  if (below) welcome.below_bytes = facts_.below_bytes;
+  Encoder encoder(MessageType::kWelcome, decoder.request());
+  encoder.append(welcome);
+  return Reply{finish(encoder), true, below};
+}
+
+Result<Reply> SessionProtocol::attached(Decoder& decoder) {
+  if (Status status = read_list(decoder, still_written_); !status.ok()) return status;
+  if (!lock_held_())
+    return Status(Code::kFailedPrecondition, "ATTACHED: the lock file is not locked (F_SETLK on the descriptor of WELCOME)");
+  store_.add_session(facts_.number, region_,
+                     {facts_.arena_bytes / protocol::kSessionGrantedShare, facts_.arena_bytes / protocol::kSessionHeldShare});
+  state_ = State::kAttached;
+  return Reply{};
+}
+
+Result<Reply> SessionProtocol::reserve(Decoder& decoder) {
+  const std::uint64_t start_ns = clock_.now_ns();
+  protocol::Reserve reserve{};
+  if (!decoder.read(reserve)) return malformed(decoder.type(), "shorter than its fixed part");
+  if (!decoder.read_all(reserve.count, protocol::kMaxKeysPerReserve, hashes_))
+    return malformed(decoder.type(), "count " + std::to_string(reserve.count) + " is over the limit or the packet");
+  const Result<bool> open = may_use("RESERVE", reserve.namespace_handle);
+  if (!open.ok()) return open.status();
+  if (*open && store_.namespaces().at(reserve.namespace_handle).layout(reserve.shard, reserve.group) == nullptr)
+    return malformed(decoder.type(), "the namespace has no shard " + std::to_string(reserve.shard) + " of group " +
+                                         std::to_string(reserve.group) + ", or nobody told its layout");
+  grants_.assign(hashes_.size(), {static_cast<std::uint32_t>(protocol::GrantStatus::kRefused), 0, 0, 0});
+  if (*open) store_.reserve(facts_.number, {{}, reserve.namespace_handle, reserve.shard, reserve.group}, hashes_, grants_);
+  if (*open && reuse_tracker_ != nullptr) reuse_tracker_->stored(reserve.namespace_handle, hashes_);
+  Encoder encoder(MessageType::kGranted, decoder.request());
+  encoder.append(protocol::Granted{reserve.count, 0}).append_all(std::span<const protocol::Grant>(grants_));
+  stats_.reserve.record(clock_.now_ns() - start_ns);
+  Reply reply{finish(encoder)};
+  if (*open && reserve.count == 0) reply.fence = reserve.namespace_handle;
+  return reply;
+}
+
+Result<Reply> SessionProtocol::commit(Decoder& decoder) {
+  if (Status status = read_list(decoder, commits_); !status.ok()) return status;
+  for (const protocol::CommitRecord& record : commits_) {
+    if (Status status = release_copies(decoder.type(), record.slot, record.generation); !status.ok()) return status;
+    store_.commit(facts_.number, record);
+  }
+  return Reply{};
+}
+
+Result<Reply> SessionProtocol::disown(Decoder& decoder) {
+  if (Status status = read_list(decoder, slots_); !status.ok()) return status;
+  for (const protocol::SlotRef& slot : slots_) {
+    if (Status status = release_copies(decoder.type(), slot.slot, slot.generation); !status.ok()) return status;
+    store_.disown(facts_.number, slot);
+  }
+  return Reply{};
+}
+
+Result<Reply> SessionProtocol::bad(Decoder& decoder) {
+  if (Status status = read_list(decoder, slots_); !status.ok()) return status;
+  // An engine with a broken copy path reports every chunk that it loads.
+  base::log_from(log_source(facts_.peer, "BAD"), base::LogLevel::kWarning,
+                 "session " + std::to_string(facts_.number) + ": " + std::to_string(slots_.size()) +
+                     " chunks did not match their checksum and are dropped");
+  return begin([this, slots = slots_, next = std::size_t{0}]() mutable -> std::optional<Result<Reply>> {
+    const std::uint64_t end = store_.effort() + store::Store::kSliceEffort;
+    while (next < slots.size() && store_.effort() < end) store_.report_bad(slots[next++]);
+    if (next < slots.size()) return std::nullopt;
+    return Reply{};
+  });
+}
+
+Result<Reply> SessionProtocol::still_writing(Decoder& decoder) {
+  if (Status status = read_list(decoder, slots_); !status.ok()) return status;
+  inquiry_.still_writing(slots_);
+  return Reply{};
+}
+
+Result<Reply> SessionProtocol::act(Decoder& decoder) {
+  protocol::Act act{};
+  if (!decoder.read(act)) return malformed(decoder.type(), "shorter than its fixed part");
+  const auto verb = static_cast<protocol::Verb>(act.verb);
+  if (protocol::verb_name(verb).empty())
+    return Status(Code::kUnsupported, "ACT: verb " + std::to_string(act.verb) + " is unknown");
+  if (!decoder.read_all(act.count, protocol::kMaxKeysPerAct, hashes_))
+    return malformed(decoder.type(), "count " + std::to_string(act.count) + " is over the limit or the packet");
+  const Result<bool> open = may_use("ACT", act.namespace_handle);
+  if (!open.ok()) return open.status();
+  // Of one that it has closed all are absent.
+  ChunkVerb work(verb, *open ? act.namespace_handle : protocol::kNoNamespace, std::move(hashes_));
+  return begin([this, act, work = std::move(work), request = decoder.request()]() mutable -> std::optional<Result<Reply>> {
+    if (!work.go_on(store_, stats_, promoter_)) return std::nullopt;
+    const protocol::ActCounts& counts = work.counts();
+    Encoder encoder(MessageType::kActed, request);
+    encoder.append(protocol::Acted{act.verb, static_cast<std::uint32_t>(counts.found), static_cast<std::uint32_t>(counts.absent),
+                                   static_cast<std::uint32_t>(counts.refused)});
+    return Reply{finish(encoder)};
+  });
+}
+
+Result<Reply> SessionProtocol::fetch(Decoder& decoder) {
+  protocol::Fetch fetch{};
+  if (!decoder.read(fetch)) return malformed(decoder.type(), "shorter than its fixed part");
+  if (promoter_ == nullptr) return Status(Code::kUnsupported, "FETCH: this larderd has no tier below memory");
+  if (!decoder.read_all(fetch.count, protocol::kMaxKeysPerFetch, hashes_))
+    return malformed(decoder.type(), "count " + std::to_string(fetch.count) + " is over the limit or the packet");
+  const Result<bool> open = may_use("FETCH", fetch.namespace_handle);
+  if (!open.ok()) return open.status();
+  if (!*open)
+    return Reply{fetched_packet(
+        {facts_.number, decoder.request(), {0, static_cast<std::uint32_t>(protocol::FetchEnd::kAbsent), 0, 0, 0}})};
+  if (Status begun = promoter_->fetch(facts_.number, decoder.request(), fetch, hashes_); !begun.ok())
+    return malformed(decoder.type(), begun.text());
+  return Reply{};
+}
+
+Result<Reply> SessionProtocol::end_fetch(Decoder& decoder) {
+  protocol::EndFetch end{};
+  if (!decoder.read(end)) return malformed(decoder.type(), "shorter than its fixed part");
+  if (promoter_ != nullptr) promoter_->end(facts_.number, end.request);
+  return Reply{};
+}
+
+Result<Reply> SessionProtocol::look(Decoder& decoder) {
+  protocol::Probe look{};
+  if (!decoder.read(look)) return malformed(decoder.type(), "shorter than its fixed part");
+  if (tier_probes_ == nullptr) return Status(Code::kUnsupported, "PROBE: this larderd shares no backend");
+  if (!decoder.read_all(look.count, protocol::kMaxKeysPerProbe, hashes_))
+    return malformed(decoder.type(), "count " + std::to_string(look.count) + " is over the limit or the packet");
+  const Result<bool> open = may_use("PROBE", look.namespace_handle);
+  if (!open.ok()) return open.status();
+  if (!*open) return Reply{probed_packet({facts_.number, decoder.request(), {}})};
+  if (Status begun = tier_probes_->look(facts_.number, decoder.request(), look, hashes_); !begun.ok())
+    return malformed(decoder.type(), begun.text());
+  return Reply{};
+}
+
+std::vector<std::byte> probed_packet(const tiering::TierProbes::Answer& answer) {
+  Encoder encoder(MessageType::kProbed, answer.request);
+  encoder.append(answer.looked);
+  return finish(encoder);
+}
+
+std::vector<std::byte> fetched_packet(const tiering::Promoter::Answer& answer) {
+  Encoder encoder(MessageType::kFetched, answer.request);
+  encoder.append(answer.fetched);
+  return finish(encoder);
+}
+
+}  // namespace larder::session

@@ -1,0 +1,87 @@
+#include "sidecar/store/previous_index.h"
+
+#include <string>
+
+#include "shim/protocol/version.h"
+
+namespace larder::store {
+namespace {
+
+std::string version_text(std::uint32_t major, std::uint32_t minor, std::uint32_t format) {
+  return "version " + std::to_string(major) + "." + std::to_string(minor) + ", restart format " + std::to_string(format);
+}
+
+// Whether this sidecar can start from it.
+Status check_format(const protocol::IndexHeader& header) {
+  const std::uint32_t major = header.version_major, minor = header.version_minor, format = header.restart_format;
+  const std::string text = version_text(major, minor, format);
+  if (major > protocol::kVersionMajor || format > protocol::kRestartFormat)
+    return {Code::kUnsupported, "it is of " + text + ", and this larderd knows " +
+                                    version_text(protocol::kVersionMajor, protocol::kVersionMinor, protocol::kRestartFormat)};
+  if (major < protocol::kVersionMajor || format == 0)
+    return {Code::kFailedPrecondition, "it is of " + text + ", which no larderd can start warm from"};
+  return {};
+}
+
+}  // namespace
+
+Result<PreviousIndex> PreviousIndex::open(std::byte* data, std::size_t size_bytes) {
+  constexpr std::uint64_t kMost = 1ULL << 31;
+  if (size_bytes < sizeof(protocol::IndexHeader)) return Status(Code::kNotFound, "it is shorter than an index's header");
+  auto* header = reinterpret_cast<protocol::IndexHeader*>(data);
+  if (header->magic != protocol::kIndexMagic) return Status(Code::kNotFound, "it is no index");
+  if (header->dead.load(std::memory_order_acquire) != 0) return Status(Code::kNotFound, "it is dead");
+  if (Status status = check_format(*header); !status.ok()) return status;
+  const std::uint64_t entries = header->entry_count, buckets = header->bucket_count;
+  if (entries == 0 || entries > kMost || buckets < 2 || buckets > kMost || (buckets & (buckets - 1)) != 0)
+    return Status(Code::kDataLoss, "its counts are impossible");
+  const protocol::IndexSizes sizes = protocol::index_sizes(entries, buckets);
+  if (sizes.total_bytes > size_bytes || sizes.entries_offset != header->entries_offset ||
+      sizes.namespaces_offset != header->namespaces_offset)
+    return Status(Code::kDataLoss, "its offsets do not match its counts");
+  PreviousIndex index;
+  index.entries_ = reinterpret_cast<const protocol::IndexEntry*>(data + sizes.entries_offset);
+  index.namespaces_ = reinterpret_cast<const protocol::NamespaceEntry*>(data + sizes.namespaces_offset);
+  index.dead_ = &header->dead;
+  index.epoch_ = header->epoch;
+  index.arena_bytes_ = header->arena_bytes;
+  index.entry_count_ = entries;
+  index.tier_ = header->tier;
+  index.last_generation_ = header->generation_high_water.load(std::memory_order_acquire);
+  index.touched_bytes_ = header->touched_bytes.load(std::memory_order_acquire);
+  if (index.last_generation_ == 0 || index.last_generation_ > protocol::kMaxGeneration / 2)
+    return Status(Code::kDataLoss, "its generations are impossible");
+  return index;
+}
+
+PreviousIndex::Entry PreviousIndex::read(std::uint32_t slot) const {
+  constexpr auto kAcquire = std::memory_order_acquire;
+  const protocol::IndexEntry& from = entries_[slot];
+  const std::uint64_t word = from.word.load(kAcquire), scope = from.scope.load(kAcquire);
+  const std::uint64_t place = from.place.load(kAcquire), origin = from.origin.load(kAcquire);
+  Entry entry;
+  entry.state = protocol::word_state(word);
+  entry.session = protocol::low_half(origin);
+  entry.view.key = {{from.hash_lo.load(kAcquire), from.hash_hi.load(kAcquire)},
+                    protocol::low_half(scope),
+                    static_cast<std::uint16_t>(scope >> 32),
+                    static_cast<std::uint16_t>(scope >> 48)};
+  entry.view.slot = slot;
+  entry.view.generation = protocol::word_generation(word);
+  entry.view.offset_bytes = static_cast<std::uint64_t>(protocol::low_half(place)) * protocol::kSlotAlignBytes;
+  entry.view.payload_bytes = protocol::high_half(place);
+  entry.view.piece_bytes = protocol::high_half(origin);
+  entry.view.root = from.root.load(kAcquire);
+  entry.view.record = from.record.load(kAcquire);
+  return entry;
+}
+
+protocol::NamespaceId PreviousIndex::namespace_id(std::uint32_t handle) const {
+  const protocol::NamespaceEntry& entry = namespaces_[protocol::namespace_place(handle)];
+  if (entry.live.load(std::memory_order_acquire) != 1 ||
+      entry.generation.load(std::memory_order_acquire) != protocol::namespace_generation(handle))
+    return {};
+  return {entry.id_lo.load(std::memory_order_acquire), entry.id_hi.load(std::memory_order_acquire)};
+}
+
+}  // namespace larder::store

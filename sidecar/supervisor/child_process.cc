@@ -1,0 +1,144 @@
+#include "sidecar/supervisor/child_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "sidecar/base/log_drain.h"
+
+namespace larder::supervisor {
+namespace {
+
+constexpr int kNotStarted = 127;
+constexpr int kLookMs = 1000;
+
+// Between fork and exec of a process with threads: async-signal-safe calls alone.
+[[noreturn]] void become(char* const* arguments, int output, pid_t parent) {
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() == parent && ::dup2(output, STDERR_FILENO) >= 0) ::execv(arguments[0], arguments);
+  const char* why = ::strerrordesc_np(errno);
+  for (const char* part : {"cannot run ", static_cast<const char*>(arguments[0]), ": ", why, "\n"})
+    [[maybe_unused]] const auto written = ::write(output, part, ::strlen(part));
+  ::_exit(kNotStarted);
+}
+
+// Hands on whole lines, so that those of this process stand between them. A line that is longer than kMostBytes comes in pieces.
+class WholeLines {
+ public:
+  ~WholeLines() {
+    if (!line_.empty()) base::write_line(line_ + '\n');
+  }
+  void take(std::string_view piece) {
+    while (!piece.empty()) {
+      const std::size_t end = std::min(piece.find('\n'), piece.size() - 1) + 1;
+      line_ += piece.substr(0, end);
+      piece.remove_prefix(end);
+      if (line_.back() == '\n' || line_.size() >= kMostBytes) base::write_line(std::exchange(line_, ""));
+    }
+  }
+
+ private:
+  static constexpr std::size_t kMostBytes = 16 * 1024;
+  std::string line_;
+};
+
+// Until all that has it open has closed it; or, once it is asked to stop, until nothing more comes: who inherited it may live on.
+void pass_on(const std::stop_token& stop, const Fd& output, LastLine& last) {
+  std::array<char, 4096> buffer{};
+  WholeLines lines;
+  for (;;) {
+    pollfd polled{output.get(), POLLIN, 0};
+    if (::poll(&polled, 1, kLookMs) <= 0) {
+      if (stop.stop_requested()) return;
+      continue;
+    }
+    const ssize_t got = ::read(output.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return;
+    const std::string_view piece(buffer.data(), static_cast<std::size_t>(got));
+    last.take(piece);
+    lines.take(piece);
+  }
+}
+
+}  // namespace
+
+void LastLine::take(std::string_view piece) {
+  for (const char c : piece) {
+    if (c == '\n') {
+      ended_ = true;
+      continue;
+    }
+    if (ended_) text_.clear();
+    ended_ = false;
+    if (text_.size() < kMostBytes) text_ += c;
+  }
+}
+
+Result<std::unique_ptr<ChildProcess>> ChildProcess::start(const std::vector<std::string>& command) {
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  std::array<int, 2> pipe{};
+  if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return Status::from_errno(errno, "pipe");
+  Fd output(pipe[0]), input(pipe[1]);
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) return Status::from_errno(errno, "fork");
+  if (pid == 0) become(arguments.data(), input.get(), parent);
+  Fd ended(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!ended.valid()) {
+    const Status status = Status::from_errno(errno, "pidfd_open");
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+    return status;
+  }
+  input = Fd();
+  return std::unique_ptr<ChildProcess>(new ChildProcess(pid, std::move(ended), std::move(output)));
+}
+
+ChildProcess::ChildProcess(pid_t pid, Fd ended, Fd output)
+    : pid_(pid),
+      ended_(std::move(ended)),
+      passing_on_([this, output = std::move(output)](const std::stop_token& stop) { pass_on(stop, output, last_); }) {}
+
+ChildProcess::~ChildProcess() {
+  signal(SIGKILL);
+  wait();
+}
+
+void ChildProcess::signal(int number) const {
+  if (!status_) ::kill(pid_, number);
+}
+
+int ChildProcess::wait() {
+  int raw = 0;
+  while (!status_) {
+    if (::waitpid(pid_, &raw, 0) == pid_)
+      status_ = raw;
+    else if (errno != EINTR)
+      status_ = 0;
+  }
+  return *status_;
+}
+
+std::string ChildProcess::last_words() {
+  passing_on_.request_stop();
+  if (passing_on_.joinable()) passing_on_.join();
+  return last_.text();
+}
+
+}  // namespace larder::supervisor

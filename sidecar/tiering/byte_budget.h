@@ -1,0 +1,31 @@
+// ByteBudget: so many bytes a second, and what one second gives at once. A chunk that is larger than that goes, too, and is made up for.
+// Pure: times come from outside. Thread-compatible.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace larder::tiering {
+
+class ByteBudget {
+ public:
+  // 0: no bound.
+  explicit ByteBudget(std::uint64_t bytes_per_s) : bytes_per_s_(bytes_per_s), left_(static_cast<double>(bytes_per_s)) {}
+
+  // Whether anything may be spent now. REQUIRES: times that do not go back.
+  bool any(std::uint64_t now_ns) {
+    if (bytes_per_s_ == 0) return true;
+    const auto most = static_cast<double>(bytes_per_s_);
+    if (counted_ns_ != 0) left_ = std::min(most, left_ + static_cast<double>(now_ns - counted_ns_) * 1e-9 * most);
+    counted_ns_ = now_ns;
+    return left_ > 0;
+  }
+  void spend(std::uint64_t bytes) { left_ -= static_cast<double>(bytes); }
+
+ private:
+  std::uint64_t bytes_per_s_;
+  double left_;
+  std::uint64_t counted_ns_ = 0;
+};
+
+}  // namespace larder::tiering

@@ -1,0 +1,114 @@
+#include "sidecar/tiering/lower_tiers.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace larder::tiering {
+
+using tiers::Message;
+using tiers::Operation;
+
+namespace {
+
+WriteRules rules_of(const TierLink& link, const config::Config& config) {
+  return link.kind() == TierKind::kDisk ? rules_for(config.disk) : rules_for(config.backend);
+}
+
+}  // namespace
+
+LowerTiers::LowerTiers(std::vector<OpenTier> tiers, const config::Config& config, store::Store& store, stats::Stats& stats,
+                       const base::Clock& clock, std::span<std::byte> arena) {
+  std::vector<ReadableTier*> sources;
+  for (OpenTier& open : tiers) {
+    const WriteRules rules = rules_of(*open.link, config);
+    Tier* tier = tiers_.emplace_back(std::make_unique<Tier>(std::move(open), rules, store, clock, arena.size())).get();
+    tier->source.set_hidden([tier](const protocol::NamespaceId& id) { return tier->write_down.waits_for_drop(id); });
+    sources.push_back(&tier->source);
+  }
+  promoter_ = std::make_unique<Promoter>(sources, store, stats, clock, arena);
+  for (const auto& tier : tiers_) {
+    tier->link->answer_to(Operation::kGet, [this](const Message& message) { promoter_->on_get(message); });
+    if (!tier->link->shared()) continue;
+    tier_probes_ = std::make_unique<TierProbes>(*tier->link, tier->source, sources, *promoter_, store, stats, clock);
+    tier->link->answer_to(Operation::kProbe, [this](const Message& message) { tier_probes_->on_look(message); });
+  }
+}
+
+void LowerTiers::deliver(store::TierNumber number) {
+  for (const auto& tier : tiers_) {
+    if (tier->link->number() != number) continue;
+    tier->link->deliver();
+    tier->write_down.pump();
+  }
+}
+
+bool LowerTiers::go_on() {
+  const bool promoted = promoter_->go_on();
+  return (tier_probes_ && tier_probes_->go_on()) || promoted;
+}
+
+void LowerTiers::miss_deadlines() {
+  promoter_->miss_deadlines();
+  if (tier_probes_) tier_probes_->miss_deadlines();
+}
+
+std::uint64_t LowerTiers::next_deadline_ns() const {
+  return std::min(promoter_->next_deadline_ns(), tier_probes_ ? tier_probes_->next_deadline_ns() : UINT64_MAX);
+}
+
+void LowerTiers::end_session(store::SessionNumber session) {
+  promoter_->end_session(session);
+  if (tier_probes_) tier_probes_->end_session(session);
+}
+
+void LowerTiers::write_by(const config::Config& config) {
+  for (const auto& tier : tiers_) tier->write_down.write_by(rules_of(*tier->link, config));
+}
+
+void LowerTiers::tick(bool slept) {
+  for (const auto& tier : tiers_) tier->write_down.tick();
+  promoter_->tick(slept);
+  if (tier_probes_) tier_probes_->tick();
+}
+
+LowerTierDrop LowerTiers::drop(const protocol::NamespaceId& id) {
+  for (const auto& tier : tiers_) tier->write_down.drop(id);
+  return last_drop();
+}
+
+LowerTierDrop LowerTiers::last_drop() const {
+  LowerTierDrop drop;
+  for (const auto& tier : tiers_)
+    drop.parts.push_back(
+        {tier->link->kind(), tier->link->name(), tier->write_down.last_drop(), tier->write_down.last_drop_chunks()});
+  return drop;
+}
+
+std::vector<PendingDrop> LowerTiers::drops_under_way(const protocol::NamespaceId& id) const {
+  std::vector<PendingDrop> drops;
+  for (const auto& tier : tiers_)
+    if (std::shared_future<Status> drop = tier->write_down.drop_under_way(id); drop.valid())
+      drops.push_back({std::move(drop), tier->link->shared()});
+  return drops;
+}
+
+void LowerTiers::finish(std::uint64_t by_ns) {
+  for (const auto& tier : tiers_) tier->write_down.finish(by_ns);
+}
+
+void LowerTiers::fill(stats::Stats& view) const {
+  for (const auto& tier : tiers_) {
+    stats::TierStats& stats = tier->link->kind() == TierKind::kDisk ? view.disk : view.backend;
+    tier->link->fill(stats);
+    tier->write_down.fill(stats);
+    stats.get_time = tier->source.read_time();
+    const protocol::ResidencySpeed speed = tier->source.speed();
+    stats.serving = speed.serving;
+    stats.read_latency_ns = speed.read_latency_ns;
+    stats.read_bytes_per_s = speed.read_bytes_per_s;
+    if (stats.reason.empty()) stats.reason = promoter_->too_large();
+    if (!stats.reason.empty()) view.fallbacks.emplace_back(tier->link->name(), stats.reason);
+  }
+}
+
+}  // namespace larder::tiering

@@ -1,0 +1,110 @@
+#include "sidecar/tiering/refused_chunks.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "sidecar/base/log.h"
+
+namespace larder::tiering {
+namespace {
+
+constexpr std::uint64_t kSecondNs = 1'000'000'000;
+constexpr std::uint64_t kLeastNs = kSecondNs, kMostNs = 300 * kSecondNs, kFullNs = 5 * kSecondNs;
+constexpr std::uint64_t kLineNs = 60 * kSecondNs, kForgottenNs = 600 * kSecondNs;
+constexpr std::size_t kSlice = 4096;
+
+}  // namespace
+
+bool RefusedChunks::waits(const protocol::SlotRef& chunk, std::uint64_t now_ns) const {
+  const auto found = chunks_.find(chunk.slot);
+  if (found != chunks_.end() && found->second.generation == chunk.generation) return now_ns < found->second.next_ns;
+  return chunks_.size() >= kMost && now_ns < full_until_ns_;
+}
+
+void RefusedChunks::refused(const protocol::SlotRef& chunk, const Status& why, std::uint64_t again_ns, std::uint64_t now_ns) {
+  auto found = chunks_.find(chunk.slot);
+  if (found != chunks_.end() && found->second.generation != chunk.generation) found = erase(found);
+  if (found == chunks_.end() || found->first != chunk.slot) {
+    if (chunks_.size() >= kMost) {
+      full_until_ns_ = now_ns + kFullNs;
+      return;
+    }
+    found = chunks_.emplace(chunk.slot, Chunk{chunk.generation}).first;
+  }
+  Chunk& one = found->second;
+  if (one.cause < kMostCauses) --causes_[one.cause].waiting;
+  one.cause = why.text().empty() ? kMostCauses : cause_of(why.text());
+  const bool sent = again_ns == 0 && !why.text().empty();
+  one.wait_ns = sent ? std::clamp(2 * one.wait_ns, kLeastNs, kMostNs) : 0;
+  one.next_ns = sent ? now_ns + one.wait_ns + random_() % (one.wait_ns / 4) : again_ns != 0 ? again_ns : now_ns + kLeastNs;
+  if (one.cause == kMostCauses) return;
+  Cause& cause = causes_[one.cause];
+  ++cause.waiting;
+  if (again_ns == 0) ++cause.refusals;
+  if (cause.refusals != 0 && now_ns >= cause.next_line_ns) tell(cause, now_ns);
+}
+
+void RefusedChunks::tell(Cause& cause, std::uint64_t now_ns) {
+  base::log_warning(name_ + " tier: chunks wait to be written, " + std::to_string(cause.waiting) + " at present: " + cause.text +
+                    (cause.told ? "; " + std::to_string(cause.refusals) + " more refusals" : ""));
+  cause.told = true;
+  cause.refusals = 0;
+  cause.next_line_ns = now_ns + kLineNs;
+}
+
+void RefusedChunks::stored(const protocol::SlotRef& chunk, std::uint64_t now_ns) {
+  const auto found = chunks_.find(chunk.slot);
+  if (found == chunks_.end()) return;
+  const std::size_t number = found->second.cause;
+  erase(found);
+  if (number == kMostCauses) return;
+  Cause& cause = causes_[number];
+  for (auto at = chunks_.begin(); at != chunks_.end() && cause.waiting != 0;)
+    at = at->second.cause == number && at->second.wait_ns == 0 ? erase(at) : std::next(at);
+  if (cause.waiting != 0 || !std::exchange(cause.told, false)) return;
+  base::log_info(name_ + " tier: chunks are written again, which waited: " + cause.text);
+  cause.next_line_ns = std::max(cause.next_line_ns, now_ns);
+}
+
+void RefusedChunks::forget(const protocol::SlotRef& chunk) {
+  if (const auto found = chunks_.find(chunk.slot); found != chunks_.end()) erase(found);
+}
+
+void RefusedChunks::give_back(const InMemory& in_memory, std::uint64_t now_ns) {
+  auto at = chunks_.lower_bound(looked_to_);
+  for (std::size_t looked = 0; looked < kSlice && at != chunks_.end(); ++looked) {
+    const bool stays = now_ns < at->second.next_ns + kForgottenNs && in_memory(at->first, at->second.generation);
+    at = stays ? std::next(at) : erase(at);
+  }
+  looked_to_ = at == chunks_.end() ? 0 : at->first;
+}
+
+void RefusedChunks::tier_is_back() {
+  for (auto at = chunks_.begin(); at != chunks_.end();) at = at->second.wait_ns == 0 ? erase(at) : std::next(at);
+  full_until_ns_ = 0;
+}
+
+std::string RefusedChunks::reason() const {
+  const Cause& most = *std::ranges::max_element(causes_, {}, &Cause::waiting);
+  return most.waiting == 0 ? "" : most.text;
+}
+
+RefusedChunks::Chunks::iterator RefusedChunks::erase(Chunks::iterator at) {
+  if (at->second.cause < kMostCauses) --causes_[at->second.cause].waiting;
+  return chunks_.erase(at);
+}
+
+// The place of a cause for which nothing waits is given to another, whose line comes no earlier than its own would.
+std::size_t RefusedChunks::cause_of(const std::string& text) {
+  const auto known = std::ranges::find(causes_, text, &Cause::text);
+  if (known != causes_.end()) return static_cast<std::size_t>(known - causes_.begin());
+  auto free = std::ranges::find(causes_, std::string(), &Cause::text);
+  if (free == causes_.end()) free = std::ranges::find_if(causes_, [](const Cause& cause) { return cause.waiting == 0; });
+  if (free == causes_.end()) return kMostCauses - 1;
+  const std::uint64_t next_line_ns = free->next_line_ns;
+  *free = {text, 0, 0, next_line_ns};
+  return static_cast<std::size_t>(free - causes_.begin());
+}
+
+}  // namespace larder::tiering

@@ -1,0 +1,224 @@
+#include "sidecar/tiering/tier_probe.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sidecar/tiering/chunk_key.h"
+
+namespace larder::tiering {
+
+using protocol::ProbeEnd;
+using protocol::SlotState;
+using store::SessionNumber;
+
+namespace {
+constexpr std::size_t kMaxKeys = std::min<std::size_t>(protocol::kMaxKeysPerProbe, tiers::kMaxLookKeys);
+}  // namespace
+
+TierProbes::TierProbes(TierLink& backend, ReadableTier& shared, std::span<ReadableTier* const> sources,
+                       const Promoter& promotions, store::Store& store, stats::Stats& stats, const base::Clock& clock)
+    : backend_(backend),
+      shared_(shared),
+      sources_(sources.begin(), sources.end()),
+      promoter_(promotions),
+      store_(store),
+      stats_(stats),
+      clock_(clock) {}
+
+Status TierProbes::look(SessionNumber session, std::uint32_t request, const protocol::Probe& asked,
+                        std::span<const protocol::BlockHash> hashes) {
+  const LookId id{session, request};
+  if (tier_probes_.contains(id)) return {Code::kInvalidArgument, "request " + std::to_string(request) + " runs already"};
+  ++stats_.probes;
+  Probe look;
+  look.handle = asked.namespace_handle;
+  look.hashes.assign(hashes.begin(), hashes.end());
+  look.begun_ns = clock_.now_ns();
+  look.deadline_ns = look.begun_ns + std::uint64_t{std::min(asked.deadline_ms, protocol::kMaxLookMs)} * 1'000'000;
+  const auto begin = tier_probes_.lower_bound({session, 0}), end = tier_probes_.upper_bound({session, UINT32_MAX});
+  look.over_bound = std::distance(begin, end) >= protocol::kMaxProbes;
+  look.slow = !shared_.in_time();
+  const Entry entered = tier_probes_.emplace(id, std::move(look)).first;
+  deadlines_.emplace(entered->second.deadline_ns, id);
+  to_go_through_.push_back(id);
+  return {};
+}
+
+void TierProbes::end_session(SessionNumber session) {
+  for (auto next = tier_probes_.lower_bound({session, 0}); next != tier_probes_.end() && next->first.first == session;)
+    forget(next++);
+}
+
+bool TierProbes::go_on() {
+  const std::uint64_t until = store_.effort() + store::Store::kSliceEffort;
+  while (!to_go_through_.empty() && store_.effort() < until) {
+    const Entry entry = tier_probes_.find(to_go_through_.front());
+    const bool mine = entry != tier_probes_.end() && !entry->second.gone_through;
+    if (mine && !go_through(entry->second, until)) break;
+    to_go_through_.pop_front();
+    if (!mine) continue;
+    entry->second.gone_through = true;
+    if (ask(entry)) continue;
+    entry->second.waits = true;
+    to_ask_.push_back(entry->first);
+  }
+  return !to_go_through_.empty();
+}
+
+// False: there is more of it.
+bool TierProbes::go_through(Probe& look, std::uint64_t until) {
+  while (look.families.size() < look.hashes.size()) {
+    if (store_.effort() >= until) return false;
+    if (!add_family(look, look.hashes[look.families.size()])) break;
+  }
+  return true;
+}
+
+// False: a fetch would end here, or it is not asked about.
+bool TierProbes::add_family(Probe& look, const protocol::BlockHash& hash) {
+  store_.look_at_family(look.handle, hash, members_);
+  if (members_.empty()) return false;
+  Family family;
+  const std::size_t keys_before = look.keys.size();
+  for (const store::Store::Member& member : members_) {
+    if (add_member(look, family, member)) continue;
+    look.keys.resize(keys_before);
+    return false;
+  }
+  look.families.push_back(family);
+  return true;
+}
+
+bool TierProbes::add_member(Probe& look, Family& family, const store::Store::Member& member) {
+  if (member.state == SlotState::kCommitted) return true;
+  const ReadableTier* from = promoter_.coming(member.key);
+  if (from == nullptr && member.state != SlotState::kFree) return false;  // an engine writes it: nobody knows whether it will
+  const std::uint64_t bytes = slot_bytes_of(store_, member.key);
+  if (bytes == 0) return false;
+  const tiers::ChunkKey chunk = chunk_key_of(store_, member.key);
+  for (const ReadableTier* source : sources_)
+    if (from == nullptr && source != &shared_ && source->in_time() && source->probe(chunk)) from = source;
+  if (from != nullptr) {
+    family.bytes[from->number()] += bytes;
+    return true;
+  }
+  if (shared_.hides(chunk.namespace_id)) return false;
+  if (look.over_bound || look.keys.size() >= kMaxKeys) {
+    look.reason = ProbeEnd::kBound;
+    return false;
+  }
+  look.keys.push_back(chunk);
+  ++family.keys;
+  family.bytes[shared_.number()] += bytes;
+  return true;
+}
+
+// False: the backend has too many at once.
+bool TierProbes::ask(Entry entry) {
+  Probe& look = entry->second;
+  if (look.keys.empty()) {
+    answer(entry, look.reason, nullptr);
+    return true;
+  }
+  const tiers::Ticket ticket = backend_.next_ticket();
+  if (look.slow) {
+    const std::uint64_t by_ns = clock_.now_ns() + std::uint64_t{protocol::kMaxLookMs} * 1'000'000;
+    if (asked_for_nobody_ == 0 && backend_.tier().look(ticket, look.keys, by_ns).ok()) asked_for_nobody_ = ticket;
+    answer(entry, ProbeEnd::kFailed, nullptr);
+    return true;
+  }
+  const Status taken = backend_.tier().look(ticket, look.keys, look.deadline_ns);
+  if (taken.ok()) {
+    look.ticket = ticket;
+    asked_.emplace(ticket, entry->first);
+  } else if (taken.code() != Code::kResourceExhausted) {
+    answer(entry, ProbeEnd::kFailed, nullptr);
+  }
+  return taken.code() != Code::kResourceExhausted;
+}
+
+void TierProbes::ask_waiting() {
+  while (!to_ask_.empty()) {
+    const Entry entry = tier_probes_.find(to_ask_.front());
+    to_ask_.pop_front();
+    entry->second.waits = false;
+    if (ask(entry)) continue;
+    entry->second.waits = true;
+    return to_ask_.push_front(entry->first);
+  }
+}
+
+void TierProbes::on_look(const tiers::Message& message) {
+  if (message.ticket == asked_for_nobody_) asked_for_nobody_ = 0;
+  if (const auto found = asked_.find(message.ticket); found != asked_.end()) {
+    const Entry entry = tier_probes_.find(found->second);
+    const bool told = message.status.ok() && message.there.size() == entry->second.keys.size();
+    if (told) stats_.look.record(clock_.now_ns() - entry->second.begun_ns);
+    if (told)
+      answer(entry, entry->second.reason, &message.there);
+    else
+      answer(entry, message.status.code() == Code::kDeadlineExceeded ? ProbeEnd::kLate : ProbeEnd::kFailed, nullptr);
+  }
+  ask_waiting();
+}
+
+// `there`: of each key, what the backend said; null: nothing.
+void TierProbes::answer(Entry entry, ProbeEnd reason, const std::vector<bool>* there) {
+  const Probe& look = entry->second;
+  std::array<std::uint64_t, kMaxSources> bytes{};
+  protocol::Probed looked{};
+  std::size_t next = 0;
+  for (const Family& family : look.families) {
+    bool found = family.keys == 0 || there != nullptr;
+    for (std::uint32_t i = 0; i < family.keys && found; ++i) found = (*there)[next + i];
+    if (!found) break;
+    next += family.keys;
+    ++looked.families;
+    looked.shared += family.bytes[shared_.number()] != 0;
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] += family.bytes[i];
+  }
+  tell_speed(bytes, looked);
+  const std::uint64_t elapsed_us = (clock_.now_ns() - look.begun_ns) / 1000;
+  looked.elapsed_us = static_cast<std::uint32_t>(std::min<std::uint64_t>(elapsed_us, UINT32_MAX));
+  looked.reason = static_cast<std::uint32_t>(reason);
+  stats_.probes_late += reason == ProbeEnd::kLate;
+  stats_.probes_failed += reason == ProbeEnd::kFailed;
+  stats_.probe_hits += looked.families;
+  stats_.probe_hits_shared += looked.shared;
+  answers_.push_back({entry->first.first, entry->first.second, looked});
+  forget(entry);
+}
+
+// One after the other, though they read side by side: it is not to be slower than was told.
+void TierProbes::tell_speed(const std::array<std::uint64_t, kMaxSources>& bytes, protocol::Probed& looked) const {
+  std::uint64_t all_bytes = 0;
+  double seconds = 0;
+  for (const ReadableTier* source : sources_) {
+    const std::uint64_t from = bytes[source->number()];
+    if (from == 0) continue;
+    const protocol::ResidencySpeed speed = source->speed();
+    if (!speed.serving || speed.read_bytes_per_s == 0) return;
+    all_bytes += from;
+    looked.read_latency_ns += speed.read_latency_ns;
+    seconds += static_cast<double>(from) / static_cast<double>(speed.read_bytes_per_s);
+  }
+  if (all_bytes == 0) return;
+  const double rate = std::round(static_cast<double>(all_bytes) / seconds);
+  looked.read_bytes_per_s = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(rate));
+}
+
+void TierProbes::forget(Entry entry) {
+  const auto [begin, end] = deadlines_.equal_range(entry->second.deadline_ns);
+  deadlines_.erase(std::find_if(begin, end, [&](const auto& deadline) { return deadline.second == entry->first; }));
+  if (entry->second.ticket != 0) asked_.erase(entry->second.ticket);
+  if (entry->second.waits) std::erase(to_ask_, entry->first);
+  tier_probes_.erase(entry);
+}
+
+void TierProbes::miss_deadlines() {
+  const std::uint64_t now_ns = clock_.now_ns();
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now_ns)
+    answer(tier_probes_.find(deadlines_.begin()->second), ProbeEnd::kLate, nullptr);
+}
+
+}  // namespace larder::tiering

@@ -1,0 +1,134 @@
+#include "sidecar/tiering/tier_speed.h"
+
+#include <algorithm>
+
+namespace larder::tiering {
+namespace {
+
+constexpr double kSlowTimes = 2;  // slower than expected by that, and a little, is a miss of the tier's and no short deadline
+constexpr double kSlowMoreNs = 5e6;
+// A stretch that took longer than expected by that is no speed but a stall, also where no deadline noticed it.
+constexpr double kStallTimes = 4;
+constexpr double kStallMoreNs = 50e6;
+constexpr std::uint64_t kLongestStretchNs = 1'000'000'000;
+constexpr std::uint64_t kLeastRestBytes = 1 << 20;  // behind the first read, to tell a rate from
+constexpr double kLeastLatencyNs = 20e3;
+constexpr double kLeastBytesPerS = 1e3;
+constexpr std::uint64_t kSlowProbeMs = 5000;  // how often a tier is probed that was faster once
+
+}  // namespace
+
+void TierSpeed::began(std::uint64_t now_ns, std::uint64_t bytes) {
+  if (reading_++ == 0) stretch_ = {now_ns, 0, 0, 0, 0, false};
+  reading_bytes_ += bytes;
+  stretch_.asked_bytes += bytes;
+  probe_ms_ = std::max(probe_ms_, now_ns / 1'000'000 + (serving_ ? kLastProbeMs : 0));  // in use, it is measured as it goes
+}
+
+void TierSpeed::ended(std::uint64_t now_ns, std::uint64_t bytes, bool ok) {
+  if (reading_ == 0) return;
+  --reading_;
+  reading_bytes_ -= std::min(bytes, reading_bytes_);
+  stretch_.failed = stretch_.failed || !ok;
+  if (stretch_.first_ns == 0) {
+    stretch_.first_ns = now_ns;
+    stretch_.first_bytes = bytes;
+  }
+  stretch_.bytes += bytes;
+  if (reading_ != 0 && now_ns - stretch_.begin_ns < kLongestStretchNs) return;
+  close(now_ns);
+  stretch_ = {now_ns, 0, 0, 0, reading_bytes_, false};
+}
+
+void TierSpeed::close(std::uint64_t now_ns) {
+  if (stretch_.failed || stretch_.bytes == 0 || now_ns <= stretch_.begin_ns) return;
+  const auto elapsed_ns = static_cast<double>(now_ns - stretch_.begin_ns);
+  const double expected_ns = figures_.expected_ns(static_cast<double>(stretch_.bytes));
+  if (serving_ && measured_ >= kFirstProbes && elapsed_ns > kStallTimes * expected_ns + kStallMoreNs)
+    return stop_serving(now_ns / 1'000'000);  // probes tell whether it is over
+  const std::uint64_t rest = stretch_.bytes - stretch_.first_bytes;
+  const std::uint64_t rest_ns = now_ns - stretch_.first_ns;
+  if (rest >= kLeastRestBytes && rest >= 2 * stretch_.first_bytes && rest_ns != 0) {
+    const double rate = static_cast<double>(rest) * 1e9 / static_cast<double>(rest_ns);
+    const double weight = measured_ < kFirstProbes ? 1 : rate < figures_.bytes_per_s ? 0.5 : 0.25;
+    const double first_ns = static_cast<double>(stretch_.first_ns - stretch_.begin_ns);
+    const double latency_ns = std::max(kLeastLatencyNs, first_ns - static_cast<double>(stretch_.first_bytes) / rate * 1e9);
+    figures_.bytes_per_s += (rate - figures_.bytes_per_s) * weight;
+    figures_.latency_ns += (latency_ns - figures_.latency_ns) * weight;
+    best_bytes_per_s_ = std::max(best_bytes_per_s_, figures_.bytes_per_s);
+    ++measured_;
+    return;
+  }
+  learn(elapsed_ns / expected_ns);
+}
+
+// Both figures were so many times too good. What is slower is believed sooner.
+void TierSpeed::learn(double ratio) {
+  const double weight = measured_ < kFirstProbes ? 1 : ratio > 1 ? 0.75 : 0.5;
+  const double factor = 1 + weight * (ratio - 1);
+  figures_.latency_ns = std::max(kLeastLatencyNs, figures_.latency_ns * factor);
+  figures_.bytes_per_s = std::max(kLeastBytesPerS, figures_.bytes_per_s / factor);
+  best_bytes_per_s_ = std::max(best_bytes_per_s_, figures_.bytes_per_s);
+  ++measured_;
+}
+
+void TierSpeed::missed_deadline(std::uint64_t now_ns) {
+  if (reading_ == 0) return;  // it was no read that took too long
+  const auto elapsed_ns = static_cast<double>(now_ns - stretch_.begin_ns);
+  const double expected_ns = figures_.expected_ns(static_cast<double>(stretch_.asked_bytes));
+  if (elapsed_ns < kSlowTimes * expected_ns + kSlowMoreNs) return;  // the deadline was short
+  stop_serving(now_ns / 1'000'000);
+  learn(elapsed_ns / expected_ns);  // at least: it goes on
+}
+
+void TierSpeed::stop_serving(std::uint64_t now_ms) {
+  if (serving_) before_ = figures_;
+  probe_wait_ms_ = serving_ ? kFirstProbeMs : std::min(2 * probe_wait_ms_, kLastProbeMs);
+  if (serving_) probe_ms_ = now_ms + probe_wait_ms_;
+  serving_ = false;
+  slow_probes_ = 0;
+  slowest_ = 0;
+}
+
+bool TierSpeed::wants_probe(std::uint64_t now_ms) {
+  if (probing_ || now_ms < probe_ms_) return false;
+  probing_ = true;
+  return true;
+}
+
+void TierSpeed::probe_ended(std::uint64_t now_ms, std::uint64_t bytes, std::uint64_t elapsed_ns, bool ok) {
+  probing_ = false;
+  if (bytes == 0) {  // there was nothing to read
+    probe_ms_ = now_ms + kFirstProbeMs;
+    return;
+  }
+  probes_left_ -= probes_left_ != 0;
+  if (!ok) {
+    stop_serving(now_ms);
+    probe_ms_ = now_ms + probe_wait_ms_;
+    return;
+  }
+  if (!serving_) {
+    const auto size = static_cast<double>(bytes);
+    const double ratio = static_cast<double>(elapsed_ns) / before_.expected_ns(size);
+    slowest_ = std::max(slowest_, ratio);
+    const bool fast = static_cast<double>(elapsed_ns) < kSlowTimes * before_.expected_ns(size) + kSlowMoreNs;
+    if (fast) figures_ = before_;
+    if (!fast && ++slow_probes_ == kProbesToLearn)
+      figures_ = {before_.latency_ns * slowest_, std::max(kLeastBytesPerS, before_.bytes_per_s / slowest_)};
+    serving_ = fast || slow_probes_ == kProbesToLearn;
+    if (!serving_) {
+      probe_ms_ = now_ms + kFirstProbeMs;
+      return;
+    }
+  }
+  const bool slow = 2 * figures_.bytes_per_s < best_bytes_per_s_;
+  probe_ms_ = probes_left_ != 0 ? now_ms : now_ms + (slow ? kSlowProbeMs : kLastProbeMs);
+}
+
+protocol::ResidencySpeed TierSpeed::view(bool takes_reads) const {
+  return {serving_ && takes_reads, static_cast<std::uint64_t>(figures_.latency_ns),
+          static_cast<std::uint64_t>(figures_.bytes_per_s)};
+}
+
+}  // namespace larder::tiering

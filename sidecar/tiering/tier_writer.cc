@@ -1,0 +1,281 @@
+#include "sidecar/tiering/tier_writer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "sidecar/base/log_throttle.h"
+#include "sidecar/tiering/chunk_key.h"
+
+namespace larder::tiering {
+namespace {
+
+using tiers::Message;
+using tiers::Operation;
+
+constexpr std::uint64_t kPutMs = 30'000;           // nobody waits for it; the tier itself is degraded long before
+constexpr std::uint64_t kMostBytes = 64ULL << 20;  // in flight: the tier takes more, so that reads find room beside them
+constexpr std::uint64_t kArenaShare = 8;           // and that part of the memory, since nobody else gets these slots
+constexpr std::size_t kMostPuts = 256;
+constexpr std::size_t kMostQueued = 4096;
+constexpr std::uint32_t kWalkSlots = 4096;   // a tick
+constexpr std::uint32_t kRecheckTicks = 10;  // so often what was written is looked for below: it may be gone from there
+
+// About how many chunks the admission filter tells apart: 8 bytes for each.
+std::size_t chunks_in_fashion(std::uint64_t bytes) {
+  return static_cast<std::size_t>(std::clamp<std::uint64_t>(bytes >> 20, 1 << 14, 1 << 22));
+}
+
+}  // namespace
+
+WriteRules rules_for(const config::DiskConfig& config) {
+  return {config.write == config::DiskWrite::kThrough, config.admit_after, config.ttl_s, config.size_bytes, 0};
+}
+
+WriteRules rules_for(const config::BackendConfig& config) {
+  const bool popular = config.write == config::BackendWrite::kPopular;
+  return {config.write != config::BackendWrite::kEvicted, popular ? 2U : 1U, config.ttl_s, 0, config.write_bytes_per_s};
+}
+
+TierWriter::TierWriter(TierLink& link, store::Store& store, const base::Clock& clock, const WriteRules& rules,
+                       std::uint64_t arena_bytes)
+    : link_(link),
+      store_(store),
+      clock_(clock),
+      rules_(rules),
+      fashion_(chunks_in_fashion(arena_bytes + rules.tier_bytes)),
+      most_bytes_(std::min(kMostBytes, arena_bytes / kArenaShare)),
+      admission_(rules.admit_after, fashion_),
+      budget_(rules.bytes_per_s),
+      stored_(rules.ttl_s, clock),
+      refused_(link.name()) {
+  stored_.tick(store.last_generation());
+  store_.set_listener(link_.number(), this);
+  link_.answer_to(Operation::kPut, [this](const Message& message) { put_ended(message); });
+  for (const Operation operation : {Operation::kDrop, Operation::kClear})
+    link_.answer_to(operation, [this](const Message& message) { drop_ended(message); });
+  link_.answer_to(Operation::kFlush, [this](const Message& message) {
+    if (message.ticket == flush_ticket_) flushed_ = message.status;
+  });
+}
+
+TierWriter::~TierWriter() {
+  store_.set_listener(link_.number(), nullptr);
+  for (const Operation operation : {Operation::kPut, Operation::kDrop, Operation::kClear, Operation::kFlush})
+    link_.answer_to(operation, nullptr);
+  for (Drop& drop : drops_) drop.ended.set_value({Code::kUnavailable, "larderd is stopping"});
+}
+
+void TierWriter::write_by(const WriteRules& rules) {
+  if (rules.admit_after != rules_.admit_after) admission_ = Admission(rules.admit_after, fashion_);
+  if (rules.bytes_per_s != rules_.bytes_per_s) budget_ = ByteBudget(rules.bytes_per_s);
+  rules_.through = rules.through;
+  rules_.admit_after = rules.admit_after;
+  rules_.bytes_per_s = rules.bytes_per_s;
+}
+
+void TierWriter::tick() {
+  ++ticks_;
+  stored_.tick(store_.last_generation());
+  std::erase_if(dropping_, [](const Dropping& one) { return one.going_on.expired(); });
+  look_at_sizes();
+  refused_.give_back([this](auto slot, auto generation) { return store_.committed_chunk(slot, generation).has_value(); },
+                     clock_.now_ns());
+  send_drops();
+  notice_failures();
+  look_ahead();
+  if (rules_.through) walk();
+  pump();
+}
+
+// A tier that failed may have lost what was written to it: one round of the walk looks at all of it. What a server has lost is known once
+// it is back.
+void TierWriter::notice_failures() {
+  const std::uint64_t times = link_.tier().counters().times_degraded;
+  const bool degraded = !link_.tier().state().reason.empty(), back = std::exchange(degraded_, degraded) && !degraded;
+  if (times == std::exchange(times_degraded_, times) && !back) return;
+  walked_to_ = 0;
+  walking_all_ = true;
+  if (!degraded) refused_.tier_is_back();
+}
+
+void TierWriter::look_ahead() {
+  began_ = false;
+  found_.clear();
+  store_.next_to_go(link_.number(), found_, ticks_ % kRecheckTicks == 0);
+  ahead_.assign(found_.begin(), found_.end());
+}
+
+// What had no room in the queue, failed, or was admitted later.
+void TierWriter::walk() {
+  if (queued_.size() + kWalkSlots > kMostQueued) return;
+  found_.clear();
+  walked_to_ = store_.walk(link_.number(), walked_to_, kWalkSlots, found_, walking_all_);
+  if (walked_to_ == store::kNoSlot) {
+    walked_to_ = 0;
+    walking_all_ = false;
+  }
+  queued_.insert(queued_.end(), found_.begin(), found_.end());
+}
+
+void TierWriter::pump() {
+  for (std::deque<protocol::SlotRef>* slots : {&ahead_, &queued_}) {
+    while (!slots->empty()) {
+      if (!begin(slots->front())) return;
+      slots->pop_front();
+    }
+  }
+  // The tier is faster than the tick.
+  if (!std::exchange(began_, false)) return;
+  look_ahead();
+  while (!ahead_.empty() && begin(ahead_.front())) ahead_.pop_front();
+}
+
+// False: not now.
+bool TierWriter::begin(const protocol::SlotRef& slot) {
+  const std::optional<protocol::EntryView> chunk = store_.committed_chunk(slot.slot, slot.generation);
+  if (!chunk || writing_.contains(slot.slot) || refused_.waits(slot, clock_.now_ns())) return true;
+  const tiers::ChunkKey key = chunk_key_of(store_, chunk->key);
+  tiers::ChunkFacts facts{chunk->generation, chunk->payload_bytes, chunk->piece_bytes, chunk->root};
+  if (facts.slot_bytes() >= too_large_bytes_ || is_dropping(key.namespace_id)) return true;
+  const bool below = is_below(key, facts);
+  store_.mark_written(link_.number(), slot.slot, slot.generation, below);
+  if (below || !wants(*chunk)) {
+    refused_.forget(slot);
+    return true;
+  }
+  if (rules_.ttl_s != 0) facts.since_s = static_cast<std::uint32_t>(ChunkAge::unix_ns() / 1'000'000'000 - age_s(*chunk));
+  return start_put(*chunk, key, facts);
+}
+
+bool TierWriter::start_put(const protocol::EntryView& chunk, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts) {
+  const std::uint64_t bytes = facts.slot_bytes();
+  if (!puts_.empty() && (puts_.size() >= kMostPuts || writing_bytes_ + bytes > most_bytes_)) return false;
+  if (!budget_.any(clock_.now_ns())) return false;
+  if (!store_.keep(chunk.slot, chunk.generation)) return true;
+  const tiers::Ticket ticket = link_.next_ticket();
+  const Status taken = link_.tier().put(ticket, key, facts, store_.slot_memory(chunk), in_ms(kPutMs));
+  if (!taken.ok()) {
+    store_.let_go(chunk.slot, chunk.generation);
+    if (taken.code() == Code::kOutOfRange) too_large(bytes, taken);
+    return taken.code() != Code::kResourceExhausted && taken.code() != Code::kUnavailable;
+  }
+  began_ = true;
+  budget_.spend(bytes);
+  puts_.emplace(ticket, Put{{chunk.slot, 0, chunk.generation}, key, bytes, clock_.now_ns()});
+  writing_.insert(chunk.slot);
+  writing_bytes_ += bytes;
+  return true;
+}
+
+// Under whichever generation: what was brought up from below has another one than below.
+bool TierWriter::is_below(const tiers::ChunkKey& key, const tiers::ChunkFacts& facts) const {
+  const std::optional<tiers::ChunkFacts> known = link_.tier().probe(key);
+  return known && known->root == facts.root && known->payload_bytes == facts.payload_bytes &&
+         known->piece_bytes == facts.piece_bytes;
+}
+
+// Since it was stored, at the most.
+std::uint64_t TierWriter::age_s(const protocol::EntryView& chunk) const {
+  const auto up = came_up_.find(chunk.slot);
+  if (up == came_up_.end() || up->second.generation != chunk.generation) return stored_.age_s(chunk.generation);
+  const std::uint64_t now_s = ChunkAge::unix_ns() / 1'000'000'000;
+  return now_s - std::min<std::uint64_t>(now_s, up->second.since_s);
+}
+
+void TierWriter::put_ended(const Message& message) {
+  const auto found = puts_.find(message.ticket);
+  if (found == puts_.end()) return;
+  const Put put = found->second;
+  if (message.kind == Message::Kind::kDone && message.status.ok()) {
+    ++written_;
+    put_time_.record(clock_.now_ns() - put.begun_ns);
+    store_.mark_written(link_.number(), put.slot.slot, put.slot.generation);
+    refused_.stored(put.slot, clock_.now_ns());
+    if (put.damaged) link_.tier().forget(put.key, put.slot.generation);
+  } else if (message.kind == Message::Kind::kDone && message.status.code() == Code::kOutOfRange) {
+    too_large(put.bytes, message.status);
+  } else if (message.kind == Message::Kind::kDone && message.status.code() != Code::kNotFound) {  // or it is gone, or to go
+    const bool away = !link_.tier().state().takes_puts;
+    refused_.refused(put.slot, away ? Status(message.status.code(), "") : message.status, message.again_ns, clock_.now_ns());
+  }
+  if (message.slot_busy) return;  // the device still reads it
+  puts_.erase(found);
+  writing_.erase(put.slot.slot);
+  writing_bytes_ -= put.bytes;
+  store_.let_go(put.slot.slot, put.slot.generation);
+}
+
+// Of all namespaces, those that came back at a start as well: what never fits is told before its first chunk is to be written.
+void TierWriter::look_at_sizes() {
+  const std::uint64_t bytes = store_.namespaces().largest_slot_bytes();
+  const Status takes = link_.tier().takes(bytes);
+  if (!takes.ok())
+    too_large(bytes, takes);
+  else if (bytes < too_large_bytes_)
+    too_large_.clear();
+}
+
+// A chunk that the tier takes for too large for ever is not offered again.
+void TierWriter::too_large(std::uint64_t bytes, const Status& why) {
+  too_large_bytes_ = std::min(too_large_bytes_, bytes);
+  if (too_large_ == why.text()) return;
+  too_large_ = why.text();
+  // Whoever stores chunks that are smaller each time makes no line each time.
+  base::log_refusal(link_.name() + " tier", too_large_, base::LogLevel::kWarning, link_.name() + " tier: " + too_large_);
+}
+
+void TierWriter::committed(const protocol::EntryView& chunk) {
+  admission_.see(chunk.key.mixed());
+  if (!rules_.through) return;
+  if (queued_.size() < kMostQueued)
+    queued_.push_back({chunk.slot, 0, chunk.generation});
+  else
+    ++not_queued_;  // walk() comes to it
+}
+
+void TierWriter::used(const protocol::EntryView& chunk) {
+  admission_.see(chunk.key.mixed());
+}
+
+// What the tier has of it was written from the same bytes, maybe after they were damaged.
+void TierWriter::damaged(const protocol::EntryView& chunk) {
+  const tiers::ChunkKey key = chunk_key_of(store_, chunk.key);
+  const std::optional<tiers::ChunkFacts> known = link_.tier().probe(key);
+  if (known) link_.tier().forget(key, known->generation);
+  // It may be there all the same. Where the tier does not take the note, it is found bad once more.
+  if (!known && link_.shared()) static_cast<void>(link_.tier().evict(key));
+  for (auto& [ticket, put] : puts_) put.damaged = put.damaged || put.slot.slot == chunk.slot;
+}
+
+void TierWriter::came_up(const protocol::EntryView& chunk, std::uint32_t since_s) {
+  if (rules_.ttl_s == 0) return;
+  const std::optional<tiers::ChunkFacts> known = link_.tier().probe(chunk_key_of(store_, chunk.key));
+  came_up_[chunk.slot] = {chunk.generation, known ? known->since_s : since_s};
+}
+
+bool TierWriter::wants(const protocol::EntryView& chunk) const {
+  return protocol::slot_bytes(chunk.payload_bytes, chunk.piece_bytes) < too_large_bytes_ && !too_old(chunk) &&
+         admission_.admits(chunk.key.mixed());
+}
+
+// A put that is under way does not end well then. A tier that is away for now may have it when it is back.
+store::EvictedBelow TierWriter::evicted(const protocol::Key& key) {
+  const tiers::ChunkKey chunk = chunk_key_of(store_, key);
+  const bool coming = std::ranges::any_of(puts_, [&](const auto& put) { return put.second.key == chunk; });
+  const bool there = coming || link_.tier().probe(chunk).has_value();
+  if (!there && !link_.shared())
+    return link_.tier().state().takes_gets ? store::EvictedBelow::kAbsent : store::EvictedBelow::kRefused;
+  if (!there)  // nobody here knows whether others have put it there
+    return link_.tier().evict(chunk).ok() ? store::EvictedBelow::kAbsent : store::EvictedBelow::kRefused;
+  return link_.tier().evict(chunk).ok() ? store::EvictedBelow::kGone : store::EvictedBelow::kRefused;
+}
+
+void TierWriter::fill(stats::TierStats& stats) const {
+  stats.write_queue = ahead_.size() + queued_.size() + puts_.size();
+  stats.not_queued = not_queued_;
+  stats.put_time = put_time_;
+  if (stats.reason.empty()) stats.reason = refused_.reason();
+  if (stats.reason.empty()) stats.reason = too_large_;
+}
+
+}  // namespace larder::tiering

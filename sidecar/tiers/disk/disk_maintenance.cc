@@ -1,0 +1,319 @@
+// What goes wrong, and how it ends by itself; drops, and how the next life learns of them.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "sidecar/base/file_limit.h"
+#include "sidecar/base/log_throttle.h"
+#include "sidecar/tiers/disk/disk_engine.h"
+#include "sidecar/tiers/disk/recovery.h"
+
+namespace larder::disk {
+
+using tiers::Operation;
+
+namespace {
+
+constexpr std::uint32_t kReadErrorsInRow = 3;  // one place of a device may be bad without all of it being so
+constexpr std::uint32_t kTombstoneTries = 8;   // for the same reason: each that fails makes the tier degraded
+
+}  // namespace
+
+void DiskEngine::say(std::string_view kind, const std::string& text) const {
+  base::log_from("disk tier, " + std::string(kind), base::LogLevel::kInfo, "disk tier at " + options_.path + ": " + text);
+}
+
+Status DiskEngine::start() {
+  const Status status = open_and_recover();
+  if (!status.ok()) return status;
+  first_path_device_ = volume_->path_device;
+  say("I/O", std::string("I/O by ") + device_.queue().name() +
+                 (queue_fallback_.empty() ? ", slots registered" : "; " + queue_fallback_));
+  return {};
+}
+
+Status DiskEngine::open_and_recover() {
+  Result<Volume> volume = open_volume(env_, device_, options_, scratch_.span(), first_path_device_);
+  if (!volume.ok()) return volume.status();
+  const std::uint64_t start = clock_.now_ns();
+  table_ = RegionTable(volume->regions, volume->region_blocks());
+  catalog_.reset(volume->regions);
+  // What was dropped while the file was away is not found for a moment.
+  for (const Dropped& dropped : pending_drops_) dropped.all ? catalog_.hide_all() : catalog_.hide(dropped.id);
+  const Result<Recovered> recovered = recover(device_, *volume, scratch_.span(), table_, catalog_);
+  if (recovered.ok()) volume_ = *std::move(volume);
+  for (const Dropped& dropped : pending_drops_) {
+    erase_dropped(dropped);
+    if (recovered.ok()) mark_dropped(dropped);
+  }
+  superblock_stale_ = !pending_drops_.empty();
+  if (!recovered.ok()) return recovered.status();
+  take_out_graves();
+  for (const Volume::Note& note : volume_->notes) say(note.kind, note.text);
+  say("found again", std::to_string(recovered->chunks) + " chunks found again in " +
+                         std::to_string((clock_.now_ns() - start) / 1'000'000) + " ms: " + std::to_string(recovered->by_footer) +
+                         " regions by their footers, " + std::to_string(recovered->by_scan) + " read through, " +
+                         std::to_string(recovered->damaged) + " damaged and empty, of " + std::to_string(volume_->regions));
+  next_check_ns_ = clock_.now_ns() + options_.check_ms * 1'000'000;
+  return {};
+}
+
+void DiskEngine::maintain_health() {
+  const std::uint64_t oldest = device_.oldest_start_ns();
+  const std::uint64_t now = clock_.now_ns();
+  const bool stalled = now - oldest > options_.stall_ms * 1'000'000;
+  if (stalled && !health_.is(Health::kStalled)) {
+    health_.set(Health::kStalled, "the device has not answered for " + std::to_string(options_.stall_ms) + " ms");
+    say("stalled", health_.state().reason);
+    fail_waiting(true, true);
+  } else if (!stalled && health_.is(Health::kStalled)) {
+    health_.clear(Health::kStalled);
+    say("answers again", "the device answers again");
+  }
+  if (volume_ && !health_.is(Health::kLost) && now >= next_check_ns_) {
+    next_check_ns_ = now + options_.check_ms * 1'000'000;
+    const Result<FileFacts> facts = env_.facts(volume_->file_path);
+    if (!facts.ok())
+      lose(facts.status().text());
+    else if (facts->inode != volume_->file_facts.inode || facts->device != volume_->file_facts.device)
+      lose(volume_->file_path + " is another file than the one that was opened");
+  }
+  if (health_.is(Health::kLost)) {
+    if (device_.in_flight() != 0 || closing_) return;
+    volume_.reset();  // the old file's lock and space
+    if (!health_.retry(now)) return;
+    const Status status = open_and_recover();
+    if (!status.ok()) {
+      volume_.reset();
+      return health_.set(Health::kLost, "the directory went away: " + status.text());
+    }
+    read_errors_in_row_ = 0;
+    for (const Health::Cause cause : {Health::kLost, Health::kReads, Health::kWrites}) health_.clear(cause);
+    say("is there again", "is there again");
+    return;
+  }
+  if (health_.is(Health::kReads) && !stalled && !probing_ && health_.retry(now)) probe_read();
+}
+
+// The directory went away, or another stands in its place. Nothing of it is found any more; it is looked for until it is back.
+void DiskEngine::lose(const std::string& why) {
+  health_.set(Health::kLost, "the directory went away: " + why);
+  say("went away", health_.state().reason);
+  catalog_.reset(table_.count());
+  const std::vector<OpPtr> live(live_.begin(), live_.end());
+  for (const OpPtr& op : live) {
+    op->cancelled = true;
+    if (op->command.operation == Operation::kFlush) finish(op, {Code::kUnavailable, health_.state().reason});
+  }
+  fail_waiting(true, true);
+  for (std::vector<OpPtr>* drops : {&superblock_next_, &superblock_now_})
+    for (const OpPtr& op : std::exchange(*drops, {})) finish(op, {Code::kUnavailable, health_.state().reason});
+  superblock_stale_ = false;
+}
+
+void DiskEngine::read_failed(int error) {
+  ++read_errors_in_row_;
+  if (read_errors_in_row_ < kReadErrorsInRow || health_.is(Health::kReads) || health_.is(Health::kLost)) return;
+  health_.set(Health::kReads, "reads fail: " + base::file_error(error));
+  say("reads fail", health_.state().reason);
+  fail_waiting(true, true);
+}
+
+void DiskEngine::probe_read() {
+  probing_ = true;
+  const auto block = std::make_shared<AlignedBytes>(kBlockBytes);
+  start_io(IoRequest::Kind::kRead, 0, block->span(), [this, block](int error) {
+    probing_ = false;
+    if (error != 0) return;
+    read_errors_in_row_ = 0;
+    health_.clear(Health::kReads);
+    say("reads work", "reads work again");
+  });
+}
+
+void DiskEngine::write_failed(int error) {
+  // What was opened ahead is opened once more: that is how it is found out that writes work again.
+  if (const std::optional<std::uint32_t> ready = table_.in_state(RegionState::kReady)) table_[*ready].state = RegionState::kFree;
+  if (const std::optional<std::uint32_t> active = table_.in_state(RegionState::kActive)) table_[*active].broken = true;
+  if (health_.is(Health::kWrites) || health_.is(Health::kLost)) return;
+  health_.set(Health::kWrites, "writes fail: " + base::file_error(error));
+  say("writes fail", health_.state().reason);
+  fail_waiting(true, false);
+}
+
+void DiskEngine::maintain_flushes() {
+  if (flushing_ || !volume_ || health_.is(Health::kLost)) return;
+  const auto pending = [](const OpPtr& op) { return op->command.operation == Operation::kPut; };
+  const auto flush = std::ranges::find_if(live_, [](const OpPtr& op) { return op->command.operation == Operation::kFlush; });
+  if (flush == live_.end() || std::any_of(live_.begin(), flush, pending)) return;
+  flushing_ = true;
+  start_io(IoRequest::Kind::kSync, 0, {}, [this, op = *flush](int error) {
+    flushing_ = false;
+    finish(op, error == 0 ? Status() : Status::from_errno(error, "fdatasync"));
+  });
+}
+
+// Found bad in this generation, or too old; or not wanted any more, whatever the generation.
+void DiskEngine::forget(const Command& command) {
+  const tiers::ChunkKey& key = command.key;
+  const bool evict = command.kind == Command::Kind::kEvict;
+  if (evict) cancel([&](const tiers::ChunkKey& other) { return other == key; });
+  const std::optional<Located> located = catalog_.find(key);
+  if (!located || (!evict && located->record.facts.generation != command.facts.generation)) return;
+  if (ttl_.expired(located->record.written_s, env_.unix_s())) {
+    counters_.chunks_expired += catalog_.erase(key, located->region, located->record.block) ? 1 : 0;
+    return;
+  }
+  catalog_.erase(key, located->region, located->record.block);
+  ++(evict ? counters_.chunks_dropped : counters_.records_corrupt);
+  if (!volume_ || health_.is(Health::kLost)) return;
+  std::erase(table_[located->region].records, located->record);  // its footer shall not tell of it
+  bury(located->region, located->record);
+}
+
+// What is not wanted any more, or failed for its caller, whose bytes may have landed all the same: the next life shall not find it.
+void DiskEngine::bury(std::uint32_t number, const Record& record) {
+  tombstones_.push_back({id_of(number), record});
+  write_graves();
+}
+
+// As many as the device has room for. A region that is another by now needs none; one that is being opened may stay what it is.
+// Once more where that fails: behind the next region that could be opened.
+void DiskEngine::write_graves() {
+  if (!volume_ || health_.is(Health::kLost) || health_.is(Health::kWrites)) return;
+  for (; !tombstones_.empty() && device_.has_room(); tombstones_.pop_front()) {
+    const Tombstone& next = tombstones_.front();
+    if (!stands(next.id)) continue;
+    Region& region = table_[next.id.region];
+    if (region.state == RegionState::kOpening) return;
+    ++region.reads;  // it is not opened meanwhile
+    const auto block = std::make_shared<AlignedBytes>(kBlockBytes);
+    encode_grave(next.id, next.record, block->span());
+    const auto done = [this, tombstone = next, block](int error) mutable {
+      --table_[tombstone.id.region].reads;
+      if (error == 0) return;
+      if (++tombstone.failures < kTombstoneTries) tombstones_.push_back(tombstone);
+      write_failed(error);
+    };
+    start_io(IoRequest::Kind::kWrite, volume_->offset(next.id.region, next.record.block), block->span(), done);
+  }
+}
+
+// What the file that is back still has of them.
+void DiskEngine::take_out_graves() {
+  for (const Tombstone& tombstone : tombstones_) {
+    if (!stands(tombstone.id)) continue;
+    catalog_.erase(tombstone.record.key, tombstone.id.region, tombstone.record.block);
+    std::erase(table_[tombstone.id.region].records, tombstone.record);
+  }
+}
+
+// No append from now on stands before it, every one until now does.
+Position DiskEngine::next_position() const {
+  std::uint64_t next = table_.next_sequence();
+  for (std::uint32_t number = 0; number < table_.count(); ++number) {
+    const Region& region = table_[number];
+    if (region.state == RegionState::kActive && !region.broken) return {region.sequence, region.next_block};
+    if (region.state == RegionState::kReady) next = std::min(next, region.sequence);
+    // Its sequence, the last that was taken, is not in the table before its trailer is written.
+    if (region.state == RegionState::kOpening) next = std::min(next, table_.next_sequence() - 1);
+  }
+  return {next, 0};
+}
+
+void DiskEngine::drop(const OpPtr& op) {
+  const Dropped dropped{op->command.key.namespace_id, op->command.operation == Operation::kClear};
+  cancel([&](const tiers::ChunkKey& key) { return dropped.all || key.namespace_id == dropped.id; });
+  op->dropped = erase_dropped(dropped);
+  owe(dropped);
+  if (!volume_ || health_.is(Health::kLost)) return finish(op, {Code::kUnavailable, health_.state().reason});
+  mark_dropped(dropped);
+  superblock_stale_ = true;
+  superblock_next_.push_back(op);
+}
+
+// Remembered until a superblock tells of it, also beyond a time in which the file is away. Too many are all.
+void DiskEngine::owe(const Dropped& dropped) {
+  const bool full = pending_drops_.size() == kMaxDropMarks;
+  if (dropped.all || full) pending_drops_.clear();
+  pending_drops_.push_back({dropped.id, dropped.all || full});
+}
+
+// Puts and gets of what is not wanted any more fail, also where the device ends them well.
+void DiskEngine::cancel(const std::function<bool(const tiers::ChunkKey&)>& unwanted) {
+  for (auto next = live_.begin(); next != live_.end();) {
+    const OpPtr op = *next++;  // it may leave the list
+    const Operation operation = op->command.operation;
+    if ((operation != Operation::kPut && operation != Operation::kGet) || !unwanted(op->command.key)) continue;
+    op->cancelled = true;
+    if (!op->on_device) finish(op, {Code::kNotFound, "dropped meanwhile"});
+  }
+}
+
+// The catalog hid it until now. Returns how many chunks there were.
+std::uint64_t DiskEngine::erase_dropped(const Dropped& dropped) {
+  std::uint64_t chunks = 0;
+  if (dropped.all) {
+    for (std::uint32_t number = 0; number < table_.count(); ++number) chunks += catalog_.erase_region(number);
+    catalog_.show_all();
+  } else {
+    chunks = catalog_.erase_namespace(dropped.id);
+    catalog_.show(dropped.id);
+  }
+  counters_.chunks_dropped += chunks;
+  return chunks;
+}
+
+void DiskEngine::mark_dropped(const Dropped& dropped) {
+  Superblock& superblock = volume_->superblock;
+  const Position until = next_position();
+  std::erase_if(superblock.drops, [&](const DropMark& mark) {
+    return dropped.all || mark.namespace_id == dropped.id || mark.until.sequence < table_.oldest_sequence();
+  });
+  if (dropped.all || superblock.drops.size() == kMaxDropMarks) {
+    // A table that is full costs the other chunks, not somebody's privacy.
+    superblock.drops.clear();
+    superblock.all_dropped = until;
+    for (std::uint32_t number = 0; number < table_.count(); ++number) counters_.chunks_dropped += catalog_.erase_region(number);
+  } else {
+    superblock.drops.push_back({dropped.id, until});
+  }
+}
+
+// Both copies, one after the other: at any time one of them is whole, and none is left that knows less. The one that a failed writing
+// may have damaged comes first.
+void DiskEngine::write_superblock() {
+  if (!device_.has_room()) return;
+  writing_label_ = true;
+  superblock_stale_ = false;
+  superblock_now_ = std::exchange(superblock_next_, {});
+  ++volume_->superblock.serial;
+  encode_superblock(volume_->superblock, superblock_bytes_.span());
+  write_label_copy(1 - volume_->whole_label, false);
+}
+
+void DiskEngine::write_label_copy(std::size_t copy, bool last) {
+  const auto synced = [this, copy, last](int error) {
+    if (error != 0) return superblock_failed(error);
+    volume_->whole_label = copy;
+    if (!last) return write_label_copy(1 - copy, true);
+    writing_label_ = false;
+    if (!superblock_stale_ && !health_.is(Health::kLost)) pending_drops_.clear();
+    for (const OpPtr& op : std::exchange(superblock_now_, {})) finish(op, {});
+  };
+  start_io(IoRequest::Kind::kWrite, copy * kSuperblockBytes, superblock_bytes_.span(), [this, synced](int error) {
+    if (error != 0) return superblock_failed(error);
+    start_io(IoRequest::Kind::kSync, 0, {}, synced);
+  });
+}
+
+// It is written again once writes work; who asked is told that it is not there yet.
+void DiskEngine::superblock_failed(int error) {
+  writing_label_ = false;
+  superblock_stale_ = true;
+  for (const OpPtr& op : std::exchange(superblock_now_, {}))
+    finish(op, base::file_failure(error, "writing the disk tier's superblock"));
+  write_failed(error);
+}
+
+}  // namespace larder::disk

@@ -1,0 +1,185 @@
+// The way of a get and a look.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "sidecar/tiers/remote/chunks/record_age.h"
+#include "sidecar/tiers/remote/chunks/remote_engine.h"
+
+namespace larder::remote {
+
+using tiers::Operation;
+
+void RemoteEngine::pump_reads() {
+  while (!reads_.empty() && backend_.ready() && health_.state().takes_gets) {
+    const OpPtr op = reads_.front();
+    if (!op->done && reading_bytes_ >= options_.read_bytes_in_flight) return;
+    reads_.pop_front();
+    if (op->done) continue;
+    op->command.operation == Operation::kProbe ? start_look(op) : start_get(op);
+  }
+}
+
+void RemoteEngine::start_get(const OpPtr& op) {
+  if (known_.hidden(op->command.key.namespace_id)) return finish(op, {Code::kNotFound, "dropped"});
+  op->started = true;
+  moves(op, op->command.slot.size());
+  const std::optional<Record> known = known_.find(op->command.key, clock_.now_ns());
+  if (!known) return ask_record(op);
+  op->record = *known;
+  ask_parts(op);
+}
+
+// What stands under its key; of what is longer than a record one byte more than that.
+Status RemoteEngine::read_record(const OpPtr& op, const tiers::ChunkKey& key, Then then) {
+  const std::string name = record_key(options_.prefix, key);
+  if (Status refused = backend_.refusal(name, Lane::kReads); !refused.ok()) return refused;
+  return ask(Lane::kReads, op, {"GETRANGE", name, "0", kRecordEnd}, "$", std::move(then));
+}
+
+void RemoteEngine::ask_record(const OpPtr& op) {
+  op->missing = false;
+  op->failed = {};
+  const Status asked =
+      read_record(op, op->command.key, [this, op](const Status& lost, const Reply& reply) { record_came(op, lost, reply); });
+  if (!asked.ok()) finish(op, asked);
+}
+
+void RemoteEngine::record_came(const OpPtr& op, const Status& lost, const Reply& reply) {
+  if (op->done) return;
+  const tiers::ChunkKey& key = op->command.key;
+  const std::optional<Record> record = decode_record(key, reply.text);
+  const bool answer = answered(op, lost, reply);
+  if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
+  if (answer && reply.text.empty()) {
+    counters_.chunks_evicted += known_.erase(key) ? 1 : 0;
+    return finish(op, {Code::kNotFound, ""});
+  }
+  if (answer && record && was_forgotten(*record)) return finish(op, {Code::kNotFound, "found bad before"});
+  if (answer && record && record->writing == op->partial) {
+    counters_.chunks_evicted += known_.erase(key) ? 1 : 0;
+    remove(Unwanted::What::kWriting, *record);
+    return finish(op, {Code::kNotFound, "a part is not there"});
+  }
+  if (answer && !record) op->failed = {Code::kDataLoss, "what stands under the chunk's key is not its record"};
+  if (!op->failed.ok()) {
+    if (op->failed.code() == Code::kDataLoss && lost.ok()) {
+      ++counters_.records_corrupt;
+      known_.erase(key);
+      remove(Unwanted::What::kGarbage, {key, {}});
+    }
+    return finish(op, op->failed);
+  }
+  know(*record, left_ms(*record));
+  op->record = *record;
+  ask_parts(op);
+}
+
+void RemoteEngine::ask_parts(const OpPtr& op) {
+  const Record& record = op->record;
+  if (op->command.slot.size() < record.facts.slot_bytes())
+    return finish(op, {Code::kInvalidArgument, "the slot is smaller than what was stored"});
+  if (Status refused = refusal_of(record, Lane::kReads); !refused.ok()) return finish(op, refused);
+  op->waiting = record.parts();
+  moves(op, record.facts.slot_bytes());
+  for (std::uint32_t number = 0; number < record.parts(); ++number) {
+    const std::size_t bytes = record.part_size(number);
+    const std::string key = part_key(options_.prefix, record, number);
+    Request request;
+    request.around.before = format_command(std::array<std::string_view, 2>{"GET", key});
+    request.expect = {"$", bytes, op->command.slot.subspan(record.part_offset(number), bytes)};
+    request.owner = op->serial;
+    request.tells = Lane::kReads;
+    request.then = [this, op, bytes](const Status& lost, const Reply& reply) { part_came(op, bytes, lost, reply); };
+    // Every other one: master and replica send at the same time.
+    if (options_.read_replicas && !op->masters && number % 2 == op->serial % 2 && backend_.ask_replica(key, request)) {
+      op->by_replica = true;
+      continue;
+    }
+    if (const Status asked = backend_.ask(Lane::kReads, key, std::move(request)); !asked.ok())
+      part_came(op, bytes, asked, {});  // others may be on their way into the slot: it ends when they have
+  }
+}
+
+void RemoteEngine::part_came(const OpPtr& op, std::size_t wanted, const Status& lost, const Reply& reply) {
+  if (op->done) return;
+  moves(op, op->moving - wanted);
+  const bool answer = answered(op, lost, reply);
+  // Less than the part, or none: nothing of what came counts.
+  if (answer && (reply.kind != Reply::Kind::kPayload || static_cast<std::size_t>(reply.integer) != wanted)) op->missing = true;
+  if (--op->waiting == 0) parts_came(op);
+}
+
+void RemoteEngine::parts_came(const OpPtr& op) {
+  if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
+  // A replica may not have been told of it yet, or be none any more: the masters know.
+  if (std::exchange(op->by_replica, false) && (op->missing || !op->failed.ok())) {
+    op->masters = true;
+    op->missing = false;
+    op->failed = {};
+    return ask_parts(op);
+  }
+  if (op->failed.code() == Code::kDataLoss) op->missing = true;  // another type under a part's key
+  if (!op->failed.ok() && !op->missing) return finish(op, op->failed);
+  if (!op->missing) return finish(op, {}, op->record.facts);
+  // What was known may be of yesterday, or another larderd has just put it anew.
+  op->partial = op->record.writing;
+  ask_record(op);
+}
+
+void RemoteEngine::start_look(const OpPtr& op) {
+  op->started = true;
+  const std::vector<tiers::ChunkKey>& keys = op->command.keys;
+  op->there.assign(keys.size(), false);
+  op->waiting = keys.size();
+  for (std::size_t number = 0; number < keys.size() && !op->done; ++number) {
+    const Status asked = read_record(
+        op, keys[number], [this, op, number](const Status& lost, const Reply& reply) { key_looked_at(op, number, lost, reply); });
+    if (!asked.ok()) key_looked_at(op, number, asked, {});
+  }
+}
+
+void RemoteEngine::key_looked_at(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply) {
+  if (op->done) return;
+  const tiers::ChunkKey& key = op->command.keys[number];
+  const bool answer = answered(op, lost, reply);
+  op->answered = op->answered || answer;
+  if (answer && !op->cancelled) {
+    const std::optional<Record> record = decode_record(key, reply.text);
+    const bool evicted = std::ranges::find(op->evicted, key) != op->evicted.end();
+    if (record && !evicted && !was_forgotten(*record) && !known_.hidden(key.namespace_id)) {
+      know(*record, left_ms(*record));
+      op->there[number] = true;
+    } else {
+      known_.erase(key);
+    }
+  }
+  if (op->failed.code() == Code::kDataLoss && lost.ok()) op->failed = {};  // another type under that key: not there
+  if (--op->waiting != 0) return;
+  // With some nodes of a Cluster away, what they have is not there; the others have answered.
+  if (op->answered && options_.mode == Mode::kCluster) op->failed = {};
+  if (op->cancelled) op->there.assign(op->there.size(), false);
+  finish(op, op->failed);
+}
+
+// Why a chunk cannot be stored or loaded as a whole just now: then nothing of it is moved.
+Status RemoteEngine::refusal_of(const Record& record, Lane lane) const {
+  if (options_.mode != Mode::kCluster) return {};
+  Status refused = backend_.refusal(record_key(options_.prefix, record.key), lane);
+  for (std::uint32_t number = 0; refused.ok() && number < record.parts(); ++number)
+    refused = backend_.refusal(part_key(options_.prefix, record, number), lane);
+  return refused;
+}
+
+void RemoteEngine::know(const Record& record, std::uint64_t left_ms) {
+  known_.insert(record, options_.ttl_ms == 0 ? UINT64_MAX : clock_.now_ns() + left_ms * 1'000'000);
+}
+
+// Of a record that was found: at most so much of its time is left. Its second may just have begun, or be over.
+std::uint64_t RemoteEngine::left_ms(const Record& record) const {
+  const std::uint64_t age_ms = record.facts.since_s == 0 ? 0 : age_ms_of(record.facts.since_s);
+  const std::uint64_t least_age_ms = age_ms < 1000 ? 0 : age_ms - 1000;
+  return options_.ttl_ms - std::min(least_age_ms, options_.ttl_ms);
+}
+
+}  // namespace larder::remote

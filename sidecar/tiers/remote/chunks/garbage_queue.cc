@@ -1,0 +1,208 @@
+// What is not wanted any more: chunks that were found bad or without a part, chunks that were evicted, parts that puts left behind.
+// Each is looked at and removed, behind what is being written, until the server says that it is done.
+#include <algorithm>
+#include <utility>
+
+#include "sidecar/tiers/remote/chunks/remote_engine.h"
+
+namespace larder::remote {
+
+using tiers::Operation;
+
+namespace {
+
+constexpr std::size_t kAtOnce = 64;
+constexpr std::uint64_t kLeastWaitNs = 100'000'000, kMostWaitNs = 5'000'000'000;
+
+bool wrong_type(const Reply& reply) {
+  return reply.kind == Reply::Kind::kError && meaning_of(reply.text).code == "WRONGTYPE";
+}
+
+}  // namespace
+
+bool RemoteEngine::is_garbage(const Reply& there, const std::optional<Record>& record) {
+  return wrong_type(there) || (there.kind == Reply::Kind::kBulk && !there.text.empty() && !record);
+}
+
+// Found bad by an engine: not found here from now on, and soon by nobody.
+void RemoteEngine::forget(const tiers::ChunkKey& key, std::uint64_t generation) {
+  known_.erase(key, generation);
+  Record bad{key, {}};
+  bad.facts.generation = generation;
+  remove(Unwanted::What::kGeneration, bad);
+}
+
+// One too many is found once more; what several gets have found at once goes once.
+void RemoteEngine::remove(Unwanted::What what, const Record& record) {
+  const auto same = [&](const Unwanted& one) { return one.what == what && one.record == record; };
+  if (garbage_.size() >= kMostUnwanted) return;
+  if (what == Unwanted::What::kWriting && std::ranges::any_of(garbage_, same)) return;
+  garbage_.push_back({what, record, next_serial_++});
+}
+
+void RemoteEngine::evict(const tiers::ChunkKey& key) {
+  known_.erase(key);
+  for (const OpPtr& op : std::vector<OpPtr>(live_.begin(), live_.end())) {
+    const Operation operation = op->command.operation;
+    if (operation == Operation::kProbe && std::ranges::find(op->command.keys, key) != op->command.keys.end())
+      op->evicted.push_back(key);
+    if ((operation != Operation::kPut && operation != Operation::kGet) || op->command.key != key) continue;
+    op->cancelled = true;
+    if (!op->started) finish(op, {Code::kNotFound, "evicted meanwhile"});
+  }
+  garbage_.push_back({Unwanted::What::kChunk, {key, {}}, next_serial_++});
+}
+
+// Parts of a put that was refused, cut off or too late, or of a record that was replaced. Nobody finds them, and without a time to
+// live nothing else ends them.
+void RemoteEngine::leave_behind(const Record& record) {
+  remove(Unwanted::What::kParts, record);
+}
+
+bool RemoteEngine::was_forgotten(const Record& record) const {
+  return std::ranges::any_of(garbage_, [&](const Unwanted& one) {
+    return one.what != Unwanted::What::kParts && one.record.key == record.key && is_meant(one, record);
+  });
+}
+
+// Whether that record, of its key, is what is to go.
+bool RemoteEngine::is_meant(const Unwanted& one, const Record& record) {
+  switch (one.what) {
+    case Unwanted::What::kGeneration: return record.facts.generation == one.record.facts.generation;
+    case Unwanted::What::kChunk: return true;
+    case Unwanted::What::kGarbage: return false;
+    default: return record.writing == one.record.writing;
+  }
+}
+
+// What a put must not be stored before: else it would go with it.
+const RemoteEngine::Unwanted* RemoteEngine::garbage_before(const Op& put) const {
+  const auto found = std::ranges::find_if(garbage_, [&](const Unwanted& one) {
+    return one.what != Unwanted::What::kParts && one.serial < put.serial && one.record.key == put.command.key;
+  });
+  return found == garbage_.end() ? nullptr : &*found;
+}
+
+// Whether a put must end first; where it was given up while its record was on its way, that must have come. Of parts that are left
+// behind only their own put: no other ever writes them.
+bool RemoteEngine::put_before(const Unwanted& one) const {
+  const bool parts = one.what == Unwanted::What::kParts;
+  const auto before = [&](const OpPtr& op) {
+    return op->command.operation == Operation::kPut && op->command.key == one.record.key && op->serial < one.serial;
+  };
+  if (!parts && std::ranges::any_of(live_, before)) return true;
+  return std::ranges::any_of(recording_,
+                             [&](const OpPtr& op) { return before(op) && (!parts || op->record.writing == one.record.writing); });
+}
+
+bool RemoteEngine::removing(std::uint64_t before_serial) const {
+  return std::ranges::any_of(garbage_, [&](const Unwanted& one) { return one.serial < before_serial && one.waited_for(); });
+}
+
+void RemoteEngine::maintain_garbage() {
+  next_unwanted_ns_ = UINT64_MAX;
+  if (garbage_.empty() || !backend_.ready() || health_.is(Health::kReads)) return;
+  const std::uint64_t now = clock_.now_ns();
+  std::size_t asked = 0;
+  for (Unwanted& one : garbage_) {
+    if (one.next_ns > now) next_unwanted_ns_ = std::min(next_unwanted_ns_, one.next_ns);
+    if (!one.asked && (one.next_ns > now || put_before(one))) continue;
+    if (++asked > kAtOnce) return;
+    if (one.asked) continue;
+    const std::string key = record_key(options_.prefix, one.record.key);
+    one.asked = ask(Lane::kWrites, nullptr, {"GETRANGE", key, "0", kRecordEnd}, "$",
+                    [this, serial = one.serial](const Status& lost, const Reply& reply) { garbage_came(serial, lost, reply); })
+                    .ok();
+    one.away = !one.asked;
+    if (one.asked) continue;
+    one.next_ns = now + kLeastWaitNs;  // the others have their turn
+    next_unwanted_ns_ = std::min(next_unwanted_ns_, one.next_ns);
+  }
+}
+
+void RemoteEngine::garbage_came(std::uint64_t serial, const Status& lost, const Reply& reply) {
+  const auto one = std::ranges::find(garbage_, serial, &Unwanted::serial);
+  one->asked = false;
+  if (!lost.ok()) return;  // once more, on another connection
+  if (reply.kind == Reply::Kind::kError && !wrong_type(reply)) return put_off(*one);
+  const std::optional<Record> record = decode_record(one->record.key, reply.text);
+  const bool meant = record && is_meant(*one, *record);
+  switch (one->what) {
+    case Unwanted::What::kParts: return meant ? unlink_unwanted(*one, {}) : unlink_unwanted(*one, part_keys(*one));
+    case Unwanted::What::kWriting: return meant ? take_record(*one) : unlink_unwanted(*one, part_keys(*one));
+    default: break;
+  }
+  if (meant) {
+    counters_.records_corrupt += one->what == Unwanted::What::kGeneration ? 1 : 0;
+    one->what = Unwanted::What::kWriting;
+    one->record = *record;
+    return take_record(*one);
+  }
+  const bool garbage = one->what != Unwanted::What::kGeneration && is_garbage(reply, record);
+  unlink_unwanted(*one, garbage ? std::vector{record_key(options_.prefix, one->record.key)} : std::vector<std::string>());
+}
+
+// Another larderd may have put its own there since it was looked at: what is removed is told, and put back where it was not meant.
+void RemoteEngine::take_record(Unwanted& one) {
+  const std::string key = record_key(options_.prefix, one.record.key);
+  one.asked =
+      ask(Lane::kWrites, nullptr, {"GETDEL", key}, "$", [this, serial = one.serial](const Status& lost, const Reply& reply) {
+        record_taken(serial, lost, reply);
+      }).ok();
+}
+
+void RemoteEngine::record_taken(std::uint64_t serial, const Status& lost, const Reply& reply) {
+  const auto one = std::ranges::find(garbage_, serial, &Unwanted::serial);
+  one->asked = false;
+  if (!lost.ok()) return;  // it is looked at anew
+  if (reply.kind == Reply::Kind::kError && !wrong_type(reply)) return put_off(*one);
+  const std::optional<Record> taken = decode_record(one->record.key, reply.text);
+  if (taken && !is_meant(*one, *taken)) give_back(*taken);
+  unlink_unwanted(*one, part_keys(*one));
+}
+
+void RemoteEngine::give_back(const Record& record) {
+  const std::string key = record_key(options_.prefix, record.key), bytes = encode_record(record),
+                    ttl = std::to_string(std::max<std::uint64_t>(left_ms(record), 1));
+  std::vector<std::string_view> words{"SET", key, bytes, "NX"};
+  if (options_.ttl_ms != 0) words.insert(words.end(), {"PX", ttl});
+  const auto given = [this, record](const Status& lost, const Reply& reply) {
+    if (!lost.ok() || reply.kind != Reply::Kind::kStatus) leave_behind(record);  // its parts, unless it is there after all
+  };
+  if (const Status asked = ask(Lane::kWrites, nullptr, words, "+$", given); !asked.ok()) leave_behind(record);
+}
+
+// The last step of it. No keys: there is nothing to do any more.
+void RemoteEngine::unlink_unwanted(Unwanted& one, const std::vector<std::string>& keys) {
+  const std::uint64_t serial = one.serial;
+  if (keys.empty())
+    return static_cast<void>(std::erase_if(garbage_, [=](const Unwanted& each) { return each.serial == serial; }));
+  one.asked = true;
+  // A part that is still on its way is on any of them.
+  unlink(keys, Links::writers(options_.connections), [this, serial](const Status& gone, const Reply& unlinked) {
+    const auto at = std::ranges::find(garbage_, serial, &Unwanted::serial);
+    at->asked = false;
+    if (!gone.ok()) {  // a part's server may be away while the record's is not
+      at->away = true;
+      at->next_ns = clock_.now_ns() + kLeastWaitNs;
+      return;
+    }
+    if (unlinked.kind == Reply::Kind::kError) return put_off(*at);
+    garbage_.erase(at);
+  });
+}
+
+std::vector<std::string> RemoteEngine::part_keys(const Unwanted& one) const {
+  std::vector<std::string> keys;
+  for (std::uint32_t number = 0; number < one.record.parts(); ++number)
+    keys.push_back(part_key(options_.prefix, one.record, number));
+  return keys;
+}
+
+// The server refuses it: no fault of puts and gets, which say so themselves where it is theirs, too.
+void RemoteEngine::put_off(Unwanted& one) {
+  one.wait_ns = std::clamp(2 * one.wait_ns, kLeastWaitNs, kMostWaitNs);
+  one.next_ns = clock_.now_ns() + one.wait_ns;
+}
+
+}  // namespace larder::remote

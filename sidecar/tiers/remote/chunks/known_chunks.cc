@@ -1,0 +1,133 @@
+#include "sidecar/tiers/remote/chunks/known_chunks.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+namespace larder::remote {
+
+namespace {
+constexpr std::size_t kNodesAtOnce = 256;  // a find() waits no longer than these take
+constexpr std::chrono::microseconds kPause{20};
+}  // namespace
+
+std::size_t KnownChunks::Hash::operator()(const tiers::ChunkKey& key) const {
+  const std::uint64_t words[] = {key.namespace_id.lo, key.namespace_id.hi, key.hash.lo, key.hash.hi,
+                                 std::uint64_t{key.shard} << 16 | key.group};
+  return static_cast<std::size_t>(protocol::unit_digest(words, sizeof(words)));
+}
+
+bool KnownChunks::hidden_locked(const protocol::NamespaceId& id) const {
+  return hidden_all_ != 0 || std::ranges::find(hidden_, id) != hidden_.end();
+}
+
+std::optional<Record> KnownChunks::find(const tiers::ChunkKey& key, std::uint64_t now_ns) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = by_key_.find(key);
+  if (found == by_key_.end() || hidden_locked(key.namespace_id) || found->second->until_ns <= now_ns) return std::nullopt;
+  return found->second->record;
+}
+
+void KnownChunks::insert(const Record& record, std::uint64_t until_ns) {
+  const std::lock_guard lock(mutex_);
+  const auto found = by_key_.find(record.key);
+  if (found != by_key_.end()) {
+    slot_bytes_ -= found->second->record.facts.slot_bytes();
+    *found->second = {record, until_ns};
+    nodes_.splice(nodes_.end(), nodes_, found->second);
+  } else {
+    Nodes gone;
+    if (by_key_.size() >= most_ && !nodes_.empty()) erase_locked(nodes_.begin(), gone);
+    nodes_.push_back({record, until_ns});
+    by_key_[record.key] = std::prev(nodes_.end());
+  }
+  slot_bytes_ += record.facts.slot_bytes();
+  if (residents_ != nullptr) residents_->added(record.key);
+}
+
+void KnownChunks::erase_locked(Nodes::iterator node, Nodes& gone) {
+  if (residents_ != nullptr) residents_->removed(node->record.key);
+  slot_bytes_ -= node->record.facts.slot_bytes();
+  by_key_.erase(node->record.key);
+  gone.splice(gone.end(), nodes_, node);
+}
+
+bool KnownChunks::erase(const tiers::ChunkKey& key, std::optional<std::uint64_t> generation) {
+  Nodes gone;
+  const std::lock_guard lock(mutex_);
+  const auto found = by_key_.find(key);
+  if (found == by_key_.end()) return false;
+  if (generation && found->second->record.facts.generation != *generation) return false;
+  erase_locked(found->second, gone);
+  return true;
+}
+
+std::uint64_t KnownChunks::erase_namespace(const protocol::NamespaceId& id) {
+  std::uint64_t erased = 0;
+  auto node = nodes_.begin();  // nobody else changes the list
+  for (bool more = true; more;) {
+    Nodes gone;  // what takes long goes without the mutex
+    {
+      const std::lock_guard lock(mutex_);
+      for (std::size_t i = 0; i < kNodesAtOnce && node != nodes_.end(); ++i) {
+        const auto next = std::next(node);
+        if (node->record.key.namespace_id == id) erase_locked(node, gone);
+        node = next;
+      }
+      more = node != nodes_.end();
+    }
+    erased += gone.size();
+    // A yield would take the mutex again before who waits for it has woken up.
+    if (more) std::this_thread::sleep_for(kPause);
+  }
+  return erased;
+}
+
+std::uint64_t KnownChunks::erase_all() {
+  Nodes nodes;  // what takes long goes without the mutex
+  decltype(by_key_) by_key;
+  const std::lock_guard lock(mutex_);
+  nodes.swap(nodes_);
+  by_key.swap(by_key_);
+  slot_bytes_ = 0;
+  if (residents_ != nullptr) residents_->removed_all();
+  return nodes.size();
+}
+
+void KnownChunks::hide(const protocol::NamespaceId& id) {
+  const std::lock_guard lock(mutex_);
+  hidden_.push_back(id);
+}
+
+void KnownChunks::show(const protocol::NamespaceId& id) {
+  const std::lock_guard lock(mutex_);
+  if (const auto at = std::ranges::find(hidden_, id); at != hidden_.end()) hidden_.erase(at);
+}
+
+void KnownChunks::hide_all() {
+  const std::lock_guard lock(mutex_);
+  ++hidden_all_;
+}
+
+void KnownChunks::show_all() {
+  const std::lock_guard lock(mutex_);
+  --hidden_all_;
+}
+
+bool KnownChunks::hidden(const protocol::NamespaceId& id) const {
+  const std::lock_guard lock(mutex_);
+  return hidden_locked(id);
+}
+
+std::uint64_t KnownChunks::chunks() const {
+  const std::lock_guard lock(mutex_);
+  return nodes_.size();
+}
+
+std::uint64_t KnownChunks::slot_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return slot_bytes_;
+}
+
+}  // namespace larder::remote

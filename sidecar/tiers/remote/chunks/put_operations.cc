@@ -1,0 +1,231 @@
+// The way of a put.
+#include <sys/random.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "sidecar/tiers/remote/chunks/record_age.h"
+#include "sidecar/tiers/remote/chunks/remote_engine.h"
+
+namespace larder::remote {
+
+using tiers::Operation;
+
+namespace {
+
+constexpr std::size_t kPutsAhead = 128;  // that have looked, or do, and are not sent yet: so that the looks cost no time
+
+// No other put has it, of whomever. 0: there is none to be had.
+std::uint64_t draw_writing() {
+  std::uint64_t number = 0;
+  return ::getrandom(&number, sizeof(number), 0) == sizeof(number) ? number : 0;
+}
+
+}  // namespace
+
+void RemoteEngine::pump_writes() {
+  if (!backend_.ready() || !health_.state().takes_puts) return;
+  send_looked();
+  while (!writes_.empty() && looking_ + looked_.size() < kPutsAhead) {
+    const OpPtr op = writes_.front();
+    const Command& command = op->command;
+    // Of two puts of one key the later one ends later.
+    const auto same_key = [&](const OpPtr& other) {
+      return other->started && other->command.operation == Operation::kPut && other->command.key == command.key;
+    };
+    if (!op->done && std::ranges::any_of(live_, same_key)) return;
+    const Unwanted* unwanted = op->done ? nullptr : garbage_before(*op);
+    if (unwanted != nullptr && unwanted->waited_for()) return;
+    writes_.pop_front();
+    if (op->done) continue;
+    if (unwanted != nullptr) {
+      finish(op, {Code::kUnavailable, "the server does not remove what stood under its key"});
+      continue;
+    }
+    if (const Drop* drop = dropping(command.key.namespace_id)) {
+      finish(op, {Code::kUnavailable, "its namespace is being dropped" + (drop->refused.empty() ? "" : ": " + drop->refused)});
+      continue;
+    }
+    const std::optional<Record> known = known_.find(command.key, clock_.now_ns());
+    if (known && same_bytes(known->facts, command.facts)) {
+      ++counters_.puts_present;
+      finish(op, {});
+      continue;
+    }
+    start_put(op);
+  }
+}
+
+// First a look at what is there: others may have put the same, and so may an earlier life of this larderd.
+void RemoteEngine::start_put(const OpPtr& op) {
+  op->record = {op->command.key, op->command.facts, kPartBytes};
+  std::uint32_t& since_s = op->record.facts.since_s;
+  const std::uint64_t age_ms = since_s == 0 ? 0 : age_ms_of(since_s);
+  if (since_s == 0) since_s = unix_s();
+  if (options_.ttl_ms != 0 && age_ms >= options_.ttl_ms) return finish(op, {Code::kNotFound, "its time to live is over"});
+  op->ttl_ms = options_.ttl_ms - std::min(age_ms, options_.ttl_ms);
+  const std::string key = record_key(options_.prefix, op->record.key);
+  if (Status refused = backend_.refusal(key, Lane::kWrites); !refused.ok()) return finish(op, refused);
+  if (refuses(op, {key})) return;
+  op->started = true;
+  ++looking_;
+  // Not behind what is being written, which would have to end first.
+  const Status asked =
+      read_record(op, op->record.key, [this, op](const Status& lost, const Reply& reply) { put_looked(op, lost, reply); });
+  if (!asked.ok()) put_looked(op, asked, {});
+}
+
+void RemoteEngine::put_looked(const OpPtr& op, const Status& lost, const Reply& reply) {
+  if (op->done) return;  // and counted there
+  --looking_;
+  op->looked = true;
+  if (!lost.ok()) return finish(op, lost);
+  const std::optional<Record> there = decode_record(op->record.key, reply.text);
+  if (there && !op->cancelled && !was_forgotten(*there) && same_bytes(there->facts, op->record.facts)) {
+    ++counters_.puts_present;
+    know(*there, left_ms(*there));
+    return finish(op, {});
+  }
+  if (!health_.state().takes_puts) return finish(op, {Code::kUnavailable, health_.state().reason});
+  // What is no record has to be gone first: to put ours tells what stood there, which may be of any length, or no string.
+  if (is_garbage(reply, there)) unlink({record_key(options_.prefix, op->record.key)}, 1, nullptr);
+  looked_.push_back(op);
+}
+
+void RemoteEngine::send_looked() {
+  while (!looked_.empty()) {
+    const OpPtr op = looked_.front();
+    if (!op->done && writing_bytes_ >= options_.write_bytes_in_flight) return;
+    looked_.pop_front();
+    if (op->done) continue;
+    if (op->cancelled)
+      finish(op, {Code::kNotFound, "dropped meanwhile"});
+    else
+      send_parts(op);
+  }
+}
+
+// The record follows when they are all in, so that it never speaks of what is not.
+void RemoteEngine::send_parts(const OpPtr& op) {
+  Record record = op->record;
+  record.writing = draw_writing();
+  if (record.writing == 0) return finish(op, {Code::kUnavailable, "the system has no random number"});
+  if (Status refused = refusal_of(record, Lane::kWrites); !refused.ok()) return finish(op, refused);
+  const std::vector<std::string> keys = gate_keys(record);
+  if (refuses(op, keys)) return;
+  op->record = record;
+  const std::uint64_t bytes = record.facts.slot_bytes();
+  op->put = {bytes, std::min<std::uint64_t>(bytes, record.part_size(0)), clock_.now_ns()};
+  moves(op, op->command.slot.size());
+  if (const std::optional<std::size_t> tried = backend_.begin_chunk(keys, bytes, op->serial)) {
+    op->trial = *tried == 0 ? 0 : *tried - 1;
+    // Of a Cluster: the record alone is with a server that tries it, and all parts go before the record.
+    if (*tried == 0 && keys.size() > 1) op->put.sent_bytes = bytes;
+  }
+  op->waiting = op->trial ? 1 : record.parts();
+  if (op->trial) return send_part(op, *op->trial);
+  for (std::uint32_t number = 0; number < record.parts(); ++number) send_part(op, number);
+}
+
+void RemoteEngine::send_part(const OpPtr& op, std::size_t number) {
+  const auto part = static_cast<std::uint32_t>(number);
+  const std::size_t bytes = op->record.part_size(part);
+  const std::string name = part_key(options_.prefix, op->record, part), ttl = std::to_string(op->ttl_ms);
+  std::vector<std::string_view> after;
+  if (op->ttl_ms != 0) after = {"PX", ttl};
+  Request request;
+  request.around = format_around(std::array<std::string_view, 2>{"SET", name}, bytes, after);
+  request.body = op->command.slot.subspan(op->record.part_offset(part), bytes);
+  request.expect.types = "+";
+  request.owner = op->serial;
+  request.tells = Lane::kWrites;
+  request.then = [this, op, number](const Status& lost, const Reply& reply) { part_stored(op, number, lost, reply); };
+  if (Status refused = backend_.ask(Lane::kWrites, name, std::move(request)); !refused.ok()) {
+    op->unsent = true;
+    part_stored(op, number, refused, {});
+  }
+}
+
+void RemoteEngine::part_stored(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply) {
+  if (op->done) return;
+  const auto part = static_cast<std::uint32_t>(number);
+  moves(op, op->moving - op->record.part_size(part));
+  note_failure(op, part_key(options_.prefix, op->record, part), lost, reply);
+  if (--op->waiting != 0) return;
+  const std::optional<std::size_t> tried = std::exchange(op->trial, std::nullopt);
+  if (!tried || op->cancelled || !op->failed.ok() || op->record.parts() == 1) return parts_stored(op);
+  op->waiting = op->record.parts() - 1;
+  for (std::uint32_t other = 0; other < op->record.parts(); ++other)
+    if (other != *tried) send_part(op, other);
+}
+
+void RemoteEngine::parts_stored(const OpPtr& op) {
+  if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
+  if (!op->failed.ok()) return finish(op, op->failed);
+  const std::string key = record_key(options_.prefix, op->record.key), ttl = std::to_string(op->ttl_ms),
+                    record = encode_record(op->record);
+  std::vector<std::string_view> words{"SET", key, record, "GET"};
+  if (op->ttl_ms != 0) words.insert(words.end(), {"PX", ttl});
+  Request request =
+      request_of(op, words, "$", [this, op](const Status& lost, const Reply& reply) { record_stored(op, lost, reply); });
+  request.owner = 0;  // a deadline takes it not back: the answer tells what was replaced
+  recording_.push_back(op);
+  if (const Status asked = backend_.ask(Lane::kWrites, key, std::move(request)); !asked.ok()) record_stored(op, asked, {});
+}
+
+void RemoteEngine::record_stored(const OpPtr& op, const Status& lost, const Reply& reply) {
+  std::erase(recording_, op);
+  note_failure(op, record_key(options_.prefix, op->record.key), lost, reply);
+  if (!op->failed.ok()) return finish(op, op->failed);
+  if (const std::optional<Record> former = decode_record(op->record.key, reply.text)) leave_behind(*former);
+  if (op->done) return;
+  if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
+  know(op->record, op->ttl_ms);
+  finish(op, {});
+}
+
+// The keys whose servers a put of this record needs: where there is one server, any of them.
+std::vector<std::string> RemoteEngine::gate_keys(const Record& record) const {
+  std::vector<std::string> keys{record_key(options_.prefix, record.key)};
+  if (options_.mode != Mode::kCluster) return keys;
+  for (std::uint32_t number = 0; number < record.parts(); ++number) keys.push_back(part_key(options_.prefix, record, number));
+  return keys;
+}
+
+// Whether a server refuses chunks of this size just now; the put has ended then, and nothing of it is moved.
+bool RemoteEngine::refuses(const OpPtr& op, const std::vector<std::string>& keys) {
+  const Backend::ChunkRefusal refusal = backend_.chunk_refusal(keys, op->record.facts.slot_bytes());
+  if (refusal.why.ok()) return false;
+  op->again_ns = refusal.again_ns;
+  finish(op, refusal.why);
+  return true;
+}
+
+// What became of a put whose parts were sent. Of several servers the one that failed the put hears of that.
+void RemoteEngine::tell_gates(const OpPtr& op, const Status& status) {
+  const std::vector<std::string> keys = gate_keys(op->record);
+  // Whose answer is late is known where there is one server. A shorter deadline says nothing of the server.
+  constexpr std::uint64_t kLateNs = 1'000'000'000;
+  const bool late = op->failed_key.empty() && status.code() == Code::kDeadlineExceeded && options_.mode != Mode::kCluster &&
+                    clock_.now_ns() >= op->put.begun_ns + kLateNs;
+  if (status.ok())
+    backend_.chunk_stored(keys, op->put);
+  else if (op->refused)
+    backend_.chunk_refused(op->failed_key, op->put, *op->refused);
+  else if (late || (!op->failed_key.empty() && !op->unsent && !op->cancelled))
+    backend_.chunk_lost(late ? keys.front() : op->failed_key, op->put, status);
+  backend_.end_trials(op->serial);
+}
+
+// The first failure counts; but what a server says tells more than a connection that ended.
+void RemoteEngine::note_failure(const OpPtr& op, const std::string& key, const Status& lost, const Reply& reply) {
+  const bool refused = lost.ok() && reply.kind == Reply::Kind::kError;
+  if (answered(op, lost, reply) || (!op->failed_key.empty() && (!refused || op->refused))) return;
+  op->failed_key = key;
+  if (!refused) return;
+  op->refused = meaning_of(reply.text);
+  op->failed = status_of(*op->refused);
+}
+
+}  // namespace larder::remote

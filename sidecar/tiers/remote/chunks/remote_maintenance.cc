@@ -1,0 +1,203 @@
+// What goes wrong, and how it ends by itself; drops, flushes.
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "sidecar/base/log_throttle.h"
+#include "sidecar/tiers/remote/chunks/remote_engine.h"
+
+namespace larder::remote {
+
+using tiers::Operation;
+
+namespace {
+
+constexpr std::uint64_t kLeastScanRetryNs = 100'000'000, kMostScanRetryNs = 5'000'000'000;
+constexpr std::string_view kKeysAStep = "512";
+constexpr std::uint64_t kLineNs = 60'000'000'000;
+
+bool is_cursor(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+}  // namespace
+
+void RemoteEngine::say(std::string_view kind, const std::string& text) const {
+  const bool alone = options_.mode == Mode::kStandalone;
+  const Endpoint& one = alone ? Endpoint{options_.host, options_.port, options_.unix_path} : options_.endpoints.front();
+  // A server that comes and goes, or answers nonsense, fills no log: one line a second of each kind.
+  base::log_from("backend, " + std::string(kind), base::LogLevel::kInfo,
+                 "backend at " + text_of(one) + (alone ? ": " : " and others: ") + text);
+}
+
+// What all servers, or those that are there, say of themselves.
+void RemoteEngine::maintain_health() {
+  if (backend_.ready()) {
+    if (health_.clear(Health::kConnection)) say("connected again", "connected again");
+  } else if (!backend_.failure().ok()) {
+    const std::string reason = "no connection to the server: " + backend_.failure().to_string();
+    if (health_.set(Health::kConnection, reason)) say("no connection", reason);
+    fail_waiting(true, true);
+    // Nobody waits for its return: what is dropped is hidden until then, and dropped then.
+    const auto awaits_it = [](Operation operation) {
+      return operation == Operation::kFlush || operation == Operation::kDrop || operation == Operation::kClear;
+    };
+    for (const OpPtr& op : std::vector<OpPtr>(live_.begin(), live_.end()))
+      if (awaits_it(op->command.operation)) finish(op, {Code::kUnavailable, reason});
+    return;
+  }
+  Backend::Troubles troubles = backend_.troubles();
+  follow(Health::kReads, troubles.reads);
+  if (troubles.reads.empty()) follow(Health::kWrites, troubles.writes);
+  if (part_.empty() && !troubles.part.empty()) say("some masters", troubles.part);
+  if (!part_.empty() && troubles.part.empty()) say("all masters", "all masters are well again");
+  part_ = std::move(troubles.part);
+  refused_chunks_ = std::move(troubles.chunks);
+}
+
+void RemoteEngine::follow(Health::Cause cause, const std::string& reason) {
+  const bool reads = cause == Health::kReads;
+  // Writes may be refused and taken in turn: each is said once a minute.
+  const auto due = [this, reads](std::uint64_t& next_ns) {
+    const std::uint64_t now = clock_.now_ns();
+    return reads || (now >= next_ns && (next_ns = now + kLineNs) != 0);
+  };
+  if (reason.empty()) {
+    const std::string_view again = reads ? "answers again" : "takes writes again";
+    if (health_.clear(cause) && due(taken_line_ns_)) say(again, std::string(again));
+    return;
+  }
+  if (!health_.set(cause, reason)) return;
+  if (due(refused_line_ns_)) say(reads ? "reads fail" : "writes fail", reason);
+  fail_waiting(true, reads);
+}
+
+void RemoteEngine::drop(const OpPtr& op) {
+  const bool all = op->command.operation == Operation::kClear;
+  const protocol::NamespaceId& id = op->command.key.namespace_id;
+  const auto meant = [&](const tiers::ChunkKey& key) { return all || key.namespace_id == id; };
+  for (const OpPtr& other : std::vector<OpPtr>(live_.begin(), live_.end())) {
+    const Operation operation = other->command.operation;
+    const bool concerned = operation == Operation::kProbe ? std::ranges::any_of(other->command.keys, meant)
+                           : operation == Operation::kPut || operation == Operation::kGet ? meant(other->command.key)
+                                                                                          : false;
+    if (!concerned) continue;
+    other->cancelled = true;
+    if (!other->started && operation != Operation::kProbe) finish(other, {Code::kNotFound, "dropped meanwhile"});
+  }
+  all ? known_.erase_all() : known_.erase_namespace(id);  // who is told what is known hears of it now
+  Drop drop;
+  drop.op = op;
+  drop.serial = op->serial;
+  drops_.push_back(std::move(drop));
+}
+
+// Nothing: it is not.
+const RemoteEngine::Drop* RemoteEngine::dropping(const protocol::NamespaceId& id) const {
+  const auto found = std::ranges::find_if(drops_, [&](const Drop& drop) {
+    return drop.op->command.operation == Operation::kClear || drop.op->command.key.namespace_id == id;
+  });
+  return found == drops_.end() ? nullptr : &*found;
+}
+
+// One step at a time, each followed by a pause as long as it took: others use the server, too.
+void RemoteEngine::maintain_drops() {
+  const std::uint64_t now = clock_.now_ns();
+  if (drops_.empty() || drops_.front().asked || now < next_scan_ns_ || !backend_.ready()) return;
+  Drop& drop = drops_.front();
+  // What was being written when it was asked for may come in behind our back.
+  const auto in_the_way = [&](const OpPtr& op) {
+    return op->started && op->command.operation == Operation::kPut && op->serial < drop.serial;
+  };
+  if (std::ranges::any_of(live_, in_the_way) || std::ranges::any_of(recording_, in_the_way)) return;
+  const bool all = drop.op->command.operation == Operation::kClear;
+  const std::string pattern =
+      all ? prefix_pattern(options_.prefix) : namespace_pattern(options_.prefix, drop.op->command.key.namespace_id);
+  if (std::exchange(drop.version, backend_.version()) != backend_.version()) {
+    drop.cursor = "0";
+    drop.master = 0;
+  }
+  drop.step_ns = now;
+  drop.asked = true;
+  const Status asked = backend_.ask_master(drop.master, Lane::kWrites,
+                                           request_of(nullptr, {"SCAN", drop.cursor, "MATCH", pattern, "COUNT", kKeysAStep}, "*",
+                                                      [this](const Status& lost, const Reply& reply) { scanned(lost, reply); }));
+  if (!asked.ok()) drop_failed(asked);
+}
+
+void RemoteEngine::scanned(const Status& lost, const Reply& reply) {
+  if (!lost.ok()) return drop_failed(lost);
+  if (reply.kind == Reply::Kind::kError) return drop_refused(reply);
+  if (reply.elements.size() != 2 || !is_cursor(reply.elements[0].text))
+    return drop_failed({Code::kDataLoss, "an answer to SCAN that is none"});
+  std::vector<std::string> records, parts;
+  for (const Reply& key : reply.elements[1].elements)
+    if (key.text.starts_with(options_.prefix + ":"))
+      (is_record_key(options_.prefix, key.text) ? records : parts).push_back(key.text);
+  drop_keys(records, [this, parts, cursor = reply.elements[0].text](std::uint64_t gone) {
+    drops_.front().op->dropped += gone;
+    drop_keys(parts, [this, cursor](std::uint64_t) { scan_on(cursor); });
+  });
+}
+
+void RemoteEngine::drop_keys(const std::vector<std::string>& keys, const std::function<void(std::uint64_t gone)>& then) {
+  if (keys.empty()) return then(0);
+  unlink(keys, 1, [this, then, most = keys.size()](const Status& lost, const Reply& reply) {
+    if (!lost.ok()) return drop_failed(lost);
+    if (reply.kind == Reply::Kind::kError) return drop_refused(reply);
+    then(std::min<std::uint64_t>(most, static_cast<std::uint64_t>(reply.integer)));
+  });
+}
+
+void RemoteEngine::scan_on(const std::string& cursor) {
+  Drop& drop = drops_.front();
+  const std::uint64_t now = clock_.now_ns();
+  drop.asked = false;
+  drop.cursor = cursor;
+  next_scan_ns_ = now + (now - drop.step_ns);
+  if (cursor != "0" || drop.version != backend_.version()) return;
+  if (++drop.master >= backend_.masters()) drop_done();
+}
+
+// A user who may not SCAN or UNLINK may well put and get.
+void RemoteEngine::drop_refused(const Reply& reply) {
+  const ErrorMeaning& meaning = meaning_of(reply.text);
+  std::string& refused = drops_.front().refused;
+  if (std::exchange(refused, meaning.text) != meaning.text) say("a drop waits", "a drop waits: " + refused);
+  drop_failed(status_of(meaning));
+}
+
+// Whoever asked is told; it is done all the same, from its start, once the server lets it.
+void RemoteEngine::drop_failed(const Status& why) {
+  Drop& drop = drops_.front();
+  drop.asked = false;
+  drop.cursor = "0";
+  drop.master = 0;
+  drop.wait_ns = std::clamp(2 * drop.wait_ns, kLeastScanRetryNs, kMostScanRetryNs);
+  next_scan_ns_ = clock_.now_ns() + drop.wait_ns;
+  finish(drop.op, why);
+}
+
+void RemoteEngine::drop_done() {
+  const OpPtr op = drops_.front().op;
+  drops_.pop_front();
+  counters_.chunks_dropped += op->dropped;
+  op->command.operation == Operation::kClear ? known_.show_all() : known_.show(op->command.key.namespace_id);
+  next_scan_ns_ = 0;
+  finish(op, {});
+}
+
+void RemoteEngine::maintain_flushes() {
+  const auto is_flush = [](const OpPtr& op) { return op->command.operation == Operation::kFlush; };
+  if (std::ranges::none_of(live_, is_flush)) return;
+  for (const OpPtr& flush : std::vector<OpPtr>(live_.begin(), live_.end())) {
+    if (!is_flush(flush)) continue;
+    const auto before = [&](const OpPtr& op) { return op->command.operation == Operation::kPut && op->serial < flush->serial; };
+    const bool puts = std::ranges::any_of(live_, before);
+    if (!puts && !removing(flush->serial)) finish(flush, {});
+  }
+}
+
+}  // namespace larder::remote

@@ -1,0 +1,233 @@
+#include "sidecar/tiers/remote/resp/tls_stream.h"
+
+#include <arpa/inet.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace larder::remote {
+namespace {
+
+// The first of what OpenSSL has to say; the queue is empty afterwards.
+std::string ssl_error() {
+  const unsigned long code = ERR_get_error();
+  ERR_clear_error();
+  const char* reason = code == 0 ? nullptr : ERR_reason_error_string(code);
+  return reason == nullptr ? "TLS failed" : std::string("TLS: ") + reason;
+}
+
+bool is_address(const std::string& name) {
+  unsigned char bytes[sizeof(in6_addr)];
+  return ::inet_pton(AF_INET, name.c_str(), bytes) == 1 || ::inet_pton(AF_INET6, name.c_str(), bytes) == 1;
+}
+
+struct Free {
+  void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
+  void operator()(SSL* ssl) const { SSL_free(ssl); }
+};
+
+class TlsStream final : public Stream {
+ public:
+  TlsStream(std::unique_ptr<Stream> socket, std::unique_ptr<SSL, Free> ssl) : socket_(std::move(socket)), ssl_(std::move(ssl)) {}
+
+  int fd() const override { return socket_->fd(); }
+
+  Result<bool> establish() override {
+    if (!connected_) {
+      const Result<bool> connected = socket_->establish();
+      if (!connected.ok() || !*connected) return connected;
+      connected_ = true;
+    }
+    wants_write_ = false;
+    ERR_clear_error();
+    const int done = SSL_connect(ssl_.get());
+    if (done == 1) return true;
+    const Moved moved = failed(done);
+    if (moved.status.ok()) return false;
+    const long verdict = SSL_get_verify_result(ssl_.get());
+    if (verdict == X509_V_OK) return moved.status;
+    return Status(Code::kPermissionDenied, std::string("the server's certificate: ") + X509_verify_cert_error_string(verdict));
+  }
+
+  Moved receive(std::span<std::byte> first, std::span<std::byte> second) override {
+    Moved all;
+    for (const std::span<std::byte>& into : {first, second}) {
+      for (std::size_t at = 0; at < into.size();) {
+        std::size_t got = 0;
+        ERR_clear_error();
+        const int done = SSL_read_ex(ssl_.get(), into.data() + at, into.size() - at, &got);
+        if (done != 1) {
+          all.status = failed(done).status;
+          return all;
+        }
+        at += got;
+        all.bytes += got;
+      }
+    }
+    return all;
+  }
+
+  // Small parts together: each write is a record of its own, and a system call. What a write could not finish is written again from
+  // the same first byte, and at least as much of it, as OpenSSL asks.
+  Moved send(std::span<const std::span<const std::byte>> parts) override {
+    Moved all;
+    wants_write_ = false;
+    held_ = 0;
+    for (std::size_t i = 0; i < parts.size();) {
+      std::span<const std::byte> piece = parts[i];
+      std::size_t taken = 1;
+      if (piece.size() < kSmall) {
+        std::size_t size = 0;
+        for (taken = 0; i + taken < parts.size(); ++taken) {
+          const std::span<const std::byte> part = parts[i + taken];
+          if (part.size() >= kSmall || size + part.size() > together_.size()) break;
+          std::memcpy(together_.data() + size, part.data(), part.size());
+          size += part.size();
+        }
+        piece = std::span(together_).first(size);
+      }
+      i += taken;
+      for (std::size_t at = 0; at < piece.size();) {
+        std::size_t sent = 0;
+        ERR_clear_error();
+        const int done = SSL_write_ex(ssl_.get(), piece.data() + at, piece.size() - at, &sent);
+        if (done != 1) {
+          all.status = failed(done).status;
+          held_ = std::min<std::size_t>(piece.size() - at, SSL3_RT_MAX_PLAIN_LENGTH);  // a record of it is made
+          return all;
+        }
+        at += sent;
+        all.bytes += sent;
+      }
+    }
+    return all;
+  }
+
+  std::size_t held() const override { return held_; }
+  bool wants_write() const override { return !connected_ ? socket_->wants_write() : wants_write_; }
+
+ private:
+  // Ok: only not yet.
+  Moved failed(int done) {
+    switch (SSL_get_error(ssl_.get(), done)) {
+      case SSL_ERROR_WANT_READ: return {};
+      case SSL_ERROR_WANT_WRITE: wants_write_ = true; return {};
+      case SSL_ERROR_ZERO_RETURN: return {0, {Code::kUnavailable, "the server closed the connection"}};
+      case SSL_ERROR_SYSCALL: return {0, Status::from_errno(errno == 0 ? ECONNRESET : errno, "TLS")};
+      default: return {0, {Code::kUnavailable, ssl_error()}};
+    }
+  }
+
+  static constexpr std::size_t kSmall = 4096;
+
+  std::unique_ptr<Stream> socket_;  // outlives ssl_, which has its descriptor
+  std::unique_ptr<SSL, Free> ssl_;
+  bool connected_ = false;
+  bool wants_write_ = false;
+  std::size_t held_ = 0;
+  std::array<std::byte, 16 << 10> together_;
+};
+
+Status wrong_file(const char* key, const std::string& path) {
+  return {Code::kFailedPrecondition, std::string("backend.") + key + ": " + path + ": " + ssl_error()};
+}
+
+// Which file it is, and when it was last changed: what is rotated is another one.
+struct Identity {
+  dev_t device = 0;
+  ino_t number = 0;
+  off_t bytes = 0;
+  std::int64_t changed_s = 0, changed_ns = 0;
+  bool operator==(const Identity&) const = default;
+};
+
+// Of no file where the path is empty. What is none, a pipe say, is refused: OpenSSL would wait for its writer.
+Result<Identity> identity_of(const char* key, const std::string& path) {
+  if (path.empty()) return Identity();
+  const std::string what = std::string("backend.") + key + ": " + path;
+  struct stat facts {};
+  if (::stat(path.c_str(), &facts) != 0) return Status::from_errno(errno, what);
+  if (!S_ISREG(facts.st_mode)) return Status(Code::kFailedPrecondition, what + " is no file");
+  return Identity{facts.st_dev, facts.st_ino, facts.st_size, facts.st_ctim.tv_sec, facts.st_ctim.tv_nsec};
+}
+
+using Files = std::array<Identity, 3>;
+
+Result<Files> files_of(const TlsOptions& options) {
+  Files files;
+  const std::pair<const char*, const std::string*> named[] = {
+      {"ca_file", &options.ca_file}, {"cert_file", &options.cert_file}, {"key_file", &options.key_file}};
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const Result<Identity> identity = identity_of(named[i].first, *named[i].second);
+    if (!identity.ok()) return identity.status();
+    files[i] = *identity;
+  }
+  return files;
+}
+
+Result<std::unique_ptr<SSL_CTX, Free>> make_context(const TlsOptions& options) {
+  ERR_clear_error();
+  std::unique_ptr<SSL_CTX, Free> context(SSL_CTX_new(TLS_client_method()));
+  if (context == nullptr) return Status(Code::kInternal, ssl_error());
+  SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
+  SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
+  SSL_CTX_set_default_passwd_cb(context.get(), [](char*, int, int, void*) { return 0; });  // or it would ask at the terminal
+  SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  if (options.ca_file.empty()) {
+    if (SSL_CTX_set_default_verify_paths(context.get()) != 1) return Status(Code::kFailedPrecondition, ssl_error());
+  } else if (SSL_CTX_load_verify_locations(context.get(), options.ca_file.c_str(), nullptr) != 1) {
+    return wrong_file("ca_file", options.ca_file);
+  }
+  if (!options.cert_file.empty()) {
+    if (SSL_CTX_use_certificate_chain_file(context.get(), options.cert_file.c_str()) != 1)
+      return wrong_file("cert_file", options.cert_file);
+    if (SSL_CTX_use_PrivateKey_file(context.get(), options.key_file.c_str(), SSL_FILETYPE_PEM) != 1)
+      return wrong_file("key_file", options.key_file);
+  }
+  return context;
+}
+
+// What the files hold, kept while they are the same: a server that is away is tried ten times a second, and to read an authority's
+// hundred certificates takes milliseconds each time. Those of the system are read anew, since nobody says which files they are.
+Result<SSL_CTX*> context_of(const TlsOptions& options) {
+  thread_local std::unique_ptr<SSL_CTX, Free> kept;
+  thread_local Files kept_files;
+  const Result<Files> files = files_of(options);
+  if (!files.ok()) return files.status();
+  if (kept != nullptr && !options.ca_file.empty() && *files == kept_files) return kept.get();
+  Result<std::unique_ptr<SSL_CTX, Free>> context = make_context(options);
+  if (!context.ok()) return context.status();
+  kept = *std::move(context);
+  kept_files = *files;
+  return kept.get();
+}
+
+bool expect_name(SSL* ssl, const std::string& name) {
+  if (is_address(name)) return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name.c_str()) == 1;
+  SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+  // SSL_set_tlsext_host_name() without the cast in its macro.
+  const long named = SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, const_cast<char*>(name.c_str()));
+  return named == 1 && SSL_set1_host(ssl, name.c_str()) == 1;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Stream>> open_tls_stream(std::unique_ptr<Stream> socket, const TlsOptions& options,
+                                                const std::string& host) {
+  const Result<SSL_CTX*> context = context_of(options);
+  if (!context.ok()) return context.status();
+  std::unique_ptr<SSL, Free> ssl(SSL_new(*context));  // keeps the context
+  const std::string& name = options.server_name.empty() ? host : options.server_name;
+  if (ssl == nullptr || !expect_name(ssl.get(), name) || SSL_set_fd(ssl.get(), socket->fd()) != 1)
+    return Status(Code::kInternal, ssl_error());
+  return std::unique_ptr<Stream>(std::make_unique<TlsStream>(std::move(socket), std::move(ssl)));
+}
+
+}  // namespace larder::remote

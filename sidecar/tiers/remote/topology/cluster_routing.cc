@@ -1,0 +1,208 @@
+// A Cluster: which node a command goes to, where it is sent on, and the map that tells.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "sidecar/tiers/remote/resp/error_reply.h"
+#include "sidecar/tiers/remote/topology/backend.h"
+
+namespace larder::remote {
+namespace {
+
+constexpr std::uint64_t kNsPerMs = 1'000'000;
+constexpr std::uint64_t kCalmNs = 5'000'000'000;    // between two looks at the map while all is well
+constexpr std::uint64_t kAgainNs = 20'000'000;      // until what is on its way is asked for again
+constexpr std::uint64_t kUnusedNs = 5'000'000'000;  // after which a node that serves nothing is let go
+
+}  // namespace
+
+Status Backend::send(const RoutedPtr& routed, Node& node, bool asking) {
+  routed->node = &node;
+  node.used_ns = clock_.now_ns();
+  if (!node.links->ready()) {
+    doubt();
+    const Status& why = node.links->failure();
+    if (!why.ok()) return {Code::kUnavailable, "a node of the Cluster is away: " + why.text()};
+    park(routed, asking, 0);
+    return {};
+  }
+  Request request;
+  request.around = routed->request.around;
+  request.body = routed->request.body;
+  request.expect = routed->request.expect;
+  request.owner = routed->request.owner;
+  request.tells = routed->request.tells;
+  request.writer = routed->request.writer;
+  request.then = [this, routed](const Status& lost, Reply reply) { came(routed, lost, std::move(reply)); };
+  return node.links->ask(routed->lane, std::move(request), asking);
+}
+
+void Backend::came(const RoutedPtr& routed, const Status& lost, Reply reply) {
+  if (!lost.ok()) doubt();
+  if (lost.ok() && reply.kind == Reply::Kind::kError && redirected(routed, reply.text)) return;
+  if (routed->request.then) routed->request.then(lost, std::move(reply));
+}
+
+// False: that error is no redirection. A command that is sent on too often has failed as one whose connection is lost.
+bool Backend::redirected(const RoutedPtr& routed, const std::string& error) {
+  using What = Redirection::What;
+  const Redirection redirection = parse_redirection(error, routed->node->links->endpoint().host);
+  if (meaning_of(error).code == "CLUSTERDOWN" || redirection.what == What::kMoved) doubt();
+  if (redirection.what == What::kNone) return false;
+  Status failed;
+  if (++routed->hops > kMostHops) {
+    failed = {Code::kUnavailable, "the Cluster sends a command from one node to the next"};
+  } else if (redirection.what == What::kAgain) {
+    park(routed, false, clock_.now_ns() + kAgainNs);
+  } else {
+    Node* const node = redirection.to.port == 0 ? nullptr : node_at(redirection.to);
+    if (node != nullptr && redirection.what == What::kMoved && std::exchange(slots_[routed->slot], node) != node) {
+      node->serves = true;
+      ++version_;
+    }
+    failed = node == nullptr ? Status(Code::kUnavailable, "the Cluster sends a command to nowhere")
+                             : send(routed, *node, redirection.what == What::kAsk);
+  }
+  if (!failed.ok() && routed->request.then) routed->request.then(failed, {});
+  return true;
+}
+
+void Backend::park(const RoutedPtr& routed, bool asking, std::uint64_t from_ns) {
+  parked_.push_back({routed, asking, from_ns, clock_.now_ns() + options_.answer_ms * kNsPerMs});
+}
+
+// REQUIRES: not within a callback.
+void Backend::send_parked(std::uint64_t now_ns) {
+  for (const Parked& parked : std::exchange(parked_, {})) {
+    Node& node = *parked.routed->node;
+    const Status& away = node.links->failure();
+    Status failed;
+    if (now_ns >= parked.until_ns)
+      failed = {Code::kUnavailable, "a node of the Cluster does not answer"};
+    else if (now_ns < parked.from_ns || (!node.links->ready() && away.ok()))
+      parked_.push_back(parked);
+    else
+      failed = send(parked.routed, node, parked.asking);
+    if (!failed.ok() && parked.routed->request.then) parked.routed->request.then(failed, {});
+  }
+}
+
+// The node of that address and kind, made where it is new; nothing: there are too many.
+Backend::Node* Backend::node_at(const Endpoint& endpoint, Kind kind) {
+  for (const std::unique_ptr<Node>& node : nodes_)
+    if (node->replica == (kind == Kind::kReplica) && node->links->endpoint() == endpoint) return node.get();
+  return nodes_.size() < kMostNodes ? &add_node(kind, endpoint) : nullptr;
+}
+
+void Backend::maintain_cluster(std::uint64_t now_ns) {
+  // Nobody is left of those who were there: they may be elsewhere, under the names that we were given.
+  if (!ready())
+    for (const Endpoint& seed : options_.endpoints) node_at(seed);
+  if (std::ranges::any_of(nodes_, [](const std::unique_ptr<Node>& node) { return node->serves && !node->links->ready(); }))
+    doubt();
+  if (!map_asked_ && now_ns >= map_due_ns_) ask_map(now_ns);
+  send_parked(now_ns);
+  retire_nodes(now_ns);
+}
+
+// One after the other: any may be wrong, or cut off from the others. While some that serve are there nobody else is asked: who left
+// the Cluster may be of another one by now.
+void Backend::ask_map(std::uint64_t now_ns) {
+  const bool those_that_serve = ready();
+  for (std::size_t tried = 0; tried < nodes_.size(); ++tried) {
+    const Node& node = *nodes_[++map_turn_ % nodes_.size()];
+    Links& links = *node.links;
+    if (!links.ready() || (those_that_serve && !node.serves)) continue;
+    Request request;
+    request.around.before = format_command(std::array<std::string_view, 2>{"CLUSTER", "SLOTS"});
+    request.expect.types = "*";
+    request.expect.long_reply = true;
+    request.then = [this, asked = links.endpoint().host](const Status& lost, const Reply& reply) {
+      map_came(asked, lost, reply);
+    };
+    map_asked_ns_ = now_ns;
+    map_asked_ = links.ask(Lane::kReads, std::move(request)).ok();
+    return;
+  }
+}
+
+// While something is amiss it is asked for again soon, but less and less so.
+void Backend::map_came(const std::string& asked, const Status& lost, const Reply& reply) {
+  map_asked_ = false;
+  map_wait_ns_ = std::min(2 * map_wait_ns_, options_.most_retry_ms * kNsPerMs);
+  map_due_ns_ = map_asked_ns_ + map_wait_ns_;
+  if (!lost.ok()) return;
+  if (reply.kind == Reply::Kind::kError) {
+    map_failure_ = status_of(meaning_of(reply.text));
+    return;
+  }
+  const std::optional<std::vector<SlotRange>> map = parse_slots(reply, asked);
+  if (!map)
+    map_failure_ = {Code::kDataLoss, "a node answers CLUSTER SLOTS with what is no map"};
+  else if (map->empty())
+    map_failure_ = {Code::kUnavailable, "the Cluster serves no keys yet"};
+  else
+    adopt(*map);
+}
+
+void Backend::adopt(const std::vector<SlotRange>& map) {
+  std::array<Node*, kSlots> slots{};
+  for (const SlotRange& range : map) {
+    Node* const node = node_at(range.master);
+    for (std::size_t slot = range.first; slot <= range.last; ++slot) slots[slot] = node;
+  }
+  map_failure_ = {};
+  std::vector<Node*> former;
+  for (const std::unique_ptr<Node>& node : nodes_)
+    if (std::exchange(node->serves, false)) former.push_back(node.get());
+  bool complete = true;
+  for (Node* const node : slots) {
+    complete = complete && node != nullptr && node->links->ready();
+    if (node != nullptr) node->serves = true;
+  }
+  const bool lost_one = std::ranges::any_of(former, [](const Node* node) { return !node->serves; });
+  if (complete) {
+    map_wait_ns_ = options_.retry_ms * kNsPerMs;
+    map_due_ns_ = map_asked_ns_ + kCalmNs;
+  }
+  if (options_.read_replicas) adopt_replicas(map);
+  if (std::exchange(slots_, slots) == slots && map_known_) return;
+  map_known_ = true;
+  ++version_;
+  // A replica took over from it, which may not have been told of all that was stored.
+  if (lost_one) listener_.other_life();
+}
+
+// Of several of one master each gets its share of the ranges.
+void Backend::adopt_replicas(const std::vector<SlotRange>& map) {
+  for (const std::unique_ptr<Node>& node : nodes_) node->stands_by = false;
+  replicas_ = {};
+  std::size_t turn = 0;
+  for (const SlotRange& range : map) {
+    if (range.replicas.empty()) continue;
+    Node* const node = node_at(range.replicas[turn++ % range.replicas.size()], Kind::kReplica);
+    if (node == nullptr) continue;
+    node->stands_by = true;
+    for (std::size_t slot = range.first; slot <= range.last; ++slot) replicas_[slot] = node;
+  }
+}
+
+bool Backend::ask_replica(std::string_view key, Request& request) {
+  if (!cluster()) return false;
+  Node* const node = replicas_[slot_of(key)];
+  if (node == nullptr || !node->links->ready() || !node->health.well()) return false;
+  node->used_ns = clock_.now_ns();
+  return node->links->ask(Lane::kReads, std::move(request)).ok();
+}
+
+void Backend::retire_nodes(std::uint64_t now_ns) {
+  if (!ready()) return;
+  for (std::size_t i = nodes_.size(); i-- > 0;) {
+    const Node* const node = nodes_[i].get();
+    if (node->serves || node->stands_by || now_ns < node->used_ns + kUnusedNs) continue;
+    if (std::ranges::none_of(parked_, [node](const Parked& parked) { return parked.routed->node == node; }))
+      remove_node(i, {Code::kUnavailable, "the node serves nothing any more"});
+  }
+}
+
+}  // namespace larder::remote

@@ -1,0 +1,256 @@
+#include "sidecar/tiers/remote/topology/links.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "sidecar/tiers/remote/format.h"
+#include "sidecar/tiers/remote/resp/tls_stream.h"
+
+namespace larder::remote {
+namespace {
+
+constexpr std::uint64_t kNsPerMs = 1'000'000;
+constexpr std::uint64_t kSettledNs = 1'000'000'000;  // of a connection that was of use for so long
+
+}  // namespace
+
+Links::Links(const RemoteOptions& options, const base::Clock& clock, Poller& poller, Kind kind, Endpoint endpoint,
+             Listener listener)
+    : options_(options),
+      clock_(clock),
+      poller_(poller),
+      kind_(kind),
+      endpoint_(std::move(endpoint)),
+      listener_(std::move(listener)),
+      resolver_(endpoint_, poller.wake_fd()),
+      breaker_(options.retry_ms, options.most_retry_ms, clock.now_ns() ^ reinterpret_cast<std::uintptr_t>(this)),
+      links_(wanted()) {}
+
+void Links::turn() {
+  answered_ = false;
+  for (Link& link : links_)
+    if (link.event || link.more) pump(link);
+  for (Link& link : links_) maintain(link, clock_.now_ns());
+}
+
+void Links::flush() {
+  for (Link& link : links_) {
+    if (link.state < Link::State::kGreeting || !link.connection->has_unsent()) continue;
+    const std::uint64_t answers = link.connection->answers;
+    pump(link);
+    answered_ = answered_ || link.connection == nullptr || link.connection->answers != answers;
+  }
+}
+
+void Links::pump(Link& link) {
+  link.event = link.more = false;
+  if (link.state == Link::State::kNone) return;
+  if (link.state == Link::State::kConnecting) {
+    const Result<bool> established = link.connection->stream().establish();
+    if (!established.ok()) return fail(link, established.status());
+    if (!*established) return watch(link);
+    handshake(link);
+  }
+  const Status status = link.connection->pump(clock_.now_ns(), link.more);
+  if (!status.ok()) return fail(link, status);
+  if (!link.handshaken.ok()) return fail(link, link.handshaken);
+  watch(link);
+}
+
+void Links::watch(Link& link) {
+  const std::uint32_t wanted = EPOLLIN | (link.connection->wants_write() ? EPOLLOUT : 0U);
+  if (wanted == link.events) return;
+  const bool anew = std::exchange(link.events, wanted) == 0;
+  const Status watched = poller_.watch(link.connection->stream().fd(), wanted, anew, link.event);
+  if (!watched.ok()) fail(link, watched);
+}
+
+// How long it may stay as it is; UINT64_MAX: for ever.
+std::uint64_t Links::limit_ns(const Link& link) const {
+  switch (link.state) {
+    case Link::State::kNone: return UINT64_MAX;
+    case Link::State::kConnecting:
+      return link.since_ns + (options_.tls.enabled ? options_.greet_ms : options_.connect_ms) * kNsPerMs;
+    case Link::State::kGreeting: return link.since_ns + options_.greet_ms * kNsPerMs;
+    case Link::State::kReady: break;
+  }
+  const std::uint64_t since = link.connection->waiting_since_ns();
+  if (since == UINT64_MAX) return UINT64_MAX;
+  return (since == link.wait.since_ns ? link.wait.moved_ns : since) + options_.answer_ms * kNsPerMs;
+}
+
+// What is sent counts once the other end has it: the kernel takes much at once.
+void Links::note_progress(Link& link, std::uint64_t now_ns) const {
+  Connection& connection = *link.connection;
+  Link::Wait& wait = link.wait;
+  const std::uint64_t since = connection.waiting_since_ns(), moved = connection.sent_bytes + connection.received_bytes;
+  const bool same = since == wait.since_ns;
+  if (same && moved < wait.moved_bytes + kLeastProgress && now_ns < limit_ns(link)) return;
+  const std::int64_t arrived =
+      static_cast<std::int64_t>(moved) - static_cast<std::int64_t>(waiting_bytes(connection.stream().fd()));
+  if (same && arrived < wait.arrived_bytes + static_cast<std::int64_t>(kLeastProgress)) return;
+  wait = {since, same ? now_ns : since, moved, arrived};
+}
+
+void Links::maintain(Link& link, std::uint64_t now_ns) {
+  if (link.state == Link::State::kReady) note_progress(link, now_ns);
+  if (link.state == Link::State::kNone) {
+    if (breaker_.may_try(now_ns)) connect(link);
+  } else if (limit_ns(link) <= now_ns) {
+    fail(link, {Code::kDeadlineExceeded, "the server does not answer"});
+  } else if (link.state == Link::State::kReady && link.connection->commands() == 0 &&
+             link.used_ns + options_.ping_ms * kNsPerMs <= now_ns) {
+    ping(link);
+  }
+}
+
+std::uint64_t Links::next_turn_ns() const {
+  const std::uint64_t now = clock_.now_ns();
+  std::uint64_t next = answered_ ? now : now + options_.ping_ms * kNsPerMs;
+  for (const Link& link : links_) {
+    if (link.more || (link.state >= Link::State::kGreeting && link.connection->has_unsent())) return 0;
+    next = std::min(next, limit_ns(link));
+    if (link.state == Link::State::kReady && link.connection->commands() == 0)
+      next = std::min(next, link.used_ns + options_.ping_ms * kNsPerMs);
+    // While one is being made its own limit counts; a name that is being resolved wakes us.
+    if (link.state == Link::State::kNone && breaker_.may_try(std::max(now, breaker_.next_ns())) && !resolving_)
+      next = std::min(next, breaker_.next_ns());
+  }
+  return next <= now ? 0 : next - now;
+}
+
+void Links::connect(Link& link) {
+  if (next_address_ == addresses_.size()) {
+    std::optional<Result<std::vector<Address>>> found = resolver_.poll();
+    const std::uint64_t now = clock_.now_ns();
+    if (!std::exchange(resolving_, !found.has_value())) resolving_since_ns_ = now;
+    if (resolving_ && now >= resolving_since_ns_ + options_.greet_ms * kNsPerMs)
+      failure_ = {Code::kUnavailable, endpoint_.host + " takes long to be resolved"};
+    if (resolving_) return;
+    if (!found->ok()) return attempt_failed(found->status());
+    addresses_ = *std::move(*found);
+    next_address_ = 0;
+    if (addresses_.empty()) return attempt_failed({Code::kUnavailable, endpoint_.host + " has no address"});
+  }
+  breaker_.tried();
+  Result<std::unique_ptr<Stream>> stream = open_stream(addresses_[next_address_++]);
+  if (!stream.ok()) return attempt_failed(stream.status());
+  link = Link();
+  link.connection = std::make_unique<Connection>(*std::move(stream));
+  link.connection->on_error = [this](Lane lane, const Reply& error) { listener_.answered(lane, error, true); };
+  link.state = Link::State::kConnecting;
+  link.since_ns = clock_.now_ns();
+  pump(link);
+}
+
+Result<std::unique_ptr<Stream>> Links::open_stream(const Address& address) const {
+  Result<std::unique_ptr<Stream>> socket = open_socket_stream(address);
+  if (!socket.ok() || !options_.tls.enabled) return socket;
+  return open_tls_stream(*std::move(socket), options_.tls, endpoint_.host);
+}
+
+// A name's other addresses are tried at once, in turn; all of them are one attempt.
+void Links::attempt_failed(const Status& why) {
+  failure_ = why;
+  if (next_address_ < addresses_.size())
+    breaker_.skipped();
+  else
+    breaker_.failed(clock_.now_ns());
+}
+
+void Links::fail(Link& link, Status why) {
+  const bool attempt = link.state != Link::State::kReady;
+  // A server that closes an idle connection is there: it is connected to at once, and an operation that comes meanwhile waits for that.
+  const std::uint64_t now = clock_.now_ns();
+  const bool idle = !attempt && link.connection->commands() == 0 && now >= link.since_ns + kSettledNs;
+  if (link.events != 0) poller_.forget(link.connection->stream().fd());
+  std::unique_ptr<Connection> gone = std::move(link.connection);
+  link = Link();
+  past_sent_bytes_ += gone->sent_bytes;
+  past_received_bytes_ += gone->received_bytes;
+  if (attempt) {
+    attempt_failed(why);
+  } else {
+    failure_ = idle ? Status() : why;
+    next_address_ = addresses_.size();  // from the start: it may be elsewhere now
+    breaker_.failed(now);
+    // What ails one may ail the others, which it would take long to notice.
+    for (Link& other : links_)
+      if (!idle && other.state == Link::State::kReady && other.connection->commands() == 0) ping(other);
+  }
+  gone->close(why);
+}
+
+void Links::restart(const Status& why) {
+  for (Link& link : links_)
+    if (link.state != Link::State::kNone) fail(link, why);
+}
+
+bool Links::ready() const {
+  return std::ranges::any_of(links_, [](const Link& link) { return link.state == Link::State::kReady; });
+}
+
+// The last ones write.
+bool Links::of_lane(std::size_t number, Lane lane) const {
+  return count() == 1 || (number + writers(count()) >= count()) == (lane == Lane::kWrites);
+}
+
+// How badly one suits, 0 best: a body goes over any that writes, all else that is written over the one it names, to stay in order.
+int Links::suits(std::size_t number, Lane lane, const Request& request) const {
+  if (!of_lane(number, lane)) return 2;
+  if (lane == Lane::kReads || !request.body.empty()) return 0;
+  return count() - 1 - number == std::min(request.writer, writers(count()) - 1) ? 0 : 1;
+}
+
+Status Links::ask(Lane lane, Request request, bool asking) {
+  Link* best = nullptr;
+  int best_suits = 0;
+  for (std::size_t i = 0; i < count(); ++i) {
+    Link& link = links_[i];
+    if (link.state != Link::State::kReady) continue;
+    const int suits = this->suits(i, lane, request);
+    if (best != nullptr && best_suits < suits) continue;
+    const auto load = [](const Link& one) { return std::pair(one.connection->bytes(), one.connection->commands()); };
+    if (best == nullptr || suits < best_suits || load(link) < load(*best)) {
+      best = &link;
+      best_suits = suits;
+    }
+  }
+  if (best == nullptr) return {Code::kUnavailable, "no connection to the server"};
+  best->used_ns = clock_.now_ns();
+  if (asking) {
+    Request before;
+    before.around.before = format_command(std::array<std::string_view, 1>{"ASKING"});
+    before.expect.types = "+";
+    before.owner = request.owner;
+    best->connection->ask(std::move(before), best->used_ns);
+    request.with_former = true;
+  }
+  best->connection->ask(std::move(request), best->used_ns);
+  return {};
+}
+
+// A new connection is there before the rest of a long payload has come over a slow network; but where it is the last one our own
+// deadlines would look like a server that is away.
+void Links::cancel(std::uint64_t owner) {
+  const auto is_ready = [](const Link& link) { return link.state == Link::State::kReady; };
+  for (Link& link : links_)
+    if (is_ready(link) && !link.connection->cancel(owner, std::ranges::count_if(links_, is_ready) == 1))
+      fail(link, {Code::kDeadlineExceeded, "a deadline passed in the middle of a payload"});
+}
+
+std::uint64_t Links::sent_bytes() const {
+  std::uint64_t bytes = past_sent_bytes_;
+  for (const Link& link : links_) bytes += link.connection != nullptr ? link.connection->sent_bytes : 0;
+  return bytes;
+}
+
+std::uint64_t Links::received_bytes() const {
+  std::uint64_t bytes = past_received_bytes_;
+  for (const Link& link : links_) bytes += link.connection != nullptr ? link.connection->received_bytes : 0;
+  return bytes;
+}
+
+}  // namespace larder::remote

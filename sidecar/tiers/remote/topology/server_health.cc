@@ -1,0 +1,126 @@
+// How each server does, as its error replies tell: one of a Cluster that is full, or loads its data, keeps nobody from the others.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "sidecar/tiers/remote/format.h"
+#include "sidecar/tiers/remote/topology/backend.h"
+
+namespace larder::remote {
+
+// What failed is well again once it is answered well. A refusal of one chunk says nothing of shorter ones.
+void Backend::answered(Node& node, Lane lane, const Reply& reply, bool chunk) {
+  if (reply.kind != Reply::Kind::kError) {
+    node.health.clear(lane == Lane::kWrites ? Health::kWrites : Health::kReads);
+    return;
+  }
+  const ErrorMeaning& meaning = meaning_of(reply.text);
+  if (chunk && lane == Lane::kWrites && refuses_chunk(meaning)) return;
+  note_error(node, meaning, lane);
+}
+
+void Backend::note_error(Node& node, const ErrorMeaning& meaning, Lane lane) {
+  if (meaning.trouble == Trouble::kNone) return;
+  if (meaning.code == "READONLY" || meaning.code == "MASTERDOWN") doubt();
+  const bool redirection = meaning.code == "MOVED" || meaning.code == "ASK" || meaning.code == "CROSSSLOT";
+  if (cluster() && redirection) return;
+  const bool login = meaning.trouble == Trouble::kDenied || meaning.trouble == Trouble::kWrongMode;
+  node.denied = node.denied || login;
+  const bool of_lane = login || meaning.trouble == Trouble::kForbidden;
+  const bool puts_alone = meaning.trouble == Trouble::kWrites || (of_lane && lane == Lane::kWrites);
+  if (node.health.set(puts_alone ? Health::kWrites : Health::kReads, std::string(meaning.text)))
+    node.health.retry(clock_.now_ns());  // the first time is over
+}
+
+void Backend::maintain_health(std::uint64_t now_ns) {
+  maintain_gates(now_ns);
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    Node& node = *nodes_[i];
+    if (!awaits_probe(node) || !node.health.retry(now_ns)) continue;
+    if (node.denied)
+      node.links->restart({Code::kPermissionDenied, node.health.state().reason});
+    else
+      probe(node);
+  }
+}
+
+bool Backend::awaits_probe(const Node& node) const {
+  return !node.health.well() && !node.probing && (counts(node) || node.stands_by) && node.links->ready();
+}
+
+// Reads first: where they fail writes do.
+void Backend::probe(Node& node) {
+  const std::optional<std::string> key = probe_key_of(node);
+  if (!key) return;
+  const Lane lane = node.health.is(Health::kReads) ? Lane::kReads : Lane::kWrites;
+  const bool write = lane == Lane::kWrites;
+  Request request;
+  request.around.before = write ? format_command(std::array<std::string_view, 5>{"SET", *key, "1", "PX", "1000"})
+                                : format_command(std::array<std::string_view, 4>{"GETRANGE", *key, "0", "0"});
+  request.expect.types = write ? "+" : "$";
+  request.then = [this, &node, lane](const Status& lost, const Reply& reply) {
+    node.probing = false;
+    if (lost.ok()) answered(node, lane, reply, false);  // else that says it itself; a redirection says nothing
+  };
+  node.probing = node.links->ask(lane, std::move(request)).ok();
+}
+
+// Of a Cluster: any name whose slot is the node's. A few tries find one, but for a node of very few slots.
+std::optional<std::string> Backend::probe_key_of(const Node& node) const {
+  if (!cluster()) return probe_key(options_.prefix);
+  constexpr unsigned kMostTries = 1 << 15;
+  const std::array<Node*, kSlots>& slots = node.replica ? replicas_ : slots_;
+  for (unsigned number = 0; number < kMostTries; ++number)
+    if (std::string key = probe_key(options_.prefix) + ":" + std::to_string(number); slots[slot_of(key)] == &node) return key;
+  return std::nullopt;
+}
+
+// Empty: none. One that is just being connected to is waited for.
+std::string Backend::trouble_of(const Node& node, Lane lane) const {
+  if (!node.links->ready() && !node.links->failure().ok()) return "no connection: " + node.links->failure().to_string();
+  if (node.health.is(Health::kReads)) return node.health.reason(Health::kReads);
+  return lane == Lane::kWrites ? node.health.reason(Health::kWrites) : "";
+}
+
+Status Backend::refusal(std::string_view key, Lane lane) const {
+  if (!cluster()) return {};
+  const Node* const node = slots_[slot_of(key)];
+  if (node == nullptr) return {Code::kUnavailable, "no node of the Cluster serves this key"};
+  const std::string why = trouble_of(*node, lane);
+  return why.empty() ? Status() : Status(Code::kUnavailable, "the key's node of the Cluster: " + why);
+}
+
+Backend::Troubles Backend::troubles() const {
+  std::size_t all = 0;
+  std::array<std::size_t, 2> bad{};
+  std::array<std::string, 2> why;
+  const Node* first = nullptr;
+  for (const std::unique_ptr<Node>& node : nodes_) {
+    if (!counts(*node)) continue;
+    ++all;
+    if (node->health.well() && node->links->ready()) continue;
+    for (const Lane lane : {Lane::kReads, Lane::kWrites}) {
+      const auto at = static_cast<std::size_t>(lane);
+      std::string reason = trouble_of(*node, lane);
+      if (reason.empty()) continue;
+      first = first == nullptr ? node.get() : first;
+      ++bad[at];
+      // That nobody is connected at all is said elsewhere.
+      if (why[at].empty() || node->links->ready()) why[at] = std::move(reason);
+    }
+  }
+  Troubles troubles;
+  troubles.chunks = refused_chunks();
+  if (bad[0] != 0 && bad[0] == all) troubles.reads = why[0];
+  if (bad[1] != 0 && bad[1] == all) troubles.writes = why[1];
+  for (const Lane lane : {Lane::kReads, Lane::kWrites}) {  // the writes' is said, where both are in part
+    const std::size_t some = bad[static_cast<std::size_t>(lane)];
+    if (some == 0 || some == all) continue;
+    troubles.part = std::to_string(some) + " of " + std::to_string(all) + " masters of the Cluster" +
+                    (bad[0] == 0 ? " take no writes, " : " are away, ") + text_of(first->links->endpoint()) + ": " +
+                    trouble_of(*first, lane);
+  }
+  return troubles;
+}
+
+}  // namespace larder::remote

@@ -1,0 +1,117 @@
+#include "sidecar/tiers/remote/topology/write_gate.h"
+
+#include <algorithm>
+
+namespace larder::remote {
+namespace {
+
+constexpr std::uint64_t kSecondNs = 1'000'000'000, kNsPerMs = 1'000'000;
+constexpr std::uint64_t kTrialNs = 40 * kSecondNs;  // a put has ended by then, in whatever way
+constexpr std::uint64_t kOfferNs = 5 * kSecondNs, kLeastOfferNs = kSecondNs / 10;
+constexpr std::uint64_t kLossesNs = 60 * kSecondNs;  // losses that lie further apart are not in a row
+constexpr std::uint32_t kLosses = 3;
+constexpr std::uint64_t kLeastEarlyNs = 2 * kSecondNs;
+constexpr std::uint64_t kBesideBytes = 2 << 20;
+constexpr std::uint64_t kAmpleBytes = 256ULL << 20;  // more than is ever on its way at once
+
+}  // namespace
+
+bool WriteGate::begin(std::uint64_t bytes, std::uint64_t now_ns, std::uint64_t of) {
+  if (bytes < closed_from()) return false;
+  trial_until_ns_ = now_ns + kTrialNs;
+  trial_of_ = of;
+  return true;
+}
+
+void WriteGate::open() {
+  closed_from_ = UINT64_MAX;
+  reason_.clear();
+  full_ = false;
+  trial_until_ns_ = 0;
+}
+
+void WriteGate::forget_largest() {
+  largest_refused_ = UINT64_MAX;
+  largest_reason_.clear();
+}
+
+// A put that began before the refusal says nothing of the time after it.
+void WriteGate::stored(const Put& put) {
+  if (put.bytes >= lost_from_) {
+    losses_ = 0;
+    lost_from_ = UINT64_MAX;
+  }
+  if (put.bytes < closed_from() || put.begun_ns < closed_ns_) return;
+  trial_until_ns_ = 0;
+  if (put.bytes >= largest_refused_) forget_largest();
+  if (put.bytes < closed_from_) return;
+  if (full_ && free_bytes_ && *free_bytes_ < kAmpleBytes) {
+    const std::uint64_t left = *free_bytes_ - std::min(*free_bytes_, put.bytes);
+    free_when_refused_ = free_bytes_ = left;
+    next_ns_ = fits(closed_from_, left) ? put.begun_ns : std::max(next_ns_, put.begun_ns + pauses_.most_ms * kNsPerMs);
+    return;
+  }
+  if (full_ && free_bytes_) forget_largest();  // ample room
+  open();
+  wait_ns_ = early_wait_ns_ = early_ns_ = 0;
+  unknown_ = 0;
+}
+
+void WriteGate::refused(const Put& put, const std::string& reason, Why why, std::uint64_t now_ns) {
+  closed_from_ = std::min(closed_from_, put.bytes);
+  if (put.begun_ns < closed_ns_) return;  // begun together with one that was refused
+  reason_ = reason;
+  full_ = why == Why::kFull;
+  unknown_ = why == Why::kUnknown ? unknown_ + 1 : 0;
+  free_when_refused_.reset();
+  free_bytes_.reset();
+  const std::uint64_t most_ns = pauses_.most_ms * kNsPerMs;
+  const bool at_once = pauses_.trial_bytes_per_s == 0 || unknown_ == 1;
+  const std::uint64_t cost_ns = at_once ? 0 : put.sent_bytes * kNsPerMs / pauses_.trial_bytes_per_s * 1000;
+  wait_ns_ = std::min(std::max({2 * wait_ns_, pauses_.least_ms * kNsPerMs, cost_ns}), most_ns);
+  closed_ns_ = now_ns;
+  next_ns_ = now_ns + wait_ns_ + random_() % (wait_ns_ / 4 + 1);
+  if (largest_refused_ == UINT64_MAX || put.bytes >= largest_refused_) {
+    largest_refused_ = put.bytes;
+    largest_next_ns_ = next_ns_;
+    largest_reason_ = reason;
+  }
+  trial_until_ns_ = 0;
+}
+
+void WriteGate::lost(const Put& put, const std::string& reason, std::uint64_t now_ns) {
+  trial_until_ns_ = 0;
+  if (put.begun_ns < lost_ns_) return;  // the same event
+  losses_ = now_ns - lost_ns_ > kLossesNs && !closed() ? 1 : losses_ + 1;
+  lost_ns_ = now_ns;
+  lost_from_ = std::min(lost_from_, put.bytes);
+  if (losses_ >= kLosses) refused(put, reason, Why::kKnown, now_ns);
+}
+
+// With what the server keeps beside it, and for the commands on their way.
+bool WriteGate::fits(std::uint64_t bytes, std::uint64_t free_bytes) {
+  return free_bytes >= bytes + bytes / 8 + kBesideBytes;
+}
+
+void WriteGate::has_room(std::uint64_t free_bytes, std::uint64_t now_ns) {
+  if (!full()) return;
+  if (!free_when_refused_) free_when_refused_ = free_bytes;
+  free_bytes_ = free_bytes;
+  if (!fits(closed_from_, free_bytes) || free_bytes - closed_from_ < *free_when_refused_ || now_ns < early_ns_) return;
+  early_wait_ns_ = std::min(std::max(2 * early_wait_ns_, kLeastEarlyNs), pauses_.most_ms * kNsPerMs);
+  early_ns_ = now_ns + early_wait_ns_;
+  next_ns_ = std::min(next_ns_, now_ns);
+  if (largest_refused_ != UINT64_MAX && fits(largest_refused_, free_bytes)) largest_next_ns_ = std::min(largest_next_ns_, now_ns);
+}
+
+void WriteGate::tick(std::uint64_t now_ns) {
+  if (now_ns >= largest_next_ns_ + pauses_.most_ms * kNsPerMs && now_ns >= trial_until_ns_) forget_largest();
+  if (closed() && now_ns >= next_ns_ + pauses_.most_ms * kNsPerMs && now_ns >= trial_until_ns_) open();
+}
+
+std::uint64_t WriteGate::again_ns(std::uint64_t now_ns) const {
+  const std::uint64_t largest_ns = largest_refused_ == UINT64_MAX ? 0 : largest_next_ns_;
+  return std::clamp(std::max({next_ns_, trial_until_ns_, largest_ns}), now_ns + kLeastOfferNs, now_ns + kOfferNs);
+}
+
+}  // namespace larder::remote

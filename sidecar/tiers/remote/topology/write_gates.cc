@@ -1,0 +1,125 @@
+// Which chunks each server refuses: a refused chunk and others of its size are not sent to that server for a while.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "sidecar/base/sizes.h"
+#include "sidecar/tiers/remote/topology/backend.h"
+
+namespace larder::remote {
+namespace {
+
+constexpr std::uint64_t kRoomEveryNs = 2'000'000'000;
+constexpr std::uint64_t kUnlimited = UINT64_MAX / 2;
+
+std::optional<std::uint64_t> number_in(std::string_view info, std::string_view name) {
+  const std::string_view text = info_value(info, name);
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
+
+// How much more a server can store, by its INFO. Nothing: it does not tell.
+std::optional<std::uint64_t> free_bytes_in(std::string_view info) {
+  const auto used = number_in(info, "used_memory"), most = number_in(info, "maxmemory");
+  if (!used || !most) return std::nullopt;
+  if (*most == 0 || info_value(info, "maxmemory_policy").starts_with("allkeys")) return kUnlimited;
+  return *most - std::min(*most, *used);
+}
+
+std::string size_text(std::uint64_t bytes) {
+  return bytes < 1 << 20 ? std::to_string(bytes >> 10) + " KiB" : base::mib(bytes);
+}
+
+}  // namespace
+
+Backend::Node* Backend::writer_of(std::string_view key) const {
+  if (cluster()) return slots_[slot_of(key)];
+  return nodes_.empty() ? nullptr : nodes_.front().get();
+}
+
+Backend::ChunkRefusal Backend::chunk_refusal(const std::vector<std::string>& keys, std::uint64_t bytes) const {
+  const std::uint64_t now = clock_.now_ns();
+  for (const std::string& key : keys) {
+    const Node* const node = writer_of(key);
+    if (node == nullptr || node->gate.lets(bytes, now)) continue;
+    return {{Code::kUnavailable, node->gate.reason()}, node->gate.again_ns(now)};
+  }
+  return {};
+}
+
+// A part rather than the record, the first key: the record is sent last.
+std::optional<std::size_t> Backend::begin_chunk(const std::vector<std::string>& keys, std::uint64_t bytes, std::uint64_t of) {
+  std::optional<std::size_t> tried;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    Node* const node = writer_of(keys[i]);
+    if (node != nullptr && node->gate.begin(bytes, clock_.now_ns(), of) && tried.value_or(0) == 0) tried = i;
+  }
+  return tried;
+}
+
+void Backend::chunk_stored(const std::vector<std::string>& keys, const WriteGate::Put& put) {
+  for (const std::string& key : keys) {
+    Node* const node = writer_of(key);
+    if (node == nullptr) continue;
+    node->gate.stored(put);
+    node->health.proven();
+  }
+}
+
+void Backend::chunk_refused(const std::string& key, const WriteGate::Put& put, const ErrorMeaning& meaning) {
+  Node* const node = writer_of(key);
+  if (node == nullptr || !refuses_chunk(meaning)) return;
+  const bool full = meaning.code == "OOM";
+  const WriteGate::Why why = full                   ? WriteGate::Why::kFull
+                             : meaning.code.empty() ? WriteGate::Why::kUnknown
+                                                    : WriteGate::Why::kKnown;
+  node->gate.refused(put, std::string(meaning.text), why, clock_.now_ns());
+  node->room_due_ns = 0;
+  if (full && !node->probing) probe(*node);  // does it take anything at all?
+}
+
+void Backend::chunk_lost(const std::string& key, const WriteGate::Put& put, const Status& why) {
+  if (Node* const node = writer_of(key); node != nullptr)
+    node->gate.lost(put, "chunks of this size do not get through: " + why.text(), clock_.now_ns());
+}
+
+void Backend::end_trials(std::uint64_t of) {
+  for (const std::unique_ptr<Node>& node : nodes_) node->gate.end_trial(of);
+}
+
+void Backend::maintain_gates(std::uint64_t now_ns) {
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    Node& node = *nodes_[i];
+    node.gate.tick(now_ns);
+    if (awaits_room(node) && now_ns >= node.room_due_ns) ask_room(node, now_ns);
+  }
+}
+
+// Room is asked for often: a question is short, a trial is not.
+void Backend::ask_room(Node& node, std::uint64_t now_ns) {
+  node.room_due_ns = now_ns + kRoomEveryNs;
+  Request request;
+  request.around.before = format_command(std::array<std::string_view, 2>{"INFO", "memory"});
+  request.expect.types = "$";
+  request.then = [this, &node](const Status& lost, const Reply& reply) {
+    node.asking_room = false;
+    if (!lost.ok() || reply.kind != Reply::Kind::kBulk) return;
+    if (const auto free_bytes = free_bytes_in(reply.text)) node.gate.has_room(*free_bytes, clock_.now_ns());
+  };
+  node.asking_room = node.links->ask(Lane::kReads, std::move(request)).ok();
+}
+
+// Of the first server that refuses some.
+std::string Backend::refused_chunks() const {
+  for (const std::unique_ptr<Node>& node : nodes_) {
+    if (!counts(*node) || node->gate.lets(node->gate.closed_from(), clock_.now_ns())) continue;  // or one would be tried
+    return (cluster() ? text_of(node->links->endpoint()) + " takes no chunks of " : "takes no chunks of ") +
+           size_text(node->gate.closed_from()) + " and more: " + node->gate.reason();
+  }
+  return "";
+}
+
+}  // namespace larder::remote

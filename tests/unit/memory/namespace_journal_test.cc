@@ -1,0 +1,123 @@
+// The file in which a life of larderd leaves its namespaces to the next one.
+#include "sidecar/memory/namespace_journal.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <map>
+
+#include "sidecar/base/log_throttle.h"
+#include "sidecar/memory/small_regions.h"
+#include "tests/file_size_limit.h"
+
+namespace larder::memory {
+namespace {
+
+namespace fs = std::filesystem;
+
+class NamespaceJournalTest : public testing::Test {
+ protected:
+  NamespaceJournalTest() {
+    char name[] = "/dev/shm/larder-test-XXXXXX";
+    directory_ = ::mkdtemp(name);
+  }
+  ~NamespaceJournalTest() override { fs::remove_all(directory_); }
+
+  fs::path directory_;
+};
+
+TEST_F(NamespaceJournalTest, EveryLayoutOfANamespaceIsWrittenDownOnce) {
+  const std::string path = directory_ / "journal";
+  const std::vector<std::byte> packet(20, std::byte{3});
+  Result<NamespaceJournal> journal = NamespaceJournal::create(path);
+  ASSERT_TRUE(journal.ok());
+  EXPECT_TRUE(journal->add(packet, 5, 0).ok());
+  EXPECT_TRUE(journal->add(packet, 5, 0).ok());
+  EXPECT_EQ(fs::file_size(path), 36U);
+  EXPECT_TRUE(journal->add(packet, 5, 1).ok());
+  EXPECT_EQ(fs::file_size(path), 72U);
+  EXPECT_TRUE(NamespaceJournal::read(path).empty()) << "that was no OPEN_NAMESPACE";
+}
+
+std::vector<std::byte> packet_of(const std::string& text) {
+  protocol::OpenNamespace open{};
+  open.id = protocol::namespace_id(text);
+  open.group_count = open.shard_count = 1;
+  open.text_bytes = static_cast<std::uint32_t>(text.size());
+  protocol::Encoder encoder(protocol::MessageType::kOpenNamespace, 2);
+  encoder.append(open).append(protocol::GroupLayout{4096, 2, 0}).append_text(text);
+  return {encoder.packet().begin(), encoder.packet().end()};
+}
+
+TEST_F(NamespaceJournalTest, ForgetsWhatIsGivenBack) {
+  const std::string path = directory_ / "larder.namespaces.7";
+  Result<NamespaceJournal> journal = NamespaceJournal::create(path);
+  ASSERT_TRUE(journal.ok());
+  std::uint64_t most = 0;
+  const std::string padding(8192, 'x');
+  for (std::uint32_t i = 0; i < 2000; ++i) {
+    journal->keep([i](std::uint32_t handle) { return handle == 3 || handle + 2 > i; });
+    ASSERT_TRUE(journal->add(packet_of("number: " + std::to_string(i) + padding), i, 0).ok());
+    most = std::max(most, fs::file_size(path));
+  }
+  EXPECT_LT(most, 512U << 10);
+  EXPECT_EQ(fs::file_size(path), journal->bytes());
+  std::map<std::uint32_t, std::string> read;
+  for (const NamespaceJournal::Record& record : NamespaceJournal::read(path)) read[*record.handle] = *record.spec.fingerprint;
+  for (const std::uint32_t handle : {3U, 1998U, 1999U}) EXPECT_EQ(read[handle], "number: " + std::to_string(handle) + padding);
+  EXPECT_FALSE(fs::exists(directory_ / "larder.fresh.7"));
+}
+
+// The name of the file and the limit; it said that there was no space left.
+TEST_F(NamespaceJournalTest, ALimitOfFileSizeIsNamedAndLeavesTheFileWhole) {
+  const std::string path = directory_ / "larder.namespaces.7";
+  Result<NamespaceJournal> journal = NamespaceJournal::create(path);
+  ASSERT_TRUE(journal.ok());
+  const std::string padding(8192, 'x');
+  ASSERT_TRUE(journal->add(packet_of("number: 1" + padding), 1, 0).ok());
+  {
+    const test::FileSizeLimit limit(12'288);
+    const Status status = journal->add(packet_of("number: 2" + padding), 2, 0);
+    EXPECT_EQ(status.code(), Code::kResourceExhausted);
+    EXPECT_THAT(status.text(), testing::AllOf(testing::HasSubstr(path), testing::HasSubstr("ulimit -f unlimited")));
+  }
+  EXPECT_TRUE(journal->add(packet_of("number: 3" + padding), 3, 0).ok());
+  const std::vector<NamespaceJournal::Record> read = NamespaceJournal::read(path);
+  ASSERT_EQ(read.size(), 2U);
+  EXPECT_EQ(*read[1].spec.fingerprint, "number: 3" + padding);
+}
+
+// It is written anew under a limit below its size: it stays, and one line names the limit.
+TEST_F(NamespaceJournalTest, ALimitOfFileSizeKeepsItFromBeingWrittenAnew) {
+  const std::string path = directory_ / "larder.namespaces.7";
+  Result<NamespaceJournal> journal = NamespaceJournal::create(path);
+  ASSERT_TRUE(journal.ok());
+  const std::string padding(8192, 'x');
+  for (std::uint32_t i = 0; i < 60; ++i)
+    ASSERT_TRUE(journal->add(packet_of("number: " + std::to_string(i) + padding), i, 0).ok());
+  const std::uint64_t before = journal->bytes();
+  base::tell_all_left_out();
+  testing::internal::CaptureStderr();
+  {
+    const test::FileSizeLimit limit(12'288);
+    journal->keep([](std::uint32_t handle) { return handle < 3; });
+  }
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("ulimit -f unlimited"));
+  EXPECT_EQ(fs::file_size(path), before);
+  journal->keep([](std::uint32_t handle) { return handle < 3; });
+  EXPECT_LT(fs::file_size(path), 32'768U) << "once the limit is gone";
+}
+
+// Of the lock file of a session, which holds 32 bytes.
+TEST_F(NamespaceJournalTest, ALimitOfFileSizeIsNamedByALockFileToo) {
+  Result<LockFile> lock = LockFile::create(directory_ / "larder.lock.1");
+  ASSERT_TRUE(lock.ok());
+  const test::FileSizeLimit limit(20);
+  for (const Status& status : {lock->write({1, 2, 3, 4}), lock->note_sidecar_writes()})
+    EXPECT_THAT(status.text(), testing::AllOf(testing::HasSubstr("larder.lock.1"), testing::HasSubstr("ulimit -f unlimited")));
+}
+
+}  // namespace
+}  // namespace larder::memory

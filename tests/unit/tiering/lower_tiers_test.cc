@@ -1,0 +1,202 @@
+// The tiers below one memory as the loop has them: what is asked of all reaches all, and what is asked of one that one.
+#include "sidecar/tiering/lower_tiers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/store/store_fixture.h"
+#include "tests/unit/tiering/held_tier.h"
+#include "tests/unit/tiering/scripted_tier.h"
+
+namespace larder::tiering::testing_support {
+namespace {
+
+using store::testing_support::StoreBox;
+using testing::ElementsAre;
+using testing::Pair;
+
+constexpr store::TierNumber kDisk = 0, kBackend = 1;
+
+class LowerTiersTest : public testing::Test {
+ protected:
+  static constexpr std::uint64_t kSlots = 16;
+  LowerTiersTest() { box_.add_session(1); }
+
+  template <typename Kind>
+  Kind& add(TierKind kind) {
+    auto tier = std::make_unique<Kind>();
+    Kind& added = *tier;
+    tiers_.push_back({std::make_unique<TierLink>(kind, std::move(tier), "/a place"), *ResidencyFilter::create(0)});
+    return added;
+  }
+  LowerTiers& open() {
+    below_ = std::make_unique<LowerTiers>(std::move(tiers_), config_, box_.store(), box_.stats(), clock_,
+                                          std::span(box_.arena(), kSlots * StoreBox::kSlotBytes));
+    return *below_;
+  }
+  void look(std::uint32_t request, std::uint32_t deadline_ms = 1000) {
+    const std::vector hashes{box_.key(1).hash};
+    ASSERT_TRUE(below_->looks()->look(1, request, {box_.handle(), deadline_ms, 1, 0}, hashes).ok());
+    while (below_->go_on()) {
+    }
+  }
+  std::size_t answers() { return below_->looks()->take_answers().size(); }
+
+  base::ManualClock clock_;
+  config::Config config_;
+  StoreBox box_{kSlots};
+  std::vector<OpenTier> tiers_;
+  std::unique_ptr<LowerTiers> below_;
+};
+
+TEST_F(LowerTiersTest, MessagesAreThoseOfTheirTier) {
+  add<HeldTier>(TierKind::kDisk);
+  HeldTier& backend = add<HeldTier>(TierKind::kBackend);
+  open();
+  look(7);
+  ASSERT_EQ(backend.looks().size(), 1U);
+  backend.finish_look();
+  below_->deliver(kDisk);
+  EXPECT_EQ(answers(), 0U);
+  below_->deliver(kBackend);
+  EXPECT_EQ(answers(), 1U);
+}
+
+TEST_F(LowerTiersTest, ADiskAloneIsAskedNoLooks) {
+  add<HeldTier>(TierKind::kDisk);
+  EXPECT_EQ(open().looks(), nullptr);
+  EXPECT_EQ(below_->next_deadline_ns(), UINT64_MAX);
+}
+
+TEST_F(LowerTiersTest, ALookEndsByItsDeadlineAndWithItsSession) {
+  HeldTier& backend = add<HeldTier>(TierKind::kBackend);
+  open();
+  look(7, 5);
+  EXPECT_EQ(below_->next_deadline_ns(), clock_.now_ns() + 5'000'000);
+  clock_.advance_ms(5);
+  below_->miss_deadlines();
+  EXPECT_EQ(answers(), 1U);
+  look(8);
+  below_->end_session(1);
+  backend.finish_look();
+  backend.finish_look();
+  below_->deliver(kBackend);
+  EXPECT_EQ(answers(), 0U);
+  EXPECT_EQ(below_->next_deadline_ns(), UINT64_MAX);
+}
+
+TEST_F(LowerTiersTest, ATickAsksAgainForWhatTheBackendHadNoRoomFor) {
+  HeldTier& backend = add<HeldTier>(TierKind::kBackend);
+  open();
+  backend.most_looks = 0;
+  look(7);
+  backend.most_looks = 1;
+  below_->tick(false);
+  EXPECT_EQ(backend.looks().size(), 1U);
+}
+
+TEST_F(LowerTiersTest, EachIsWrittenToByItsOwnRules) {
+  ScriptedTier& disk = add<ScriptedTier>(TierKind::kDisk);
+  ScriptedTier& backend = add<ScriptedTier>(TierKind::kBackend);
+  open();  // as the defaults are: ahead of eviction, and at once
+  box_.put(1, 1);
+  below_->tick(false);
+  EXPECT_EQ(disk.puts, 0U) << "there is room in memory";
+  EXPECT_EQ(backend.puts, 1U);
+}
+
+TEST_F(LowerTiersTest, WhatATierHasStillToDropIsNotAskedAbout) {
+  ScriptedTier& backend = add<ScriptedTier>(TierKind::kBackend);
+  open();
+  const auto reason = [this](std::uint32_t request) {
+    look(request);
+    return static_cast<protocol::ProbeEnd>(below_->looks()->take_answers().at(0).looked.reason);
+  };
+  EXPECT_EQ(reason(7), protocol::ProbeEnd::kFailed) << "it takes no looks";
+  backend.refusal = {Code::kResourceExhausted, "no room for a drop"};
+  below_->drop(protocol::namespace_id("field: a\n"));
+  backend.refusal = {};
+  EXPECT_EQ(reason(8), protocol::ProbeEnd::kAll);
+}
+
+// Of any tier: it is written there, and a fetch of it ends before its first chunk.
+TEST_F(LowerTiersTest, ChunksThatNoFetchBringsUpAreSaidWithTheSettingToChange) {
+  add<HeldTier>(TierKind::kBackend);
+  open();
+  const auto said = [this] {
+    below_->tick(false);
+    stats::Stats view;
+    below_->fill(view);
+    EXPECT_EQ(view.fallbacks.size(), view.backend.reason.empty() ? 0U : 1U);
+    return view.backend.reason;
+  };
+  EXPECT_EQ(said(), "");
+  const std::uint32_t large = box_.open("field: large\n", 16'384);  // 20 KiB for each of two shards; a quarter of memory has 32
+  EXPECT_THAT(said(), testing::AllOf(testing::HasSubstr("memory.size: "), testing::HasSubstr("Set it to at least 1 MiB")));
+  box_.store().join_namespace(large);
+  box_.store().leave_namespace(large);
+  EXPECT_EQ(said(), "") << "it is closed, and no chunk of it is left";
+}
+
+// A put that has ended makes room for the next one: without a tick.
+TEST_F(LowerTiersTest, AMessageOfATierLetsTheNextWritesBegin) {
+  ScriptedTier& backend = add<ScriptedTier>(TierKind::kBackend);
+  open();
+  backend.hold_back = true;
+  for (std::uint64_t n = 1; n <= 8; ++n) box_.put(1, n);
+  below_->tick(false);
+  const std::size_t first = backend.puts;
+  ASSERT_LT(first, 8U) << "an eighth of the memory at once";
+  backend.answer_held();
+  below_->deliver(kBackend);
+  EXPECT_GT(backend.puts, first);
+}
+
+TEST_F(LowerTiersTest, ADropIsWithEachAndUnderWayUntilEachHasSaidSo) {
+  ScriptedTier& disk = add<ScriptedTier>(TierKind::kDisk);
+  ScriptedTier& backend = add<ScriptedTier>(TierKind::kBackend);
+  open();
+  disk.hold_back = backend.hold_back = true;
+  const protocol::NamespaceId id = protocol::namespace_id("field: a\n");
+  EXPECT_EQ(below_->drop(id).parts.size(), 2U);
+  EXPECT_TRUE(disk.drops.size() == 1 && backend.drops.size() == 1);
+  std::vector<PendingDrop> under_way = below_->drops_under_way(id);
+  ASSERT_EQ(under_way.size(), 2U);
+  EXPECT_TRUE(!under_way[0].shared && under_way[1].shared);
+  disk.answer_held();
+  below_->deliver(kDisk);
+  under_way = below_->drops_under_way(id);
+  ASSERT_EQ(under_way.size(), 1U);
+  EXPECT_TRUE(under_way[0].shared);
+}
+
+TEST_F(LowerTiersTest, AStopEndsAllOfThem) {
+  ScriptedTier& disk = add<ScriptedTier>(TierKind::kDisk);
+  ScriptedTier& backend = add<ScriptedTier>(TierKind::kBackend);
+  open();
+  box_.put(1, 1);
+  below_->finish(clock_.now_ns() + 1'000'000'000);
+  for (const ScriptedTier* tier : {&disk, &backend}) {
+    EXPECT_EQ(tier->puts, 1U);
+    EXPECT_TRUE(tier->closed);
+  }
+}
+
+TEST_F(LowerTiersTest, WhoIsNotWellIsNamed) {
+  add<ScriptedTier>(TierKind::kDisk);
+  ScriptedTier& backend = add<ScriptedTier>(TierKind::kBackend);
+  open();
+  stats::Stats view;
+  below_->fill(view);
+  EXPECT_TRUE(view.disk.serving && view.backend.serving);
+  EXPECT_TRUE(view.fallbacks.empty());
+  backend.refusal = {Code::kUnavailable, "no connection"};
+  backend.away = true;
+  view = {};
+  below_->fill(view);
+  EXPECT_TRUE(view.disk.serving && !view.backend.serving);
+  EXPECT_THAT(view.fallbacks, ElementsAre(Pair("backend", "no connection")));
+}
+
+}  // namespace
+}  // namespace larder::tiering::testing_support
