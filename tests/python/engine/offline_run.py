@@ -1,4 +1,4 @@
-"""offline_run.py JOB: one vLLM without a server walks through the steps of a JSON job and prints "RESULT [...]", one entry a step.
+"""offline_run.py JOB: one vLLM without a server walks through the steps of a JSON job and writes a list of results, one for each step, to the file that the job names.
 
 Steps: {"ask": tokens, ...} gives {"tokens", "hit", "local", ...}: the answer, the tokens that Larder and vLLM's own prefix cache
 had of the prompt; with max_tokens, off (without Larder), salt, lora, image, prompt_logprobs as they are given; named_as: another image,
@@ -163,7 +163,7 @@ def main():
     if "pooler_config" in options:
         options["pooler_config"] = PoolerConfig(**options["pooler_config"])
     llm = LLM(model=job["model"], kv_transfer_config=connector, **options)
-    print("RESULT " + json.dumps([run(llm, step) for step in job["steps"]]), flush=True)
+    pathlib.Path(job["results"]).write_text(json.dumps([run(llm, step) for step in job["steps"]]))
 
 
 if __name__ == "__main__":  # vLLM's processes import this file
