@@ -137,17 +137,18 @@ def on(monkeypatch, device):
 
     platform = Fake(device_type=device, is_cpu=lambda: device == "cpu", is_cuda=lambda: device == "cuda")
     monkeypatch.setattr(platforms, "current_platform", platform)
-    monkeypatch.setattr(selector, "get_attn_backend", lambda *_, use_mla: Fake(get_name=lambda: "MLA" if use_mla else "FLASH_ATTN"))
+    monkeypatch.setattr(selector, "get_attn_backend", lambda *_, use_mla, **__: Fake(get_name=lambda: "MLA" if use_mla else "FLASH_ATTN"))
     monkeypatch.setattr("vllm.config.set_current_vllm_config", lambda _: nullcontext())
 
 
 def test_pages_on_a_cuda_device_are_served_and_shared_with_those_of_its_backend_alone(monkeypatch):
-    of_cpu = setup_of(config(named()), caches(spec())).facts
+    of_cpu = setup_of(config(named()), caches(spec())).attention.text()
     on(monkeypatch, "cuda")
     of_cuda = setup_of(config(named()), caches(spec(block_size=16)))
     assert (of_cuda.chunk_tokens, of_cuda.groups[0].blocks) == (256, 16)
-    assert "attention_backend: FLASH_ATTN\n" in of_cuda.facts
-    assert {"attention_backend", "attention_kernel"} <= set(differing_fields(of_cpu, setup_of(config(named()), caches(spec())).facts))
+    assert "attention_backend: FLASH_ATTN\n" in of_cuda.attention.text()
+    same_block = setup_of(config(named()), caches(spec()))
+    assert differing_fields(of_cpu, same_block.attention.text()) == ["attention_backend", "attention_kernel"]
 
 
 @pytest.mark.parametrize("device", ["rocm", "xpu", "tpu"])
@@ -203,17 +204,6 @@ def test_an_engine_that_larderds_of_several_machines_would_serve_is_refused(fiel
 def test_ranks_of_one_machine_are_served(fields):
     setup = setup_of(config(named(), **fields), caches(spec()))
     assert setup.data_parallel == ("data_parallel_size" in fields)
-
-
-def test_a_block_that_the_kernel_divides_has_a_namespace_of_its_own(monkeypatch):
-    """And one that it does not divide keeps the namespace that it had before kernel blocks were told."""
-    from larder.vllm import setup
-
-    facts = []
-    for kernel_block in (128, 64, 32):
-        monkeypatch.setattr(setup, "kernel_block", lambda *_: kernel_block)
-        facts.append(setup_of(config(named()), caches(spec())).facts)
-    assert "kernel_block_size" not in facts[0] and len(set(facts)) == 3
 
 
 @pytest.mark.parametrize(("v2", "zeroing", "zeroes"), [(True, True, True), (True, False, False), (False, True, False)])

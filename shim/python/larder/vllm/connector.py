@@ -141,7 +141,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
     # ---- worker
 
     def register_kv_caches(self, kv_caches):
-        self._half.register(kv_caches)
+        self._half.register(kv_caches, self._vllm_config)
 
     def handle_preemptions(self, kv_connector_metadata):
         if isinstance(kv_connector_metadata, StepWork):  # an older vLLM gives the requests, of which bind hears as well
