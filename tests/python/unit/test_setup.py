@@ -2,7 +2,9 @@
 
 import os
 import re
+import sys
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace as Fake
 
 import pytest
@@ -12,7 +14,9 @@ pytest.importorskip("vllm")
 import torch  # noqa: E402
 
 from larder.fingerprint import differing_fields  # noqa: E402
-from larder.vllm.setup import Unsupported, setup_of  # noqa: E402
+from larder.vllm.setup import Unsupported, check_scales, setup_of  # noqa: E402
+
+sys.path.append(str(Path(__file__).parents[1] / "models"))
 
 
 class FullAttentionSpec(Fake):
@@ -243,6 +247,41 @@ def test_sleep_by_another_backend_is_refused():
     vllm_config.model_config.enable_sleep_mode, vllm_config.model_config.sleep_mode_backend = True, "criu"
     with pytest.raises(Unsupported, match="sleep mode by the backend criu"):
         setup_of(vllm_config, caches(spec()))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    from shapes import make_model
+
+    return str(make_model(tmp_path_factory.mktemp("setup"), "llama"))
+
+
+@pytest.mark.parametrize("dtype", ["int4_per_token_head", "int8_per_token_head", "fp8_per_token_head", "fp8"])
+@pytest.mark.parametrize(("v2", "warms_up", "fills_late"), [(False, True, True), (True, False, True), (True, True, False)])
+def test_scales_that_the_first_pass_overwrites_are_refused(monkeypatch, model, dtype, v2, warms_up, fills_late):
+    """vLLM's own configuration. Its Triton kernels set the scales of all tokens to 1 at the first pass that sees the cache, which is a
+    request's behind its load unless the engine has warmed up."""
+    from vllm.config import vllm as of_engine
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.v1.kv_cache_interface import FullAttentionSpec as Spec
+    from vllm.v1.kv_cache_interface import KVCacheConfig, KVCacheGroupSpec, get_kv_quant_mode
+
+    monkeypatch.setenv("VLLM_USE_V2_MODEL_RUNNER", str(int(v2)))
+    monkeypatch.setattr(of_engine, "HAS_TRITON", True)
+    vllm_config = EngineArgs(model=model, kv_cache_dtype=dtype, enforce_eager=not warms_up).create_engine_config()
+    of_layer = Spec(block_size=16, num_kv_heads=4, head_size=32, dtype=torch.int8, kv_quant_mode=get_kv_quant_mode(dtype))
+    found = KVCacheConfig(num_blocks=8, kv_cache_tensors=[], kv_cache_groups=[KVCacheGroupSpec(["layer.0"], of_layer)])
+    refused = pytest.raises(Unsupported, match=f"KV scales of {dtype} are set to 1") if fills_late and dtype != "fp8" else nullcontext()
+    with refused:
+        check_scales(vllm_config, found)
+
+
+def test_an_engine_with_such_scales_is_off(monkeypatch):
+    vllm_config, found = config(named()), caches(spec())
+    vllm_config.cache_config.cache_dtype = "int8_per_token_head"
+    found.kv_cache_groups[0].kv_cache_spec.kv_quant_mode = Fake(is_per_token_head=True)
+    with pytest.raises(Unsupported, match="KV scales of int8_per_token_head are set to 1"):
+        setup_of(vllm_config, found)
 
 
 def test_a_vllm_that_does_not_tell_whom_it_preempts_is_refused(monkeypatch):

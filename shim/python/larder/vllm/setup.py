@@ -58,6 +58,7 @@ def setup_of(vllm_config, kv_cache_config):
     if kv_cache_config.kv_cache_groups:  # else groups_of() has the better reason
         _check_engine(vllm_config)
         _check_pages(vllm_config, kv_cache_config)
+        check_scales(vllm_config, kv_cache_config)
     groups, chunk_tokens = groups_of(kv_cache_config, _count(options, "chunk_tokens"))
     shards = shards_of(vllm_config.parallel_config, kv_cache_config, vllm_config.model_config)
     check_sizes(groups, shards)
@@ -112,6 +113,20 @@ def _check_engine(vllm_config):
     reusable.check(vllm_config)
     if getattr(vllm_config.cache_config, "calculate_kv_scales", False):
         raise Unsupported("KV scales calculated at run time (calculate_kv_scales) differ from start to start and are not served")
+
+
+def check_scales(vllm_config, kv_cache_config):
+    """Unsupported: scales that lie in the pages would be lost. vLLM's Triton kernels set those of all tokens to 1 at the first forward
+    pass that sees the cache. The second runner makes that pass before it serves, unless it does not warm up."""
+    modes = [getattr(group.kv_cache_spec, "kv_quant_mode", None) for group in kv_cache_config.kv_cache_groups]
+    if not any(getattr(mode, "is_per_token_head", False) for mode in modes):
+        return
+    warms_up = getattr(getattr(vllm_config, "kernel_config", None), "enable_jit_warmup", False)
+    if not getattr(vllm_config, "use_v2_model_runner", False) or not warms_up:
+        raise Unsupported(
+            f"KV scales of {vllm_config.cache_config.cache_dtype} are set to 1 at the first forward pass, after loads: only vLLM's second"
+            " model runner with its warm-up is served (VLLM_USE_V2_MODEL_RUNNER=1, no --enforce-eager)"
+        )
 
 
 def _check_hosts(parallel):
