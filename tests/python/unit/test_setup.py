@@ -2,9 +2,7 @@
 
 import os
 import re
-import sys
 from contextlib import nullcontext
-from pathlib import Path
 from types import SimpleNamespace as Fake
 
 import pytest
@@ -15,8 +13,6 @@ import torch  # noqa: E402
 
 from larder.fingerprint import differing_fields  # noqa: E402
 from larder.vllm.setup import Unsupported, check_scales, setup_of  # noqa: E402
-
-sys.path.append(str(Path(__file__).parents[1] / "models"))
 
 
 class FullAttentionSpec(Fake):
@@ -249,16 +245,9 @@ def test_sleep_by_another_backend_is_refused():
         setup_of(vllm_config, caches(spec()))
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    from shapes import make_model
-
-    return str(make_model(tmp_path_factory.mktemp("setup"), "llama"))
-
-
 @pytest.mark.parametrize("dtype", ["int4_per_token_head", "int8_per_token_head", "fp8_per_token_head", "fp8"])
 @pytest.mark.parametrize(("v2", "warms_up", "fills_late"), [(False, True, True), (True, False, True), (True, True, False)])
-def test_scales_that_the_first_pass_overwrites_are_refused(monkeypatch, model, dtype, v2, warms_up, fills_late):
+def test_scales_that_the_first_pass_overwrites_are_refused(monkeypatch, models, dtype, v2, warms_up, fills_late):
     """vLLM's own configuration. Its Triton kernels set the scales of all tokens to 1 at the first pass that sees the cache, which is a
     request's behind its load unless the engine has warmed up."""
     from vllm.config import vllm as of_engine
@@ -268,7 +257,7 @@ def test_scales_that_the_first_pass_overwrites_are_refused(monkeypatch, model, d
 
     monkeypatch.setenv("VLLM_USE_V2_MODEL_RUNNER", str(int(v2)))
     monkeypatch.setattr(of_engine, "HAS_TRITON", True)
-    vllm_config = EngineArgs(model=model, kv_cache_dtype=dtype, enforce_eager=not warms_up).create_engine_config()
+    vllm_config = EngineArgs(model=str(models("llama")), kv_cache_dtype=dtype, enforce_eager=not warms_up).create_engine_config()
     of_layer = Spec(block_size=16, num_kv_heads=4, head_size=32, dtype=torch.int8, kv_quant_mode=get_kv_quant_mode(dtype))
     found = KVCacheConfig(num_blocks=8, kv_cache_tensors=[], kv_cache_groups=[KVCacheGroupSpec(["layer.0"], of_layer)])
     refused = pytest.raises(Unsupported, match=f"KV scales of {dtype} are set to 1") if fills_late and dtype != "fp8" else nullcontext()
