@@ -71,6 +71,7 @@ struct Counters {
   std::int64_t retained = 0;  // primary contexts
   std::uint64_t host_allocs = 0, host_frees = 0;
   std::uint64_t most_launch_bytes = 0;  // of the pieces of one kernel
+  std::uint64_t most_home_bytes = 0;    // of copies from a device to the host that were queued and not done at once
   std::uint64_t host_waits = 0;         // for events
   std::uint64_t spinning_waits = 0;     // on the host for events that were not made to be waited for without a processor
   unsigned most_blocks = 0;             // of all kernels that ran at once, on whatever streams
