@@ -28,6 +28,7 @@
 #include "sidecar/ipc/grant_ages.h"
 #include "sidecar/ipc/namespace_journal.h"
 #include "sidecar/ipc/owned_name.h"
+#include "sidecar/ipc/refused_engines.h"
 #include "sidecar/ipc/sidecar.h"
 #include "sidecar/ipc/tiers_below.h"
 #include "sidecar/ipc/toucher.h"
@@ -133,6 +134,7 @@ class EventLoop final : public Sidecar {
   LoopParts parts_;
   const base::Clock& clock_;
   stats::Stats stats_;
+  RefusedEngines refused_;
   store::Store store_;
   Demand demand_;
   std::unique_ptr<TiersBelow> below_;               // null: no tier below the memory

@@ -31,16 +31,22 @@ def zero(path):
             arena.write(block)
 
 
+def status_of(path):
+    """larderd's status. path: its admin socket."""
+    connection = http.client.HTTPConnection("localhost", timeout=PATIENCE_S)
+    connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.sock.connect(path)
+    connection.request("GET", "/v1/status")
+    status = json.loads(connection.getresponse().read())
+    connection.close()
+    return status
+
+
 def settle(path):
     """What an engine has sent larderd before this is handled when no grant is left."""
     deadline, earlier = time.monotonic() + PATIENCE_S, None  # what its first answer tells may be older than the last ask
     while time.monotonic() < deadline:
-        connection = http.client.HTTPConnection("localhost", timeout=5)
-        connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.sock.connect(path)
-        connection.request("GET", "/v1/status")
-        status = json.loads(connection.getresponse().read())
-        connection.close()
+        status = status_of(path)
         earlier = earlier or status["uptime_seconds"]
         if status["uptime_seconds"] > earlier and status["memory"]["slots"]["granted"] == 0:
             return

@@ -141,7 +141,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
     # ---- worker
 
     def register_kv_caches(self, kv_caches):
-        self._half.register(kv_caches)
+        self._half.register(kv_caches, self._vllm_config)
 
     def handle_preemptions(self, kv_connector_metadata=None, **_):
         # vLLM 0.15 names its argument preempted_req_ids, and gives requests of which bind hears as well.
