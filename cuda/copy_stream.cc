@@ -73,7 +73,7 @@ Status CopyStream::wait_for(const Fence& fence) {
 Status CopyStream::launch(KernelLanes& lanes, Direction direction, Behind behind, const KernelLanes::Launch& kernel) {
   Status ready;
   if (behind == Behind::kCopies && busy_) ready = finish();
-  if (behind == Behind::kFence && behind_ != nullptr) ready = behind_->wait();
+  if (behind == Behind::kFence) ready = await_fence();
   if (!ready.ok()) return ready;
   lanes_ = &lanes;
   direction_ = direction;
@@ -105,8 +105,22 @@ Status CopyStream::copy_one_by_one(const CopyList& list) {
   return {};
 }
 
+Status CopyStream::await_fence() const {
+  return behind_ == nullptr || behind_->reached() ? Status() : behind_->wait();
+}
+
+Status CopyStream::finish_copies() {
+  if (!busy_) return {};
+  Status status = driver_.status(driver_->event_record(done_, stream_), "cuEventRecord");
+  if (status.ok()) status = driver_.status(driver_->event_synchronize(done_), "cuEventSynchronize");
+  if (!status.ok()) return status;  // finish() waits for the stream itself
+  busy_ = false;
+  return {};
+}
+
 // Copies and kernels at once: the stream waits for the lane, and the host for the stream. Where the event fails both are waited for themselves.
 Status CopyStream::finish() {
+  if (!busy()) return {};
   Status status;
   Handle last = stream_;
   if (kernels_ != 0) {

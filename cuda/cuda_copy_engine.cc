@@ -155,7 +155,31 @@ Status CudaCopyEngine::run_kernels(CopyStream& stream, Move move, CopyStream::Be
   return {};
 }
 
-// Queues one way to move all pieces. A kernel needs one address for them.
+// Batches of kStoreBatchBytes, one at a time; all is done when this returns. A turn is no time in which the engine still computes what is to be stored.
+Status CudaCopyEngine::store_in_turns(CopyStream& stream, const CopyList& copies) const {
+  if (Status status = stream.await_fence(); !status.ok()) return status;
+  CopyList batch;
+  std::uint64_t room = kStoreBatchBytes;
+  const auto copy_batch = [&](bool last) {
+    const std::lock_guard turn(storing_);
+    if (Status status = stream.copy(batch); !status.ok()) return status;
+    batch = {};
+    room = kStoreBatchBytes;
+    return last ? stream.finish() : stream.finish_copies();
+  };
+  for (std::size_t i = 0; i < copies.bytes.size(); ++i)
+    for (std::size_t at = 0; at < copies.bytes[i];) {
+      if (room == 0)
+        if (Status status = copy_batch(false); !status.ok()) return status;
+      const std::size_t here = std::min<std::size_t>(room, copies.bytes[i] - at);
+      batch.add(copies.to[i] + at, copies.from[i] + at, here);
+      at += here;
+      room -= here;
+    }
+  return copy_batch(true);
+}
+
+// Queues one way to move all pieces; of a store by the copy engines it waits for them. A kernel needs one address for them.
 Status CudaCopyEngine::move(CopyStream& stream, Direction direction, bool kernel, const PieceList& list,
                             const DeviceRange& device) const {
   const bool gather = direction == Direction::kStore;
@@ -166,18 +190,22 @@ Status CudaCopyEngine::move(CopyStream& stream, Direction direction, bool kernel
   }
   CopyList copies;
   copies.add_pieces(gather, list, device);
-  return stream.copy(copies);
+  return gather ? store_in_turns(stream, copies) : stream.copy(copies);
 }
 
-// Queues the copies, and where the copy engines make them kernels that digest the pages: behind a load's copies, which are waited for, and beside a store's, since
-// both only read the pages.
+// Moves the pieces, and where the copy engines do that kernels digest the pages: behind a load's copies, which are waited for, and beside a store's, since both
+// only read the pages.
 Status CudaCopyEngine::move_and_digest(CopyStream& stream, Direction direction, bool kernel, const PieceList& list,
                                        const DeviceRange& device) const {
   if (kernel && device.in_one_piece() != 0) return move(stream, direction, true, list, device);
   if (Status status = make_tables(stream, list.pieces.size(), list.piece_bytes); !status.ok()) return status;
+  const Named pieces = name_pieces(stream, direction, list);
+  if (direction == Direction::kStore) {
+    if (Status status = run_kernels(stream, Move::kDigest, CopyStream::Behind::kFence, pieces, 0); !status.ok()) return status;
+    return move(stream, direction, false, list, device);
+  }
   if (Status status = move(stream, direction, false, list, device); !status.ok()) return status;
-  const auto behind = direction == Direction::kStore ? CopyStream::Behind::kFence : CopyStream::Behind::kCopies;
-  return run_kernels(stream, Move::kDigest, behind, name_pieces(stream, direction, list), 0);
+  return run_kernels(stream, Move::kDigest, CopyStream::Behind::kCopies, pieces, 0);
 }
 
 // A kernel's digests are of what it stored. Beside the copy engines they are of the pages, which nobody writes meanwhile: where somebody did, or a byte went wrong

@@ -60,6 +60,9 @@ class CudaCopyEngine final : public CopyEngine {
   static constexpr std::uint64_t kJoinedBytes = 32 << 20;
   // That one kernel moves or digests at most, but for one piece: a kernel of the model that needs every multiprocessor waits for no longer than that takes.
   static constexpr std::uint64_t kLaunchBytes = 4 << 20;
+  // That stores have under way by the copy engines at most, all threads together: the GPU copies in the order in which copies are ready, and the engine's own
+  // small ones (the tokens of a step) wait behind it. Loads are not held up so: a request waits for them.
+  static constexpr std::uint64_t kStoreBatchBytes = 4 << 20;
   // Multiprocessors for our kernels on a device that has so many: one in 16, of 2 to 8.
   static unsigned blocks_of(unsigned processors);
 
@@ -109,6 +112,7 @@ class CudaCopyEngine final : public CopyEngine {
   };
   Status load_parts_pinned(CopyStream& stream, std::span<const DirectPart> parts, std::uint64_t piece_bytes) const;
   Status load_part_staged(CopyStream& stream, const ChunkPart& part, std::uint64_t piece_bytes) const;
+  Status store_in_turns(CopyStream& stream, const CopyList& copies) const;
   Status move(CopyStream& stream, Direction direction, bool kernel, const PieceList& list, const DeviceRange& device) const;
   Status move_and_digest(CopyStream& stream, Direction direction, bool kernel, const PieceList& list,
                          const DeviceRange& device) const;
@@ -124,7 +128,12 @@ class CudaCopyEngine final : public CopyEngine {
   const std::shared_ptr<Arenas> arenas_ = std::make_shared<Arenas>();
   const std::shared_ptr<Fences> fences_;
   mutable CopyStreams streams_;
+<<<<<<< HEAD
   StrategyTable strategies_ = options_.ways;
+=======
+  mutable std::mutex storing_;  // whose batch of a store is under way
+  WayTable ways_ = options_.ways;
+>>>>>>> main
   std::unique_ptr<WayMeasuring> measuring_;  // only where it was too late; it goes before what it uses
 };
 

@@ -7,8 +7,6 @@
 namespace larder::copy::cuda {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // In turns, so that what else the machine does meets both.
 Result<bool> kernel_is_faster(const Trial& trial, const std::atomic<bool>& stop, Direction direction, std::uint64_t piece_bytes) {
   double best[2] = {};
@@ -49,11 +47,12 @@ Result<StrategyTable> calibrate_strategies(const Trial& trial, const std::atomic
 }
 
 Result<double> steady_rate(std::size_t threads, std::size_t bytes, const std::atomic<bool>& stop,
-                           const std::function<Status(std::size_t number)>& copy) {
+                           const std::function<Status(std::size_t number)>& copy,
+                           const std::function<std::chrono::steady_clock::time_point()>& now) {
   std::mutex mutex;
   Status failed;
   std::atomic<std::uint64_t> moved{0};
-  const Clock::time_point start = Clock::now();
+  const std::chrono::steady_clock::time_point start = now();
   {
     std::vector<std::jthread> all;
     for (std::size_t number = 0; number < threads; ++number)
@@ -65,11 +64,11 @@ Result<double> steady_rate(std::size_t threads, std::size_t bytes, const std::at
             return;
           }
           moved += bytes;
-        } while (!stop && Clock::now() - start < kTrialTime);
+        } while (!stop && now() - start < kTrialTime);
       });
   }
   if (!failed.ok()) return failed;
-  return static_cast<double>(moved) / std::chrono::duration<double>(Clock::now() - start).count();
+  return static_cast<double>(moved) / std::chrono::duration<double>(now() - start).count();
 }
 
 WayMeasuring::WayMeasuring(std::function<Result<StrategyTable>(const std::atomic<bool>& stop)> measure)

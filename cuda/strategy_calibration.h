@@ -28,10 +28,11 @@ inline constexpr int kTrialRounds = 3;  // the first of them finds cold caches a
 // Kernels take multiprocessors from the model, which copy engines do not: they have to be so much faster.
 inline constexpr double kKernelGain = 1.3;
 
-// What several threads together copy a second, each `bytes` again and again for kTrialTime and at least once. `copy`(number of the thread) makes one. Throws
-// std::system_error where no thread can be made.
+// What several threads together copy a second, each `bytes` again and again for kTrialTime and at least once. `copy`(number of the thread) makes one. `now`: the
+// clock, which all threads ask. Throws std::system_error where no thread can be made.
 Result<double> steady_rate(std::size_t threads, std::size_t bytes, const std::atomic<bool>& stop,
-                           const std::function<Status(std::size_t number)>& copy);
+                           const std::function<Status(std::size_t number)>& copy,
+                           const std::function<std::chrono::steady_clock::time_point()>& now = std::chrono::steady_clock::now);
 inline constexpr std::size_t kTrialThreads = 4;
 inline constexpr std::chrono::milliseconds kTrialTime{4};  // some 200 MB on a link of 50 GB/s
 

@@ -71,6 +71,10 @@ Diagnostic not_attached(const HitFacts& facts, const Snapshot& now) {
       return perhaps("EngineStarting", "no engine is attached; container " + container.name + " is not ready yet",
                      "wait: vLLM attaches when it has loaded its model; if it stays so: kubectl logs " + facts.pod.view.name +
                          " -n " + facts.pod.view.ns + " -c " + container.name);
+  for (const ctl::Fallback& fallback : now.fallbacks)
+    if (fallback.kind == "engines")
+      return problem("EngineRefused", "larderd refuses the engine: " + fallback.why,
+                     "change the setting that the reason names, of the pool or of the engine");
   if (now.sessions.refused > 0)
     return problem("EngineRefused",
                    "larderd refused " + base::plural(now.sessions.refused, "engine") + ": its version or group does not fit",

@@ -20,23 +20,6 @@ LogThrottle& refusals() {
   return throttle;
 }
 
-// '#' for each number and each id in hex digits: session numbers, counts and namespaces that strangers name make no new text.
-std::string without_numbers(std::string_view text) {
-  constexpr std::size_t kLeastId = 16;
-  std::string kept;
-  while (!text.empty()) {
-    const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-    const std::size_t id = std::min(text.find_first_not_of("0123456789abcdef"), text.size());
-    const std::size_t taken = id >= kLeastId ? id : digits;
-    if (taken == 0)
-      kept += text.front();
-    else if (!kept.ends_with('#'))
-      kept += '#';
-    text.remove_prefix(std::max<std::size_t>(taken, 1));
-  }
-  return kept;
-}
-
 void write_count(std::string_view source, LogLevel level, std::uint64_t left_out) {
   log(level,
       "left out: " + std::to_string(left_out) + (left_out == 1 ? " more line of " : " more lines of ") + std::string(source));
@@ -119,6 +102,23 @@ LogThrottle::Source& LogThrottle::source_of(std::string_view name) {
 
 void log_from(std::string_view source, LogLevel level, std::string_view text, LogFields fields) {
   of_this_process().log(source, level, text, fields);
+}
+
+// Session numbers, counts and namespaces that strangers name make no new text.
+std::string without_numbers(std::string_view text) {
+  constexpr std::size_t kLeastId = 16;
+  std::string kept;
+  while (!text.empty()) {
+    const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+    const std::size_t id = std::min(text.find_first_not_of("0123456789abcdef"), text.size());
+    const std::size_t taken = id >= kLeastId ? id : digits;
+    if (taken == 0)
+      kept += text.front();
+    else if (!kept.ends_with('#'))
+      kept += '#';
+    text.remove_prefix(std::max<std::size_t>(taken, 1));
+  }
+  return kept;
 }
 
 void log_refusal(std::string_view who, std::string_view cause, LogLevel level, std::string_view text, LogFields fields) {

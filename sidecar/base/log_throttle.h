@@ -73,6 +73,9 @@ void tell_left_out();
 // once a minute, for each `who` and `cause`. Numbers in `cause` do not count; a name that strangers choose must not stand in it.
 void log_refusal(std::string_view who, std::string_view cause, LogLevel level, std::string_view text, LogFields fields = {});
 
+// The cause as log_refusal() compares it: '#' for each number and each id in hex digits.
+std::string without_numbers(std::string_view text);
+
 // All counts, at the end of the process.
 void tell_all_left_out();
 

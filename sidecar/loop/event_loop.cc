@@ -255,6 +255,7 @@ void EventLoop::accept_all() {
     }
     if (Status status = admit(socket); !status.ok()) {
       ++stats_.sessions_refused;
+      refused_.note(status.text(), clock_.now_ms());
       base::log_refusal(session::peer_of(socket).user, status.text(), base::LogLevel::kWarning,
                         "an engine was refused: " + status.text());
       // Best effort: the closed socket says it too.
@@ -387,6 +388,9 @@ void EventLoop::fail_session(std::uint32_t number, const Status& why) {
   // A session that was not told of yet was refused. By the user and not by the process: whoever connects again and again may do so
   // from new processes.
   const bool told = malformed || (!found->second->protocol.told() && why.code() == Code::kResourceExhausted);
+  // A message that no engine sends (the other codes) says nothing of a setting.
+  if (told && why.code() != Code::kInvalidArgument && why.code() != Code::kFailedPrecondition)
+    refused_.note(why.text(), clock_.now_ms());
   if (told)
     base::log_refusal(found->second->protocol.facts().peer.user, why.to_string(), base::LogLevel::kWarning,
                       session::session_name(*found->second) + " is ended: " + why.to_string());

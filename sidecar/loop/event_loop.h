@@ -20,6 +20,7 @@
 
 #include "shim/protocol/packet.h"
 #include "sidecar/loop/control_queue.h"
+#include "sidecar/loop/refused_engines.h"
 #include "sidecar/loop/sidecar.h"
 #include "sidecar/loop/wakeups.h"
 #include "sidecar/memory/arena_file.h"
@@ -133,6 +134,7 @@ class EventLoop final : public Sidecar {
   LoopParts parts_;
   const base::Clock& clock_;
   stats::Stats stats_;
+  RefusedEngines refused_;
   store::Store store_;
   session::ReuseTracker reuse_tracker_;
   std::unique_ptr<tiering::LowerTiers> below_;      // null: no tier below the memory

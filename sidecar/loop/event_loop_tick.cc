@@ -128,6 +128,7 @@ void EventLoop::publish() {
     view.fallbacks.emplace_back("memory", base::mib(view.touched_bytes) + " of " + base::mib(view.arena_bytes) + ": " +
                                               std::generic_category().message(problem));
   if (below_) below_->fill(view);
+  refused_.fill(view, clock_.now_ms());
   store_.fill(view);
   reuse_tracker_.fill(view.estimate);
   for (const auto& [number, connection] : connections_) {

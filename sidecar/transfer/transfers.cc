@@ -3,9 +3,10 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <new>
+#include <exception>
 
 #include "shim/protocol/checksum.h"
+#include "sidecar/base/log_throttle.h"
 #include "sidecar/transfer/transfers_state.h"
 
 namespace larder::transfer {
@@ -25,7 +26,7 @@ bool writes(const CopyOrder& order) {
 Transfers::Transfers(std::unique_ptr<copy::MemoryImporter> importer, std::span<std::byte> arena, std::function<void()> wake,
                      int arena_file)
     : importer_(std::move(importer)), arena_(arena), arena_file_(arena_file), wake_(std::move(wake)) {
-  queue_.emplace_back([this] { importer_->prepare(); });
+  queue_.emplace_back([this] { prepare(); });
   for (unsigned i = 0; i < kThreads; ++i) threads_.emplace_back(&Transfers::work, this);
 }
 
@@ -52,6 +53,16 @@ void Transfers::work() {
     lock.unlock();
     task();
     lock.lock();
+  }
+}
+
+// An exception costs the head start alone: the importer makes a context again when an engine exports.
+void Transfers::prepare() {
+  try {
+    importer_->prepare();
+  } catch (const std::exception& error) {
+    base::log_refusal("transfer", "prepare", base::LogLevel::kWarning,
+                      std::string("transfer: sidecar: no context was made ahead of the first engine: ") + error.what());
   }
 }
 
@@ -131,8 +142,8 @@ void Transfers::run_copy(const std::shared_ptr<Copying>& copying) {
   if (device) {
     try {
       root = move(order, *copying->memory, *device->engine);
-    } catch (const std::bad_alloc&) {
-      root = Status(Code::kResourceExhausted, "no memory");
+    } catch (const std::exception& error) {  // no memory, or no thread
+      root = Status(Code::kResourceExhausted, error.what());
     }
   }
   {

@@ -105,6 +105,7 @@ class Transfers {
   using Lock = std::unique_lock<std::mutex>;
 
   void work();
+  void prepare();
   void add(std::function<void()> task);
   void open_in_turn(const SessionPtr& session);
   void run_open(const SessionPtr& session, Exporting exporting);

@@ -1,7 +1,7 @@
 // EXPORT: a session's memory is opened, on the threads that copy, and its device's copy engine is made.
 #include <unistd.h>
 
-#include <new>
+#include <exception>
 #include <system_error>
 
 #include "sidecar/base/log_throttle.h"
@@ -72,8 +72,8 @@ void Transfers::run_open(const SessionPtr& session, Exporting exporting) {
 TransferRefusal Transfers::open_or_say_why(const SessionPtr& session, Exporting& exporting) {
   try {
     return open_all(session, exporting.device, exporting.handles);
-  } catch (const std::bad_alloc&) {
-    return {TransferReason::kFailed, "no memory"};
+  } catch (const std::exception& error) {  // no memory, or no thread
+    return {TransferReason::kFailed, std::string("larderd: ") + error.what()};
   }
 }
 

@@ -41,6 +41,7 @@ TEST(RefusedEngines, ThatTryOnMakeFewLinesAndOneThatFitsIsServed) {
   EXPECT_LE(log.size(), 1'000'000U * static_cast<unsigned>(idle_seconds()) / 60);
   for (const auto& one : refused) EXPECT_TRUE(one->running());
   EXPECT_EQ(larderd->status_number({"sessions", "attached"}), 0);
+  EXPECT_EQ(larderd->status_text({"fallbacks", "0", "kind"}), "engines") << "the status names the reason as well";
   EngineClient fits(larderd->socket(), {"small", 1, 1, 4096, 0, false, 0});
   EXPECT_TRUE(fits.client->wait_attached(30'000).ok());
 }

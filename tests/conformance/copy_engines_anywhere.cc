@@ -40,7 +40,12 @@ class FakeMemory final : public PageMemory {
 
 class FakeBox final : public CudaBox {
  public:
-  explicit FakeBox(const CudaKind& kind) : CudaBox(kind) { make_engine(kind, fake_cuda::allocate(1), fake_kernels()); }
+  explicit FakeBox(const CudaKind& kind) : CudaBox(kind) {
+    // As a para-virtual GPU has it: a copy that names registered memory by the host's address fails.
+    if (kind.scattered) fake_cuda::have(132, false);
+    if (kind.scattered) fake_cuda::scatter_registrations();
+    make_engine(kind, fake_cuda::allocate(1), fake_kernels());
+  }
   ~FakeBox() override {
     drop_engine();
     fake_cuda::reset();
@@ -62,8 +67,14 @@ std::vector<EngineKind> engine_kinds() {
   std::vector<EngineKind> all;
   for (const HostLoop* loop : host_loops())
     all.push_back({loop->name, [loop](std::string&) { return std::make_unique<HostBox>(*loop); }});
-  for (const CudaKind& kind : cuda_kinds())
-    all.push_back({kind.name, [kind](std::string&) { return std::make_unique<FakeBox>(kind); }});
+  std::vector<CudaKind> kinds = cuda_kinds();
+  for (CudaKind kind : cuda_kinds())
+    if (kind.pinned) {
+      kind.name += "_scattered";
+      kind.scattered = true;
+      kinds.push_back(kind);
+    }
+  for (const CudaKind& kind : kinds) all.push_back({kind.name, [kind](std::string&) { return std::make_unique<FakeBox>(kind); }});
   return all;
 }
 

@@ -14,6 +14,8 @@ struct CudaKind {
   cuda::Method method;
   bool kernels;
   bool pinned;  // the slot; else staging memory is used
+  bool scattered =
+      false;  // the slot is registered in slices that are no neighbours for the device: a kernel has no one address for it
 };
 
 inline std::vector<CudaKind> cuda_kinds() {
@@ -40,11 +42,13 @@ class CudaBox : public EngineBox {
 
  protected:
   explicit CudaBox(const CudaKind& kind) : pinned_(kind.pinned) {}
+  static constexpr std::size_t kScatteredSlice = 12 << 10;  // smaller than most pieces, and no multiple of their sizes
   void make_engine(const CudaKind& kind, const std::byte* page, cuda::KernelImages kernels) {
     cuda::CudaOptions options;
     options.method = kind.method;
     options.calibrate_strategies = {};
     options.staging_bytes = 24 << 10;
+    if (kind.scattered) options.registration.slice_bytes = kScatteredSlice;
     options.kernels = kind.kernels ? kernels : cuda::KernelImages();
     engine_ = cuda::CudaCopyEngine::make(page, options).value();
   }

@@ -32,6 +32,60 @@ TEST_F(CudaCopyEngineTest, SeveralThreadsCopyAtOnce) {
   EXPECT_EQ(right, kThreads * 20);
 }
 
+// The engine's own small copies home, the tokens of a step, wait behind what is queued there.
+TEST_F(CudaCopyEngineTest, StoresOfAllThreadsTogetherHaveOneBatchUnderWay) {
+  constexpr int kThreads = 4;
+  for (const Way& way : {Way{"batch", Method::kBatch, true}, Way{"batch staged", Method::kBatch, false}}) {
+    SCOPED_TRACE(way.name);
+    std::vector<std::unique_ptr<DeviceChunk>> chunks;
+    for (const std::size_t piece_bytes : {6UL << 20, 1UL << 20, 64UL << 10, 5UL << 20})
+      chunks.push_back(std::make_unique<DeviceChunk>(piece_bytes, (12UL << 20) / piece_bytes));
+    CudaCopyEngine& engine = make(way.method, chunks[0]->page());
+    if (way.pinned)
+      for (const auto& chunk : chunks) chunk->pin(engine);
+    fake_cuda::cost("copy", 0, 200);
+    std::atomic<int> right{0};
+    {
+      std::vector<std::jthread> threads;
+      for (int i = 0; i < kThreads; ++i)
+        threads.emplace_back([&, i] {
+          DeviceChunk& chunk = *chunks[static_cast<std::size_t>(i)];
+          chunk.fill(i);
+          const Result<std::uint64_t> root = engine.store(chunk.list(), chunk.slot());
+          chunk.fill(7777);
+          if (root.ok() && engine.load(chunk.slot(), *root, chunk.list()).ok() && chunk.holds(i)) ++right;
+        });
+    }
+    EXPECT_EQ(right, kThreads);
+    EXPECT_EQ(fake_cuda::counters().most_home_bytes, CudaCopyEngine::kStoreBatchBytes);
+    engine_.reset();
+    chunks.clear();
+    fake_cuda::reset();
+  }
+}
+
+// A store that waits for its step has no turn meanwhile.
+TEST_F(CudaCopyEngineTest, AStoreBehindAStepThatRunsHoldsUpNoOther) {
+  for (const KernelImages& kernels : {KernelImages(testing_support::fake_kernels()), KernelImages()}) {
+    DeviceChunk late(64 << 10, 4), other(64 << 10, 4);
+    CudaOptions options = the_options();
+    options.method = Method::kBatch;
+    options.kernels = kernels;
+    engine_ = CudaCopyEngine::make(late.page(), options).value();
+    std::promise<void> step;
+    void* const stream = fake_cuda::make_stream();
+    fake_cuda::run(stream, [ended = step.get_future().share()] { ended.wait(); });
+    const std::shared_ptr<const Fence> fence = engine_->fence(stream).value();
+    std::future<bool> behind =
+        std::async(std::launch::async, [&] { return engine_->store(late.list(fence.get()), late.slot()).ok(); });
+    EXPECT_EQ(behind.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+    std::future<bool> meanwhile = std::async(std::launch::async, [&] { return engine_->store(other.list(), other.slot()).ok(); });
+    EXPECT_EQ(meanwhile.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+    step.set_value();
+    EXPECT_TRUE(behind.get() && meanwhile.get());
+  }
+}
+
 // What a model keeps of its multiprocessors does not hang on how many threads copy, nor on the way that they do it.
 TEST_F(CudaCopyEngineTest, AllKernelsOfAnEngineTogetherHaveItsMultiprocessors) {
   constexpr int kThreads = 4;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "cuda/move_pieces.cuh"
@@ -37,6 +38,29 @@ struct OneCopy {
   const std::byte* in = nullptr;
 };
 
+// Of such copies' bytes, until they are done.
+class WayHome {
+ public:
+  explicit WayHome(std::uint64_t bytes) : bytes_(bytes) {
+    Device& d = device();
+    const std::lock_guard lock(d.mutex);
+    d.counted.most_home_bytes = std::max(d.counted.most_home_bytes, d.home_bytes += bytes_);
+  }
+  ~WayHome() {
+    const std::lock_guard lock(device().mutex);
+    device().home_bytes -= bytes_;
+  }
+  WayHome(const WayHome&) = delete;
+  WayHome& operator=(const WayHome&) = delete;
+
+ private:
+  const std::uint64_t bytes_;
+};
+
+std::uint64_t home_bytes(const OneCopy& copy) {
+  return device().memory.on_device(copy.from, copy.bytes) && !device().memory.on_device(copy.to, copy.bytes) ? copy.bytes : 0;
+}
+
 ResultCode look_up(const Stream& of, OneCopy& copy) {
   copy.out = device().memory.for_copy(of.device(), copy.to, copy.bytes);
   copy.in = device().memory.for_copy(of.device(), copy.from, copy.bytes);
@@ -70,7 +94,10 @@ ResultCode memcpy_async(DevicePtr to, DevicePtr from, std::size_t bytes, Handle 
   if (of == nullptr) return kInvalidHandle;
   OneCopy copy{to, from, bytes};
   if (const ResultCode code = look_up(*of, copy); code != kSuccess) return code;
-  of->add([copy, on = of->device()] { make(on, copy, true); });
+  of->add([copy, on = of->device(), way = std::make_shared<WayHome>(home_bytes(copy))]() mutable {
+    make(on, copy, true);
+    way.reset();
+  });
   return kSuccess;
 }
 
@@ -115,7 +142,12 @@ ResultCode memcpy_batch(DevicePtr* to, DevicePtr* from, std::size_t* bytes, std:
     ++device().counted.batches;
     host_pointers = device().host_pointers;
   }
-  of->add([copies, host_pointers, on = of->device()] { make_batch(on, copies, host_pointers); });
+  std::uint64_t home = 0;
+  for (const OneCopy& copy : copies) home += home_bytes(copy);
+  of->add([copies, host_pointers, on = of->device(), way = std::make_shared<WayHome>(home)]() mutable {
+    make_batch(on, copies, host_pointers);
+    way.reset();
+  });
   return kSuccess;
 }
 

@@ -197,6 +197,10 @@ void cost(const char* kind, int each_us, int per_mib_us) {
   device().costs[kind] = {each_us, per_mib_us};
 }
 
+void scatter_registrations() {
+  device().memory.scatter();
+}
+
 void have(int processors, bool host_pointers) {
   const std::lock_guard lock(device().mutex);
   device().processors = processors;

@@ -92,6 +92,7 @@ struct Device {
   Counters counted;
   std::vector<Registration> registrations;
   unsigned running_blocks = 0, running_kernels = 0;
+  std::uint64_t home_bytes = 0;  // of copies to the host, queued and not done
   int processors = 132;
   bool host_pointers = true;
   int retained[kDevices] = {};    // primary contexts

@@ -44,6 +44,8 @@ void cost(const char* kind, int each_us, int per_mib_us = 0);
 // Multiprocessors of a device; and whether copies take the host's addresses of registered memory, which a para-virtual GPU's do not: a batch with one is then
 // an error that sticks.
 void have(int processors, bool host_pointers = true);
+// From here until reset() each registration has a device address of its own, far from its neighbour's: no kernel may go from one to the next.
+void scatter_registrations();
 // `work` is done once, on the stream's thread, behind the next work of that kind ("copy", "kernel").
 void then(const char* kind, std::function<void()> work);
 // Does `work` on a stream, as a kernel of the engine's would. nullptr: the default stream.
@@ -69,6 +71,7 @@ struct Counters {
   std::int64_t retained = 0;  // primary contexts
   std::uint64_t host_allocs = 0, host_frees = 0;
   std::uint64_t most_launch_bytes = 0;  // of the pieces of one kernel
+  std::uint64_t most_home_bytes = 0;    // of copies from a device to the host that were queued and not done at once
   std::uint64_t host_waits = 0;         // for events
   std::uint64_t spinning_waits = 0;     // on the host for events that were not made to be waited for without a processor
   unsigned most_blocks = 0;             // of all kernels that ran at once, on whatever streams

@@ -93,6 +93,7 @@ void Memory::forget_all() {
   for (const auto& [start, pinned] : pinned_)
     if (!pinned.registered) std::free(reinterpret_cast<void*>(start));
   pinned_.clear();
+  scattered_ = false;
   allocated_.clear();
   ::madvise(alias_, used_, MADV_REMOVE);  // what lives as well
   used_ = sizeof(LiveTable);
@@ -127,8 +128,30 @@ bool Memory::add_pinned(void* memory, std::size_t bytes, bool registered, int de
   const auto next = pinned_.lower_bound(start);
   if (next != pinned_.end() && next->first < start + bytes) return false;
   if (next != pinned_.begin() && std::prev(next)->first + std::prev(next)->second.bytes > start) return false;
-  pinned_[start] = {bytes, registered, device};
+  constexpr unsigned kShifts = 255;  // another one than its neighbour's
+  pinned_[start] = {bytes, registered, device, scattered_ && registered ? kScatter * (1 + scatters_++ % kShifts) : 0};
   return true;
+}
+
+void Memory::scatter() {
+  const std::lock_guard lock(mutex_);
+  scattered_ = true;
+}
+
+std::optional<DevicePtr> Memory::named(int device, const void* memory) const {
+  const std::lock_guard lock(mutex_);
+  const auto host = reinterpret_cast<DevicePtr>(memory);
+  const auto at = pinned_with(host);
+  if (at == pinned_.end()) return std::nullopt;
+  return mapped_at(device) + at->second.shift + host;
+}
+
+// REQUIRES: the mutex is held.
+DevicePtr Memory::unnamed(int device, DevicePtr address) const {
+  if (address < mapped_at(device) || address >= mapped_at(device + 1)) return 0;
+  const DevicePtr host = (address - mapped_at(device)) % kScatter;
+  const auto at = pinned_with(host);
+  return at != pinned_.end() && mapped_at(device) + at->second.shift + host == address ? host : 0;
 }
 
 bool Memory::remove_pinned(void* memory, bool registered, int device) {
@@ -154,17 +177,6 @@ bool Memory::pinned(DevicePtr address, std::size_t bytes) const {
   return at != pinned_.end() && bytes <= at->second.bytes - (address - at->first);
 }
 
-// The same, from one registration to its neighbour.
-bool Memory::pinned_on(DevicePtr address, std::size_t bytes) const {
-  const std::lock_guard lock(mutex_);
-  for (DevicePtr next = address; next < address + bytes;) {
-    const auto at = pinned_with(next);
-    if (at == pinned_.end()) return false;
-    next = at->first + at->second.bytes;
-  }
-  return true;
-}
-
 bool Memory::registered_by_host_address(DevicePtr address) const {
   const std::lock_guard lock(mutex_);
   const auto at = pinned_with(address);
@@ -186,14 +198,25 @@ bool Memory::on(int device, DevicePtr address, std::size_t bytes) const {
 std::byte* Memory::for_copy(int device, DevicePtr address, std::size_t bytes) const {
   if (on(device, address, bytes)) return view(address);
   if (pinned(address, bytes)) return reinterpret_cast<std::byte*>(address);
-  const DevicePtr host = address - mapped_at(device);
-  return address >= mapped_at(device) && pinned(host, bytes) ? reinterpret_cast<std::byte*>(host) : nullptr;
+  const std::lock_guard lock(mutex_);
+  const DevicePtr host = unnamed(device, address);
+  if (host == 0) return nullptr;
+  const auto at = pinned_with(host);
+  return bytes <= at->second.bytes - (host - at->first) ? reinterpret_cast<std::byte*>(host) : nullptr;
 }
 
+// From one registration to its neighbour, where the device names the two as neighbours.
 std::byte* Memory::for_kernel(int device, DevicePtr address, std::size_t bytes) const {
   if (on(device, address, bytes)) return view(address);
-  const DevicePtr host = address - mapped_at(device);
-  return address >= mapped_at(device) && pinned_on(host, bytes) ? reinterpret_cast<std::byte*>(host) : nullptr;
+  const std::lock_guard lock(mutex_);
+  const DevicePtr first = unnamed(device, address);
+  for (DevicePtr next = address; next < address + bytes;) {
+    const DevicePtr host = unnamed(device, next);
+    if (host == 0 || host - first != next - address) return nullptr;
+    const auto at = pinned_with(host);
+    next += at->first + at->second.bytes - host;
+  }
+  return reinterpret_cast<std::byte*>(first);
 }
 
 }  // namespace larder::fake_cuda

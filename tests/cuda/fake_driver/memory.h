@@ -23,6 +23,9 @@ constexpr DevicePtr mapped_at(int device) {
   return (DevicePtr{1} << 62) + (static_cast<DevicePtr>(device) << 56);
 }
 
+// By so much more where registrations are scattered, by a multiple of its own for each: host addresses have 47 bits.
+constexpr DevicePtr kScatter = DevicePtr{1} << 47;
+
 class Memory {
  public:
   Memory();
@@ -47,6 +50,11 @@ class Memory {
   copy::cuda::IpcHandle name(const Where& heap) const;
   void free_unasked(DevicePtr address);
 
+  // From here until forget_all() neighbours of the host are no neighbours for a device: each registration lies somewhere else.
+  void scatter();
+  // How a device names registered or pinned memory. Nothing: it is neither.
+  std::optional<DevicePtr> named(int device, const void* memory) const;
+
   // Registered or pinned for the whole process, by one device's context. False: it overlaps what is there.
   bool add_pinned(void* memory, std::size_t bytes, bool registered, int device);
   // False: there is none that begins there. A registration goes by the context that made it alone.
@@ -66,11 +74,13 @@ class Memory {
   struct Pinned {
     std::size_t bytes;
     bool registered;
-    int device;  // whose context made it
+    int device;       // whose context made it
+    DevicePtr shift;  // of its device addresses, on top of mapped_at()
   };
   using PinnedMap = std::map<DevicePtr, Pinned>;
   PinnedMap::const_iterator pinned_with(DevicePtr address) const;
-  bool pinned_on(DevicePtr address, std::size_t bytes) const;
+  // The host's address of a device's. 0: there is none.
+  DevicePtr unnamed(int device, DevicePtr address) const;
   bool on(int device, DevicePtr address, std::size_t bytes) const;
   mutable std::mutex mutex_;
   void erase(DevicePtr address);
@@ -89,6 +99,8 @@ class Memory {
   };
   std::map<DevicePtr, Allocated> allocated_;
   PinnedMap pinned_;
+  bool scattered_ = false;
+  unsigned scatters_ = 0;
 };
 
 }  // namespace larder::fake_cuda

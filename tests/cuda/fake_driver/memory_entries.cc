@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <optional>
 #include <vector>
 
 #include "tests/cuda/fake_driver/contexts.h"
@@ -112,8 +113,9 @@ ResultCode mem_host_unregister(void* memory) {
 
 ResultCode mem_host_get_device_pointer(DevicePtr* pointer, void* memory, unsigned) {
   LARDER_BEGIN("cuMemHostGetDevicePointer");
-  if (!device().memory.pinned(reinterpret_cast<DevicePtr>(memory), 1)) return kInvalidValue;
-  *pointer = reinterpret_cast<DevicePtr>(memory) + mapped_at(current_device());
+  const std::optional<DevicePtr> named = device().memory.named(current_device(), memory);
+  if (!named) return kInvalidValue;
+  *pointer = *named;
   return kSuccess;
 }
 

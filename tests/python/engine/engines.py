@@ -8,6 +8,7 @@ import random
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -120,14 +121,15 @@ class Engine(VllmServer):
 def run_offline(model, socket, steps, extra=None, env=None, timeout_s=180, script=OFFLINE, connector=CONNECTOR, **llm):
     """Runs offline_run.py, or what takes its place, and returns (its results, all that it printed). In one process, which starts in half
     the time; servers and the example for offline use run as users run them, in several."""
-    job = json.dumps({"model": str(model), "steps": steps, "connector": connector, "extra": extra or {}, "llm": llm})
     environ = {**environment(socket, VLLM_ENABLE_V1_MULTIPROCESSING="0"), **(env or {})}
-    done = subprocess.run(
-        [sys.executable, script, job], env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout_s
-    )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
-    assert done.returncode == 0 and lines, done.stdout[-6000:]
-    return json.loads(lines[-1][7:]), done.stdout
+    # A file, not the output: a log line of another thread may stand between the parts of a long print().
+    with tempfile.NamedTemporaryFile(suffix=".json") as results:
+        job = {"model": str(model), "steps": steps, "connector": connector, "extra": extra or {}, "llm": llm, "results": results.name}
+        command = [sys.executable, script, json.dumps(job)]
+        done = subprocess.run(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout_s)
+        written = Path(results.name).read_text()
+    assert done.returncode == 0 and written, done.stdout[-6000:]
+    return json.loads(written), done.stdout
 
 
 def committed_chunks(larderd):

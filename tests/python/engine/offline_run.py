@@ -1,4 +1,4 @@
-"""offline_run.py JOB: one vLLM without a server walks through the steps of a JSON job and prints "RESULT [...]", one entry a step.
+"""offline_run.py JOB: one vLLM without a server walks through the steps of a JSON job and writes a list of results, one for each step, to the file that the job names.
 
 Steps: {"ask": tokens, ...} gives {"tokens", "hit", "local", ...}: the answer, the tokens that Larder and vLLM's own prefix cache
 had of the prompt; with max_tokens, off (without Larder), salt, lora, image, prompt_logprobs as they are given; named_as: another image,
@@ -31,16 +31,22 @@ def zero(path):
             arena.write(block)
 
 
+def status_of(path):
+    """larderd's status. path: its admin socket."""
+    connection = http.client.HTTPConnection("localhost", timeout=PATIENCE_S)
+    connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.sock.connect(path)
+    connection.request("GET", "/v1/status")
+    status = json.loads(connection.getresponse().read())
+    connection.close()
+    return status
+
+
 def settle(path):
     """What an engine has sent larderd before this is handled when no grant is left."""
     deadline, earlier = time.monotonic() + PATIENCE_S, None  # what its first answer tells may be older than the last ask
     while time.monotonic() < deadline:
-        connection = http.client.HTTPConnection("localhost", timeout=5)
-        connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.sock.connect(path)
-        connection.request("GET", "/v1/status")
-        status = json.loads(connection.getresponse().read())
-        connection.close()
+        status = status_of(path)
         earlier = earlier or status["uptime_seconds"]
         if status["uptime_seconds"] > earlier and status["memory"]["slots"]["granted"] == 0:
             return
@@ -163,7 +169,7 @@ def main():
     if "pooler_config" in options:
         options["pooler_config"] = PoolerConfig(**options["pooler_config"])
     llm = LLM(model=job["model"], kv_transfer_config=connector, **options)
-    print("RESULT " + json.dumps([run(llm, step) for step in job["steps"]]), flush=True)
+    pathlib.Path(job["results"]).write_text(json.dumps([run(llm, step) for step in job["steps"]]))
 
 
 if __name__ == "__main__":  # vLLM's processes import this file

@@ -7,11 +7,13 @@ import shutil
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import pytest
 from engines import PATIENCE_S, REFUSED, environment, prompt, run_offline, start_larderd, wait_for
 from transformers import AutoTokenizer
 
+EXAMPLE_RUN = Path(__file__).parent / "example_run.py"
 # A loaded prompt rounds its tail in another way than a computed one, and a near tie of these random weights may then end the other way, by
 # the machine: this text has none in 32 tokens on those that were tried.
 EXAMPLE = "Sphinx of black quartz, judge my vow. " * 40
@@ -25,22 +27,23 @@ def world(make, root, tmp_path_factory):
     text = AutoTokenizer.from_pretrained(path)(EXAMPLE)["input_ids"]
     assert len(text) > 256
     with start_larderd(folder) as larderd:
-        yield types.SimpleNamespace(folder=folder, path=path, larderd=larderd, text=text, example=run_example(root, folder, path,
-        larderd))
+        example = run_example(root, folder, path, larderd, len(text) // 128)
+        yield types.SimpleNamespace(folder=folder, path=path, larderd=larderd, text=text, example=example)
 
 
-def run_example(root, folder, path, larderd):
-    """What examples/offline.py printed. Once more where the machine was too busy for larderd to answer a store in time."""
+def run_example(root, folder, path, larderd, chunks):
+    """What examples/offline.py printed. Once more where a busy larderd refused a chunk, by the log, until the chunk's request had ended:
+    nobody stores it then."""
     (folder / "text").write_text(EXAMPLE)
     script = root / "shim" / "python" / "examples" / "offline.py"
-    command = [sys.executable, script, path, folder / "text"]
+    command = [sys.executable, EXAMPLE_RUN, larderd.admin_socket, str(chunks), script, path, folder / "text"]
     env = environment(larderd.socket)
     for _ in range(5):
         larderd.request("POST", "/v1/clear")
         done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
-        assert done.returncode == 0, done.stdout[-6000:]
-        if not re.search(REFUSED, done.stdout):
+        if done.returncode == 0 or not re.search(REFUSED, done.stdout):
             break
+    assert done.returncode == 0, done.stdout[-6000:]
     return done.stdout.splitlines()
 
 

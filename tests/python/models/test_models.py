@@ -33,11 +33,11 @@ def committed(world):
 
 @pytest.mark.parametrize("setting", [s for s in SETTINGS if ALL or s.in_test], ids=lambda s: s.name)
 def test_setting(setting, world, models, tmp_path):
-    if setting.llm.get("kv_cache_dtype", "").startswith("fp8") and not torch.cpu._is_avx512_supported():
-        pytest.skip("vLLM keeps KV in fp8 on processors with AVX-512 alone")
-    walk = walk_of(setting, world, tmp_path, models(setting.model))
     began, before = time.monotonic(), committed(world)
     with record.of(setting) as told:
+        if setting.llm.get("kv_cache_dtype", "").startswith("fp8") and not torch.cpu._is_avx512_supported():
+            pytest.skip("vLLM keeps KV in fp8 on processors with AVX-512 alone")
+        walk = walk_of(setting, world, tmp_path, models(setting.model))
         results, log = walk.run(steps_of(setting, walk))
         told(seconds=time.monotonic() - began)
         if setting.refused:

@@ -8,7 +8,7 @@ import settings
 from test_models import slow, walk_of
 from walk import judge, steps_of
 
-GROUPS, SCHEDULER = "larder/vllm/groups.py", "larder/vllm/scheduler.py"
+GROUPS, LOAD_PLAN = "larder/vllm/groups.py", "larder/vllm/load_plan.py"
 RULES = {  # what: setting, file, text, what stands there instead
     "all blocks of a window are kept": (
         "gpt_oss_96",
@@ -22,7 +22,7 @@ RULES = {  # what: setting, file, text, what stands there instead
         "return table[end - self.blocks : end]",
         "return table[end - self.span : end - self.span + self.blocks]",
     ),
-    "each group has its own block table": ("gpt_oss", SCHEDULER, "tables[group.table], chunk", "tables[0], chunk"),
+    "each group has its own block table": ("gpt_oss", LOAD_PLAN, "tables[group.table], chunk", "tables[0], chunk"),
     "where a full hit needs one block more, a chunk less is hit": (
         "window_33",
         GROUPS,

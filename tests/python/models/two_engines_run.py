@@ -1,4 +1,4 @@
-"""two_engines_run.py JOB: engines made, asked and ended in one process, as in a notebook; prints "RESULT {...}".
+"""two_engines_run.py JOB: engines made, asked and ended in one process, as in a notebook; writes its answers to the file that the job names.
 
 Each step: {"make": name, options of LLM()}, {"end": name}, or {"ask": name, "tokens": [...]} with "off", as in offline_run.py. The
 answers are printed in order, and how many first tokens Larder's series in this process have counted as hits."""
@@ -6,6 +6,7 @@ answers are printed in order, and how many first tokens Larder's series in this 
 import gc
 import json
 import sys
+from pathlib import Path
 
 import prometheus_client
 from offline_run import reset, settle
@@ -45,7 +46,7 @@ def main():
             gc.collect()
         else:
             answers.append(answer(engines[step["ask"]], step, job["extra"]["admin"]))
-    print("RESULT " + json.dumps({"answers": answers, "hits": hits()}), flush=True)
+    Path(job["results"]).write_text(json.dumps({"answers": answers, "hits": hits()}))
 
 
 if __name__ == "__main__":  # vLLM's processes import this file

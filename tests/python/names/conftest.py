@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE.parent / "engine"), str(HERE.parent / "models")]
+sys.path[:0] = [str(HERE.parent / "engine")]
 
 
 def pytest_collection_modifyitems(config, items):
@@ -17,15 +17,6 @@ def pytest_collection_modifyitems(config, items):
     left_out = [item for item in items if HERE in item.path.parents]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
-
-
-@pytest.fixture(scope="session")
-def models(tmp_path_factory):
-    """models(shape, seed=0): path of a tiny model."""
-    from shapes import make_model
-
-    folder = tmp_path_factory.mktemp("shapes")
-    return lambda shape, seed=0: make_model(folder, shape, seed)
 
 
 @pytest.fixture(scope="session")

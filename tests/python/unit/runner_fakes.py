@@ -7,6 +7,7 @@ from larder.vllm.connector import LarderConnector
 
 def connector_over(half, client):
     made = LarderConnector.__new__(LarderConnector)
+    made._vllm_config = None
     made._half, made._client, made._pump, made._naming, made._connector_metadata = half, client, None, None, None
     return made
 

@@ -2,6 +2,9 @@
 
 from types import SimpleNamespace as Fake
 
+import fakes
+import pytest
+
 from larder.vllm.block_tables import BlockTables
 
 
@@ -18,6 +21,52 @@ def step(new=(), cached=(), resumed=()):
 def test_they_are_vllms_own_where_it_tells():
     told = Fake(kv_connector_block_state=Fake(get_block_ids={"r": ([1, 2],)}.get))
     assert BlockTables().of_step(told)("r") == ([1, 2],)
+
+
+class Counted:
+    """A block of vLLM's, which tells how often a number was read."""
+
+    read = 0
+
+    def __init__(self, number):
+        self.number = number
+
+    @property
+    def block_id(self):
+        Counted.read += 1
+        return self.number
+
+
+@pytest.fixture
+def told():
+    """A step of vLLM's own KV cache manager, with a request of 60,000 blocks in each of two groups."""
+    manager = pytest.importorskip("vllm.v1.core.kv_cache_manager")
+    output = pytest.importorskip("vllm.v1.core.sched.output")
+    if not hasattr(output, "KVConnectorBlockState"):
+        pytest.skip("this vLLM hands out no tables")
+    tables = [[Counted(first + i) for i in range(60_000)] for first in (0, 100_000)]
+    made = manager.KVCacheManager.__new__(manager.KVCacheManager)
+    made.coordinator = Fake(get_blocks=lambda _: tuple(tables))
+    state = output.KVConnectorBlockState(req_ids={"r"}, resolve_block_ids=made.get_block_ids, boundary_state_offloads={})
+    Counted.read = 0
+    return Fake(kv_connector_block_state=state, tables=tables)
+
+
+def test_only_the_part_that_is_asked_for_is_read(told):
+    group = fakes.group(table=1, block_size=16, chunk_tokens=256)
+    (_, table) = BlockTables().of_step(told)("r")
+    assert group.pages(table, 3749) == [*range(159_984, 160_000)] and len(table) == 60_000 and table[-1] == 159_999
+    assert Counted.read == 17
+
+
+def test_they_are_what_vllm_copies(told):
+    for own, copied in zip(BlockTables().of_step(told)("r"), told.kv_connector_block_state.get_block_ids("r")):
+        assert own[:] == copied and own[5] == copied[5] and own[-16:] == copied[-16:]
+
+
+def test_a_vllm_with_another_manager_is_asked_for_copies():
+    state = Fake(resolve_block_ids=lambda _: None, get_block_ids={"r": ([1, 2],)}.get)
+    assert BlockTables().of_step(Fake(kv_connector_block_state=state))("r") == ([1, 2],)
 
 
 def test_else_each_step_adds_to_them():

@@ -57,12 +57,12 @@ def allocate(specs, layout, kernel_blocks):
 
 
 def registered(kv_cache_config, tensors, kernel_blocks):
-    """[(layer, (address, stride, bytes, count))] that the library is given."""
+    """[(layer, (address, stride, bytes, count))] that the library is given. The fingerprint is given the kernel blocks."""
     groups, _ = groups_of(kv_cache_config, 0)
-    kernel_blocks = tuple(kernel_blocks[group.table] for group in groups)
     given = []
     client = Fake(register_pages=lambda number, layers: given.extend(zip(groups[number].layers, layers)))
-    pages.register(client, setup(groups=groups, blocks=kv_cache_config.num_blocks, kernel_blocks=kernel_blocks), tensors)
+    found = pages.register(client, setup(groups=groups, blocks=kv_cache_config.num_blocks), tensors)
+    assert found == tuple(kernel_blocks[group.table] for group in groups)
     return given
 
 
@@ -113,10 +113,11 @@ def test_a_block_that_is_taken_apart_is_refused(layout):
         registered(*allocate([full()], layout, [16]), [16])
 
 
-def test_a_kernel_that_divides_blocks_unlike_the_fingerprint_is_refused():
-    """Within a page tokens stand otherwise: equal names would be wrong bytes."""
+def test_layers_of_one_group_that_divide_blocks_unlike_each_other_are_refused():
+    """Within a page tokens stand otherwise, and a group has one name."""
     config, tensors = allocate([full(128)], "LBNHC", [64])
-    with pytest.raises(Unsupported, match="has kernel blocks of 64 tokens, and 128 were expected"):
+    tensors["g0.l1"] = allocate([full(128)], "LBNHC", [128])[1]["g0.l1"]
+    with pytest.raises(Unsupported, match="different sizes, in tokens: g0.l0 64, g0.l1 128"):
         registered(config, tensors, [128])
 
 
@@ -147,10 +148,12 @@ class TestKernelBlocks:
         from vllm.v1.attention.backend import MultipleOf
 
         backend = Backend(*(MultipleOf(-size) if size < 0 else size for size in sizes))
-        monkeypatch.setattr(attention_kernels, "_backend", lambda *_: backend)
+        monkeypatch.setattr(attention_kernels, "_backend_like", lambda *_: backend)
+        monkeypatch.setattr(attention_kernels, "_by_machine", lambda _: False)
         config, _ = allocate([spec], layout, [spec.block_size])
-        (group,), _ = groups_of(config, 0)
-        return attention_kernels.kernel_block(VllmConfig(), config, group)
+        groups, _ = groups_of(config, 0)
+        found = attention_kernels.attention_of(VllmConfig(), config, groups)
+        return found and found.blocks[0]
 
     @pytest.mark.parametrize(
         ("sizes", "block", "kernel"),
@@ -170,8 +173,8 @@ class TestKernelBlocks:
     def test_blocks_beside_those_of_other_layers_are_not_divided(self, monkeypatch):
         assert self.of(monkeypatch, full(128), "BLNHC", 64) == 128
 
-    def test_a_backend_that_is_not_the_layers_own_is_found_out_by_the_worker(self, monkeypatch):
-        assert self.of(monkeypatch, full(48), "LBNHC", 64) == 48
+    def test_a_backend_that_is_not_the_layers_own_is_left_to_the_worker(self, monkeypatch):
+        assert self.of(monkeypatch, full(48), "LBNHC", 64) is None
 
 
 def test_a_processor_for_which_vllm_has_no_kernel_is_no_fault_of_larder(monkeypatch):
@@ -183,4 +186,4 @@ def test_a_processor_for_which_vllm_has_no_kernel_is_no_fault_of_larder(monkeypa
     monkeypatch.setattr(cpu_attn, "_get_attn_isa", none)
     config = Fake(model_config=Fake(dtype=torch.bfloat16), cache_config=Fake(cache_dtype="fp8"))
     with pytest.raises(Unsupported, match="no attention kernel for this processor: FP8 KV cache"):
-        attention_kernels.kernel_of(config, full())
+        attention_kernels.attention_of(config, None, [Fake(spec=full(), layers=(), block_size=16)])

@@ -12,7 +12,7 @@ pytest.importorskip("vllm")
 import torch  # noqa: E402
 
 from larder.fingerprint import differing_fields  # noqa: E402
-from larder.vllm.setup import Unsupported, setup_of  # noqa: E402
+from larder.vllm.setup import Unsupported, check_scales, setup_of  # noqa: E402
 
 
 class FullAttentionSpec(Fake):
@@ -137,17 +137,18 @@ def on(monkeypatch, device):
 
     platform = Fake(device_type=device, is_cpu=lambda: device == "cpu", is_cuda=lambda: device == "cuda")
     monkeypatch.setattr(platforms, "current_platform", platform)
-    monkeypatch.setattr(selector, "get_attn_backend", lambda *_, use_mla: Fake(get_name=lambda: "MLA" if use_mla else "FLASH_ATTN"))
+    monkeypatch.setattr(selector, "get_attn_backend", lambda *_, use_mla, **__: Fake(get_name=lambda: "MLA" if use_mla else "FLASH_ATTN"))
     monkeypatch.setattr("vllm.config.set_current_vllm_config", lambda _: nullcontext())
 
 
 def test_pages_on_a_cuda_device_are_served_and_shared_with_those_of_its_backend_alone(monkeypatch):
-    of_cpu = setup_of(config(named()), caches(spec())).facts
+    of_cpu = setup_of(config(named()), caches(spec())).attention.text()
     on(monkeypatch, "cuda")
     of_cuda = setup_of(config(named()), caches(spec(block_size=16)))
     assert (of_cuda.chunk_tokens, of_cuda.groups[0].blocks) == (256, 16)
-    assert "attention_backend: FLASH_ATTN\n" in of_cuda.facts
-    assert {"attention_backend", "attention_kernel"} <= set(differing_fields(of_cpu, setup_of(config(named()), caches(spec())).facts))
+    assert "attention_backend: FLASH_ATTN\n" in of_cuda.attention.text()
+    same_block = setup_of(config(named()), caches(spec()))
+    assert differing_fields(of_cpu, same_block.attention.text()) == ["attention_backend", "attention_kernel"]
 
 
 @pytest.mark.parametrize("device", ["rocm", "xpu", "tpu"])
@@ -205,17 +206,6 @@ def test_ranks_of_one_machine_are_served(fields):
     assert setup.data_parallel == ("data_parallel_size" in fields)
 
 
-def test_a_block_that_the_kernel_divides_has_a_namespace_of_its_own(monkeypatch):
-    """And one that it does not divide keeps the namespace that it had before kernel blocks were told."""
-    from larder.vllm import setup
-
-    facts = []
-    for kernel_block in (128, 64, 32):
-        monkeypatch.setattr(setup, "kernel_block", lambda *_: kernel_block)
-        facts.append(setup_of(config(named()), caches(spec())).facts)
-    assert "kernel_block_size" not in facts[0] and len(set(facts)) == 3
-
-
 @pytest.mark.parametrize(("v2", "zeroing", "zeroes"), [(True, True, True), (True, False, False), (False, True, False)])
 def test_blocks_are_held_where_the_second_runner_zeroes_them(v2, zeroing, zeroes):
     vllm_config, found = config(named()), caches(spec())
@@ -253,6 +243,34 @@ def test_sleep_by_another_backend_is_refused():
     vllm_config.model_config.enable_sleep_mode, vllm_config.model_config.sleep_mode_backend = True, "criu"
     with pytest.raises(Unsupported, match="sleep mode by the backend criu"):
         setup_of(vllm_config, caches(spec()))
+
+
+@pytest.mark.parametrize("dtype", ["int4_per_token_head", "int8_per_token_head", "fp8_per_token_head", "fp8"])
+@pytest.mark.parametrize(("v2", "warms_up", "fills_late"), [(False, True, True), (True, False, True), (True, True, False)])
+def test_scales_that_the_first_pass_overwrites_are_refused(monkeypatch, models, dtype, v2, warms_up, fills_late):
+    """vLLM's own configuration. Its Triton kernels set the scales of all tokens to 1 at the first pass that sees the cache, which is a
+    request's behind its load unless the engine has warmed up."""
+    from vllm.config import vllm as of_engine
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.v1.kv_cache_interface import FullAttentionSpec as Spec
+    from vllm.v1.kv_cache_interface import KVCacheConfig, KVCacheGroupSpec, get_kv_quant_mode
+
+    monkeypatch.setenv("VLLM_USE_V2_MODEL_RUNNER", str(int(v2)))
+    monkeypatch.setattr(of_engine, "HAS_TRITON", True)
+    vllm_config = EngineArgs(model=str(models("llama")), kv_cache_dtype=dtype, enforce_eager=not warms_up).create_engine_config()
+    of_layer = Spec(block_size=16, num_kv_heads=4, head_size=32, dtype=torch.int8, kv_quant_mode=get_kv_quant_mode(dtype))
+    found = KVCacheConfig(num_blocks=8, kv_cache_tensors=[], kv_cache_groups=[KVCacheGroupSpec(["layer.0"], of_layer)])
+    refused = pytest.raises(Unsupported, match=f"KV scales of {dtype} are set to 1") if fills_late and dtype != "fp8" else nullcontext()
+    with refused:
+        check_scales(vllm_config, found)
+
+
+def test_an_engine_with_such_scales_is_off(monkeypatch):
+    vllm_config, found = config(named()), caches(spec())
+    vllm_config.cache_config.cache_dtype = "int8_per_token_head"
+    found.kv_cache_groups[0].kv_cache_spec.kv_quant_mode = Fake(is_per_token_head=True)
+    with pytest.raises(Unsupported, match="KV scales of int8_per_token_head are set to 1"):
+        setup_of(vllm_config, found)
 
 
 def test_a_vllm_that_does_not_tell_whom_it_preempts_is_refused(monkeypatch):

@@ -2,8 +2,6 @@
 changes KV does not."""
 
 import os
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +9,6 @@ pytest.importorskip("vllm")
 
 from larder.fingerprint import differing_fields  # noqa: E402
 from larder.vllm.identity import text_of  # noqa: E402
-
-sys.path.append(str(Path(__file__).parents[1] / "models"))
 
 BASE = {"max_model_len": 2048, "skip_tokenizer_init": True, "enforce_eager": True}
 
@@ -71,11 +67,10 @@ SEPARATES = {
 
 
 @pytest.fixture(scope="module")
-def text(tmp_path_factory):
-    from shapes import make_model
+def text(models):
     from vllm.engine.arg_utils import EngineArgs
 
-    model = str(make_model(tmp_path_factory.mktemp("sharing"), "llama"))
+    model = str(models("llama"))
     known = EngineArgs.__dataclass_fields__
 
     def made(**flags):

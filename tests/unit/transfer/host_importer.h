@@ -35,7 +35,9 @@ struct HostDevice {
   std::atomic<int> engines{0};  // made of it
   std::atomic<bool> gated{false};
   std::atomic<bool> failing{false};
-  std::atomic<bool> without_memory{false};   // for an engine
+  std::atomic<bool> without_memory{false};  // for an engine
+  std::atomic<bool> throws{false};          // calls throw std::bad_alloc and std::system_error by turns
+  std::atomic<int> thrown{0};
   std::atomic<bool> without_threads{false};  // for what would make the arena ready
   client::testing_support::Gate gate;
   std::atomic<bool> opens_slowly{false};
@@ -43,6 +45,12 @@ struct HostDevice {
   std::atomic<bool> closes_slowly{false};
   client::testing_support::Gate closing;
   copy::TransferRefusal refusal;  // of look()
+
+  void throw_if_told() {
+    if (!throws) return;
+    if (thrown++ % 2 == 0) throw std::bad_alloc();
+    throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+  }
 };
 
 class HostMemory final : public copy::ImportedMemory {
@@ -83,6 +91,7 @@ class GatedCopies final : public client::testing_support::HostCopies {
 
  private:
   Status pass() const {
+    device_->throw_if_told();
     device_->gate.enter();
     if (device_->gated) device_->gate.pass();
     return device_->failing ? Status(Code::kUnavailable, "cuMemcpyAsync: made up") : Status();
@@ -93,7 +102,11 @@ class GatedCopies final : public client::testing_support::HostCopies {
 class HostImporter final : public copy::MemoryImporter {
  public:
   explicit HostImporter(std::shared_ptr<HostDevice> device) : device_(std::move(device)) {}
-  copy::TransferRefusal look(const copy::DeviceId&) override { return device_->refusal; }
+  void prepare() override { device_->throw_if_told(); }
+  copy::TransferRefusal look(const copy::DeviceId&) override {
+    device_->throw_if_told();
+    return device_->refusal;
+  }
   copy::TransferRefusal open(const copy::DeviceId&, copy::MemoryHandle handle,
                              std::unique_ptr<copy::ImportedMemory>& opened) override {
     if (device_->opens_slowly && device_->opening.enter() == 0) device_->opening.pass();

@@ -273,6 +273,36 @@ TEST_F(TransfersTest, WithoutMemoryTheEngineCopiesAndWithoutAThreadCopiesAreSlow
   EXPECT_TRUE(flags_->wait(flag).ok());
 }
 
+// Contexts are made before an engine asks; where that fails, the engine that asks is told.
+TEST_F(TransfersTest, AnExceptionFailsTheJobAlone) {
+  const auto device = std::make_shared<HostDevice>();
+  device->throws = true;
+  for (int kind = 1; kind <= 2; ++kind) {  // each of the two exceptions
+    const Transfers other(std::make_unique<HostImporter>(device), {start_, kArenaBytes}, [] {});
+    EXPECT_TRUE(eventually([&] { return device->thrown == kind; }, 10'000)) << "prepare() was not called";
+  }
+  device_->throws = true;
+  for (const std::uint32_t session : {1U, 2U}) {
+    ASSERT_TRUE(transfers_.open(session, 1, kEngine, {}, handles()).ok());
+    EXPECT_EQ(answer().refusal.reason, TransferReason::kFailed);
+    EXPECT_EQ(device_->open, 0);
+    transfers_.end_session(session);
+  }
+  device_->throws = false;
+  open(3);
+  device_->throws = true;
+  for (int kind = 1; kind <= 2; ++kind) {
+    const std::uint32_t flag = *flags_->take();
+    ASSERT_TRUE(transfers_.copy(3, order(CopyVerb::kStore, flag)).ok());
+    EXPECT_EQ(flags_->wait(flag).status().code(), Code::kResourceExhausted);
+  }
+  device_->throws = false;
+  const std::uint32_t flag = *flags_->take();
+  ASSERT_TRUE(transfers_.copy(3, order(CopyVerb::kStore, flag)).ok());
+  EXPECT_TRUE(flags_->wait(flag).ok()) << "the device is none the worse";
+  EXPECT_EQ(transfers_.counts().failed, 2U);
+}
+
 TEST_F(TransfersTest, AnErrorOfTheDeviceIsToldAndEndsItForAll) {
   open(1);
   device_->failing = true;

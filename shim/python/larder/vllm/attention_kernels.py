@@ -1,20 +1,70 @@
 """vLLM's attention kernels, which decide how tokens stand inside a KV page: their names, and the
 blocks that they count in.
 
-Pure, on vLLM's configuration: scheduler and workers derive the same. A worker compares the
-blocks with its tensors (pages)."""
+A layer knows its backend, and a tensor its blocks: a worker finds both. A scheduler may run in
+another process, without layers: it asks vLLM what a layer like the group's would get. Where it
+finds nothing or something else, the workers' word counts (naming)."""
 
 import inspect
+from dataclasses import dataclass
 
+from larder import fingerprint
 from larder.vllm.groups import Unsupported
+from larder.vllm.guard import logger
+
+_WITH_SINKS = ("gpt_oss",)  # kinds of model whose every layer has attention sinks
 
 
-def kernel_of(vllm_config, spec):
-    """(backend, kernel). CPU kernels lay out a page in different ways, and vLLM chooses the kernel
-    by the machine. On a GPU the backend alone decides the layout."""
-    name = _backend(vllm_config, spec).get_name()
+@dataclass(frozen=True)
+class Attention:
+    """Of each KV group, in Larder's order."""
+
+    backends: tuple[str, ...]
+    kernels: tuple[str, ...]
+    blocks: tuple[int, ...]  # tokens that stand together inside a page: the group's block, or a part of it
+
+    def text(self):
+        """The lines of the fingerprint."""
+        return fingerprint.facts_text(
+            {
+                "attention_backend": _one(self.backends),
+                "attention_kernel": _one(self.kernels),
+                "kernel_block_size": _one(self.blocks),
+            }
+        )
+
+
+def attention_of(vllm_config, kv_cache_config, groups):
+    """Attention as this process knows it, or None where it does not. Unsupported: pages of an
+    unknown kernel."""
+    kernels = _kernels(vllm_config, groups)
+    try:
+        backends = [_backends(vllm_config, group) for group in groups]
+        blocks = tuple(_kernel_block(vllm_config, kv_cache_config, *one) for one in zip(groups, backends))
+    except Exception as error:  # vLLM's own selection, which raises what it likes; its layers pass more than is known here
+        logger.debug("Larder: the attention backend is not known before the workers tell it: %s", error)
+        return None
+    return Attention(_names(backends), kernels, blocks)
+
+
+def attention_of_worker(vllm_config, groups, blocks):
+    """Attention of the layers of this process. blocks: of the groups, as found in the tensors."""
+    return Attention(_names(_backends(vllm_config, group) for group in groups), _kernels(vllm_config, groups), blocks)
+
+
+def _names(backends):
+    return tuple(_one(sorted({one.get_name() for one in found})) for found in backends)
+
+
+def _kernels(vllm_config, groups):
+    return tuple(_kernel(vllm_config, group.spec) for group in groups)
+
+
+def _kernel(vllm_config, spec):
+    """CPU kernels lay out a page in different ways, and vLLM chooses the kernel by the machine. On
+    a GPU the backend alone decides the layout."""
     if not _by_machine(spec):
-        return name, "rows" if _is_mla(spec) else "device"
+        return "rows" if _is_mla(spec) else "device"
     from vllm.v1.attention.backends import cpu_attn
 
     choose = getattr(cpu_attn, "_get_attn_isa", None)
@@ -24,28 +74,25 @@ def kernel_of(vllm_config, spec):
         )
     model, cache = vllm_config.model_config, vllm_config.cache_config
     try:
-        return name, choose(model.dtype, spec.block_size, spec.head_size, cache.cache_dtype)
+        return choose(model.dtype, spec.block_size, spec.head_size, cache.cache_dtype)
     except NotImplementedError as error:  # vLLM ends for the same reason
         raise Unsupported(f"vLLM has no attention kernel for this processor: {error}") from error
 
 
-def kernel_block(vllm_config, kv_cache_config, group):
-    """Tokens of the blocks that the kernel counts in: the group's block, or a part of it."""
+def _kernel_block(vllm_config, kv_cache_config, group, backends):
+    """Tokens of the blocks that the kernel counts in, as vLLM will choose them. A worker's tensors
+    have the same."""
     try:
         from vllm.v1.worker.utils import select_common_block_size
     except ImportError:  # an older vLLM, which divides no block
         return group.block_size
-    backend = _backend(vllm_config, group.spec)
-    tells = hasattr(backend, "get_supported_kernel_block_sizes")
+    tells = all(hasattr(one, "get_supported_kernel_block_sizes") for one in backends)
     if not tells or _blocks_are_packed(kv_cache_config, group):
         return group.block_size
     from vllm.config import set_current_vllm_config
 
-    try:
-        with set_current_vllm_config(vllm_config):  # which FlashInfer and FlashAttention ask; a scheduler has none
-            return select_common_block_size(group.block_size, [backend], [group.spec])
-    except ValueError:  # the backend of the layers is another one
-        return group.block_size
+    with set_current_vllm_config(vllm_config):  # which FlashInfer and FlashAttention ask; a scheduler has none
+        return select_common_block_size(group.block_size, backends, [group.spec] * len(backends))
 
 
 def _blocks_are_packed(kv_cache_config, group):
@@ -68,19 +115,59 @@ def _by_machine(spec):
     return current_platform.is_cpu() and not _is_mla(spec)
 
 
-def _backend(vllm_config, spec):
-    if _by_machine(spec):
+def _backends(vllm_config, group):
+    """The backends of the group's layers, each once; of a layer like them where this process has
+    none."""
+    known = getattr(getattr(vllm_config, "compilation_config", None), "static_forward_context", None) or {}
+    layers = [known[name] for name in group.layers if hasattr(known.get(name), "get_attn_backend")]
+    if layers:
+        return list(dict.fromkeys(layer.get_attn_backend() for layer in layers))
+    if _by_machine(group.spec):
         from vllm.v1.attention.backends import cpu_attn
 
-        return cpu_attn.CPUAttentionBackend
+        return [cpu_attn.CPUAttentionBackend]
+    return [_backend_like(vllm_config, group.spec)]
+
+
+def _backend_like(vllm_config, spec):
+    """With the arguments that vLLM's layers pass (Attention, MLAAttention), as far as the
+    configuration tells them."""
     from vllm.config import set_current_vllm_config
     from vllm.v1.attention.selector import get_attn_backend
 
-    more = {}
-    if "has_sliding_window" in inspect.signature(get_attn_backend).parameters:
-        more["has_sliding_window"] = type(spec).__name__ == "SlidingWindowSpec"
+    model, cache = vllm_config.model_config, vllm_config.cache_config
+    text = getattr(model, "hf_text_config", None)
+    if _is_mla(spec):
+        passed = {"use_mla": True, "use_sparse": hasattr(text, "index_topk"), "num_heads": _heads(vllm_config)}
+    else:
+        passed = {
+            "use_mla": False,
+            "has_sink": getattr(text, "model_type", None) in _WITH_SINKS,
+            "has_sliding_window": getattr(spec, "sliding_window", None) is not None,
+            "use_mm_prefix": bool(getattr(model, "is_mm_prefix_lm", False)),
+        }
+    asked = inspect.signature(get_attn_backend).parameters
+    takes_all = any(one.kind is one.VAR_KEYWORD for one in asked.values())
+    passed = {name: value for name, value in passed.items() if takes_all or name in asked}
     with set_current_vllm_config(vllm_config):
-        dtype, cache_dtype = vllm_config.model_config.dtype, vllm_config.cache_config.cache_dtype
-        return get_attn_backend(
-            spec.head_size, dtype, cache_dtype, use_mla=_is_mla(spec), **more
-        )
+        return get_attn_backend(spec.head_size, model.dtype, _cache_dtype(cache, spec), **passed)
+
+
+def _heads(vllm_config):
+    """Query heads of a rank."""
+    count = getattr(vllm_config.model_config, "get_num_attention_heads", None)
+    return count(vllm_config.parallel_config) if count is not None else None
+
+
+def _cache_dtype(cache, spec):
+    """Layers that --kv-cache-dtype-skip-layers names pass "auto", and their spec has the model's
+    precision."""
+    skipped = getattr(cache, "kv_cache_dtype_skip_layers", None) and not _is_mla(spec)
+    quantized = getattr(getattr(spec, "kv_quant_mode", None), "value", 0)
+    return "auto" if skipped and not quantized else cache.cache_dtype
+
+
+def _one(values):
+    """The value where all are equal, else all of them, as a text."""
+    found = list(values)
+    return str(found[0]) if len(set(found)) == 1 else " ".join(map(str, found))

@@ -16,7 +16,7 @@ class BlockTables:
         """A function that gives a request's tables. Must see every step that computes."""
         state = getattr(scheduler_output, "kv_connector_block_state", None)
         if state is not None:
-            return state.get_block_ids
+            return _tables_of_manager(state) or state.get_block_ids
         for new in scheduler_output.scheduled_new_reqs:
             self._tables[new.req_id] = _copy(new.block_ids)
         cached = scheduler_output.scheduled_cached_reqs
@@ -31,6 +31,29 @@ class BlockTables:
     def forget(self, request_id):
         """The request ended."""
         self._tables.pop(request_id, None)
+
+
+class LiveTable:
+    """One of vLLM's own tables, as it stands in this step: a part of it costs that part alone."""
+
+    def __init__(self, blocks):
+        self._blocks = blocks
+
+    def __len__(self):
+        return len(self._blocks)
+
+    def __getitem__(self, at):
+        found = self._blocks[at]
+        return [block.block_id for block in found] if isinstance(at, slice) else found.block_id
+
+
+def _tables_of_manager(state):
+    """The state's own function copies whole tables: 60,000 numbers of a long request, of which a chunk needs sixteen. It is a method of
+    vLLM's KVCacheManager, whose get_blocks() copies nothing. None: this vLLM has another one."""
+    get_blocks = getattr(getattr(getattr(state, "resolve_block_ids", None), "__self__", None), "get_blocks", None)
+    if get_blocks is None:
+        return None
+    return lambda request_id: tuple(LiveTable(blocks) for blocks in get_blocks(request_id).blocks)
 
 
 def _copy(tables):

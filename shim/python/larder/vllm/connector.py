@@ -141,10 +141,11 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
     # ---- worker
 
     def register_kv_caches(self, kv_caches):
-        self._half.register(kv_caches)
+        self._half.register(kv_caches, self._vllm_config)
 
-    def handle_preemptions(self, kv_connector_metadata):
-        if isinstance(kv_connector_metadata, StepWork):  # an older vLLM gives the requests, of which bind hears as well
+    def handle_preemptions(self, kv_connector_metadata=None, **_):
+        # vLLM 0.15 names its argument preempted_req_ids, and gives requests of which bind hears as well.
+        if isinstance(kv_connector_metadata, StepWork):
             self._half.make_way(kv_connector_metadata.preempted, kv_connector_metadata.rewritten)
 
     def bind_connector_metadata(self, connector_metadata):

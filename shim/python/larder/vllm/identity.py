@@ -6,7 +6,6 @@ from importlib import metadata
 
 from larder import fingerprint
 from larder.vllm import engine_config, engine_variables
-from larder.vllm.attention_kernels import kernel_of
 from larder.vllm.groups import Unsupported, parallel_sizes
 
 _WEAK_HASHES = ("xxhash", "xxhash_cbor")
@@ -25,13 +24,12 @@ _SHOWN = (
 _FIXED_ROPE = {None, "default", "linear", "llama3", "yarn", "mrope"}
 
 
-def facts_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens, hash_block, kernel_blocks):
+def facts_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens, hash_block):
     """The first part of the text: the shape of the KV and of its keys. Equal in the scheduler and
-    in every worker."""
+    in every worker. The lines of the attention follow (attention_kernels.Attention)."""
     from vllm.version import __version__
 
     model, cache = vllm_config.model_config, vllm_config.cache_config
-    kernels = [kernel_of(vllm_config, group.spec) for group in groups]
     return fingerprint.facts_text(
         {
             "engine": "vllm",
@@ -39,8 +37,6 @@ def facts_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens
             "layout": fingerprint.LAYOUT,
             "dtype": str(model.dtype),
             "kv_cache_dtype": str(cache.cache_dtype),
-            "attention_backend": " ".join(dict.fromkeys(name for name, _ in kernels)),
-            "attention_kernel": " ".join(dict.fromkeys(kernel for _, kernel in kernels)),
             "kv_cache_layout": str(getattr(kv_cache_config, "kv_cache_layout", None)),
             "parallel": {**parallel_sizes(vllm_config.parallel_config), "kv_replicas": shards.replicas},
             "block_size": _one(group.block_size for group in groups),
@@ -48,13 +44,18 @@ def facts_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens
             "chunk_tokens": chunk_tokens,
             "hash_algorithm": cache.prefix_caching_hash_algo,
             "none_hash": _none_hash(cache, options),
-            "layers": _layer_lines(model, groups, shards, kernel_blocks),
+            "layers": _layer_lines(model, groups, shards),
         }
     )
 
 
 def text_of(facts, vllm_config):
     """The facts and the whole configuration, without the line of the weights (naming)."""
+    return fingerprint.text(facts, *configuration_of(vllm_config))
+
+
+def configuration_of(vllm_config):
+    """({path: value} of all that may decide KV, the paths that have a line for people)."""
     fields, variables = engine_config.fields_of(vllm_config), engine_variables.variables()
     model = vllm_config.model_config
     own = {
@@ -65,7 +66,7 @@ def text_of(facts, vllm_config):
     fields.update(own)
     by_hand = tuple(engine_config.set_by_hand(vllm_config))
     shown = {path for path in fields if path.startswith(by_hand)} | set(own)
-    return fingerprint.text(facts, {**fields, **variables}, shown | engine_variables.variables_set())
+    return {**fields, **variables}, shown | engine_variables.variables_set()
 
 
 def _one(values):
@@ -74,11 +75,11 @@ def _one(values):
     return found[0] if len(set(found)) == 1 else found
 
 
-def _layer_lines(model, groups, shards, kernel_blocks):
+def _layer_lines(model, groups, shards):
     """A line for each group: its pages, and a digest of the names of its layers. A pipeline stage
     knows the names of its own layers alone. With a pipeline the lines therefore give the range of
     layers of each stage."""
-    lines = [_spec_line(group, kernel_block) for group, kernel_block in zip(groups, kernel_blocks)]
+    lines = [_spec_line(group) for group in groups]
     if shards.stages == 1:
         return [f"{line} layers={len(group.layers)} names={fingerprint.digest(group.layers)}" for line, group in zip(lines, groups)]
     from vllm.distributed.utils import get_pp_indices
@@ -90,10 +91,8 @@ def _layer_lines(model, groups, shards, kernel_blocks):
     ]
 
 
-def _spec_line(group, kernel_block):
-    """Inside a page tokens stand kernel block by kernel block. A block that its kernel does not divide is the usual case, and not named."""
+def _spec_line(group):
     shown = {key: getattr(group.spec, key, None) for key in _SHOWN}
-    shown["kernel_block_size"] = kernel_block if kernel_block != group.block_size else None
     values = " ".join(f"{key}={value}" for key, value in shown.items() if value is not None)
     return f"{group.table} {type(group.spec).__name__} {values} kept={group.blocks}"
 

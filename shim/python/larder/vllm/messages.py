@@ -90,6 +90,7 @@ class WorkerReport(KVConnectorWorkerMetadata):
     failed: frozenset[str] = frozenset()
     ended: dict[int, int] = field(default_factory=dict)  # StepWork.number whose copies have ended: on how many workers
     adapters: dict[int, tuple] = field(default_factory=dict)  # by number: the files that vLLM has loaded; (): not known
+    attention: frozenset = frozenset()  # attention_kernels.Attention of the layers, once
 
     def aggregate(self, other):
         """Of several workers the one that computed longest counts: the ranks of a step wait for each other."""
@@ -98,6 +99,7 @@ class WorkerReport(KVConnectorWorkerMetadata):
             longest,
             disabled=self.disabled or other.disabled,
             failed=self.failed | other.failed,
+            attention=self.attention | other.attention,
             ended=dict(Counter(self.ended) + Counter(other.ended)),
             load_bytes=self.load_bytes + other.load_bytes,
             load_ns=max(self.load_ns, other.load_ns),

@@ -1,4 +1,5 @@
-"""The fingerprint of an engine, which is complete as soon as the content of the weights is known.
+"""The fingerprint of an engine, which is complete as soon as the content of the weights and the
+attention of the layers are known.
 
 A thread reads the weights. Meanwhile the engine runs without the cache. Owned by the scheduler's
 thread."""
@@ -7,9 +8,10 @@ import multiprocessing
 import os
 import time
 
+from larder import fingerprint
 from larder.vllm.groups import Unsupported
 from larder.vllm.guard import logger
-from larder.vllm.identity import text_of
+from larder.vllm.identity import configuration_of
 from larder.vllm.model_source import weights_source
 from larder.weights import UnknownWeights, WeightsReader
 
@@ -22,19 +24,20 @@ _DEFAULT_SOCKET = "/run/larder/larder.sock"  # as the library has it
 
 class Naming:
     def __init__(self, setup, vllm_config):
-        self._before_weights = text_of(setup.facts, vllm_config)
+        self._facts, self._attention = setup.facts, setup.attention
+        self._configuration = configuration_of(vllm_config)
         socket = setup.socket or os.environ.get("LARDER_SOCKET") or _DEFAULT_SOCKET
         self._reader = WeightsReader(
             weights_source(vllm_config), setup.weights_id, memo_path=f"{socket}.weights", loaded_since=_process_began()
         )
         self._reader.start()
-        self._text = None
+        self._weights = self._text = self._objection = None
 
     def poll(self, wait_s=0):
-        """The text, or None while the weights are being read. Unsupported: the weights cannot be
-        named."""
+        """The text, or None while the weights are being read or the attention is not known.
+        Unsupported: the weights cannot be named, or the workers disagree."""
         until = time.monotonic() + wait_s
-        while self._text is None:
+        while self._weights is None:
             try:
                 weights = self._reader.poll()
             except UnknownWeights as reason:
@@ -43,12 +46,28 @@ class Naming:
                 for line in self._reader.log_lines():
                     logger.info("Larder: %s", line)
             if weights is not None:
-                self._text = _checked(f"{self._before_weights}weights: {' '.join(weights.split())}\n")
+                self._weights = f"weights: {' '.join(weights.split())}\n"
             elif time.monotonic() >= until:
                 return None
             else:
                 time.sleep(0.005)
+        if self._objection is not None:
+            raise Unsupported(self._objection)
+        if self._text is None and self._attention is not None:
+            facts = self._facts + self._attention.text()
+            self._text = _checked(fingerprint.text(facts, *self._configuration) + self._weights)
         return self._text
+
+    def correct(self, told):
+        """told: each Attention of the workers' layers. Whether that is news: the text is another one."""
+        if told == {self._attention}:
+            return False
+        if self._attention is not None:
+            logger.info("Larder: the layers' attention is not what vLLM's configuration lets expect: %s", self._attention)
+        if len(told) > 1:
+            self._objection = f"the workers of this engine differ in the attention of their layers: {', '.join(sorted(map(str, told)))}"
+        self._attention, self._text = next(iter(told)), None
+        return True
 
     def stop(self):
         self._reader.stop()

@@ -5,10 +5,12 @@ from larder.vllm.groups import Unsupported
 
 
 def register(client, setup, kv_caches):
-    """Gives the library the address of every page of every layer. Unsupported: pages that cannot
-    be served; the text names the layer."""
+    """Gives the library the address of every page of every layer. Returns the kernel block of each
+    group, in tokens: within a page tokens stand kernel block by kernel block. Unsupported: pages
+    that cannot be served; the text names the layer."""
+    blocks = []
     for number, group in enumerate(setup.groups):
-        found = []
+        found, sizes = [], {}
         for name in group.layers:
             if name not in kv_caches:
                 raise Unsupported(f"vLLM has none for the layer {name!r}")
@@ -16,19 +18,15 @@ def register(client, setup, kv_caches):
                 found.append(pages_of(name, kv_caches[name], group.page_bytes, setup.blocks))
             except ValueError as error:
                 raise Unsupported(str(error)) from None
-            _check_kernel_block(setup, number, name, kv_caches[name].shape[0])
+            sizes.setdefault(_kernel_block(setup, group, kv_caches[name].shape[0]), name)
+        if len(sizes) > 1:
+            told = ", ".join(f"{name} {size}" for size, name in sizes.items())
+            raise Unsupported(f"layers of one KV group have kernel blocks of different sizes, in tokens: {told}")
+        blocks.append(next(iter(sizes)))
         client.register_pages(number, found)
+    return tuple(blocks)
 
 
-def _check_kernel_block(setup, number, name, entries):
-    """The fingerprint has the kernel block as the scheduler derived it: within a page tokens
-    stand kernel block by kernel block."""
-    if not setup.kernel_blocks or not setup.blocks:
-        return
-    actual = setup.groups[number].block_size * setup.blocks // entries
-    if actual != setup.kernel_blocks[number]:
-        expected = setup.kernel_blocks[number]
-        raise Unsupported(
-            f"{name} has kernel blocks of {actual} tokens, and {expected} were expected of its attention"
-            " backend"
-        )
+def _kernel_block(setup, group, entries):
+    """vLLM's tensor has an entry for each kernel block."""
+    return group.block_size * setup.blocks // entries if setup.blocks else group.block_size

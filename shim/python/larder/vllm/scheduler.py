@@ -308,11 +308,24 @@ class SchedulerHalf(Guarded):
         self._stored.ended(report.ended)
         if report.disabled:
             self.turn_off(report.disabled)
+        if report.attention and self.off is None and self._naming.correct(report.attention):
+            self._name_anew()
         if report.adapters:
             self._adapters.loaded(report.adapters)
             self._local.loaded(report.adapters)
         if self._worth is not None:
             self._worth.measured(report.prefill_tokens, report.prefill_ns, report.load_bytes, report.load_ns)
+
+    def _name_anew(self):
+        """The workers' layers know their attention; this half may have had to guess it. Under another name no worker stores or loads."""
+        if self._text:
+            self._text, self._announced = "", False
+            self._fetches.reset()
+            self._shared.reset()
+            self._lookups.clear()
+            self._spaces.unnamed()
+        if self._is_named():
+            self._stores.begin_anew(self._names)
 
     @guarded(lambda: None)
     def observed(self):

@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 
 from larder.vllm import reusable, sleep_mode
-from larder.vllm.attention_kernels import kernel_block
+from larder.vllm.attention_kernels import Attention, attention_of
 from larder.vllm.groups import Shards, Unsupported, check_sizes, groups_of, shards_of
 from larder.vllm.identity import facts_of
 from larder.vllm.items import items_hidden
@@ -37,7 +37,7 @@ class Setup:
     fails_by_page: bool = False  # vLLM is told of a failed load by its pages, not by its request
     items_hidden: str = ""  # why the scheduler cannot digest multi-modal items
     blocks: int | None = None  # that vLLM manages
-    kernel_blocks: tuple = ()  # of each group, in tokens: vLLM's kernel may divide a block
+    attention: Attention | None = None  # as this process knows it; None: only the layers know
     data_parallel: bool = False  # other ranks compute in step with this engine
     v2_runner: bool = False  # vLLM's second model runner, CUDA's default
     zeroes: bool = False  # ... zeroes new blocks before it tells the connector of preemptions
@@ -58,10 +58,10 @@ def setup_of(vllm_config, kv_cache_config):
     if kv_cache_config.kv_cache_groups:  # else groups_of() has the better reason
         _check_engine(vllm_config)
         _check_pages(vllm_config, kv_cache_config)
+        check_scales(vllm_config, kv_cache_config)
     groups, chunk_tokens = groups_of(kv_cache_config, _count(options, "chunk_tokens"))
     shards = shards_of(vllm_config.parallel_config, kv_cache_config, vllm_config.model_config)
     check_sizes(groups, shards)
-    kernel_blocks = tuple(kernel_block(vllm_config, kv_cache_config, group) for group in groups)
     v2_runner = bool(getattr(vllm_config, "use_v2_model_runner", False))
     hash_block = getattr(kv_cache_config, "hash_block_size", None) or min(group.block_size for group in groups)
     if chunk_tokens % hash_block:
@@ -75,7 +75,7 @@ def setup_of(vllm_config, kv_cache_config):
         hashes_per_chunk=chunk_tokens // hash_block,
         groups=groups,
         shards=shards,
-        facts=facts_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens, hash_block, kernel_blocks),
+        facts=facts_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens, hash_block),
         weights_id=_text(options, "weights_id"),
         model=_served_name(vllm_config.model_config),
         socket=socket,
@@ -88,7 +88,7 @@ def setup_of(vllm_config, kv_cache_config):
         fails_by_page=fails_by_page,
         items_hidden=items_hidden(vllm_config),
         blocks=getattr(kv_cache_config, "num_blocks", None),
-        kernel_blocks=kernel_blocks,
+        attention=attention_of(vllm_config, kv_cache_config, groups),
         data_parallel=getattr(vllm_config.parallel_config, "data_parallel_size", 1) > 1,
         v2_runner=v2_runner,
         zeroes=v2_runner and bool(getattr(kv_cache_config, "needs_kv_cache_zeroing", False)),
@@ -113,6 +113,20 @@ def _check_engine(vllm_config):
     reusable.check(vllm_config)
     if getattr(vllm_config.cache_config, "calculate_kv_scales", False):
         raise Unsupported("KV scales calculated at run time (calculate_kv_scales) differ from start to start and are not served")
+
+
+def check_scales(vllm_config, kv_cache_config):
+    """Unsupported: scales that lie in the pages would be lost. vLLM's Triton kernels set those of all tokens to 1 at the first forward
+    pass that sees the cache. The second runner makes that pass before it serves, unless it does not warm up."""
+    modes = [getattr(group.kv_cache_spec, "kv_quant_mode", None) for group in kv_cache_config.kv_cache_groups]
+    if not any(getattr(mode, "is_per_token_head", False) for mode in modes):
+        return
+    warms_up = getattr(getattr(vllm_config, "kernel_config", None), "enable_jit_warmup", False)
+    if not getattr(vllm_config, "use_v2_model_runner", False) or not warms_up:
+        raise Unsupported(
+            f"KV scales of {vllm_config.cache_config.cache_dtype} are set to 1 at the first forward pass, after loads: only vLLM's second"
+            " model runner with its warm-up is served (VLLM_USE_V2_MODEL_RUNNER=1, no --enforce-eager)"
+        )
 
 
 def _check_hosts(parallel):

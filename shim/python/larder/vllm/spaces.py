@@ -37,6 +37,15 @@ class Spaces:
         self._own = Space(self._client.add_namespace(text, OPEN_WAIT_MS))
         self._text = text
 
+    def unnamed(self):
+        """The engine has another fingerprint, which it does not know yet. No worker has opened the
+        namespaces so far."""
+        for line in tuple(self._open):
+            self._close(line)
+        if self._own is not None:
+            self._client.close_namespace(self._own.number)
+        self._own = self._text = None
+
     def of(self, request_id, line=""):
         """The Space of a request. line: the lines of the request's adapter. LarderError, NoSpace:
         the request has none."""

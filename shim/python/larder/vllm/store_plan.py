@@ -67,6 +67,15 @@ class StorePlan:
         """The request ended."""
         self._tables.forget(request_id)
 
+    def begin_anew(self, names):
+        """The engine's name was another one, under which no worker stored anything. names: RequestSpaces."""
+        for request_id, old in tuple(self._tracked.items()):
+            space = names.of(old.request)
+            if space is None:
+                del self._tracked[request_id]
+            else:
+                self._tracked[request_id] = Tracked(old.request, space, old.adapter, stale=old.stale)
+
     def _of_request(self, request_id, tracked, computed_after, tables_of):
         """What of the request is to be stored now, or None."""
         if tracked.stale or (places := self._items.places_to_store(tracked.request)) is None:

@@ -12,6 +12,7 @@ from larder._native import DEADLINE_EXCEEDED, FAILED_PRECONDITION
 from larder.client import LarderError, await_copies
 from larder.kv_pages import stream_of
 from larder.vllm import one_process, pages, sleep_mode, words
+from larder.vllm.attention_kernels import attention_of_worker
 from larder.vllm.groups import Unsupported
 from larder.vllm.guard import Guarded, guarded, logger
 from larder.vllm.hosts import this_host
@@ -42,6 +43,8 @@ class WorkerHalf(Guarded):
         self._loaded = LoadedAdapters(lora_config)
         self._shard, self._replica = shard, replica
         self._text = ""  # the scheduler's fingerprint, once it is known
+        self._attention = setup.attention if setup is not None else None
+        self._misnamed = False  # the scheduler has told a fingerprint with another attention
         self._spaces = {}  # the client's namespaces, by what is added to the fingerprint
         self._loads = LoadsUnderWay(client)
         self._failed_pages: set[int] = set()
@@ -76,8 +79,8 @@ class WorkerHalf(Guarded):
             self._under_way.nothing_of(step.number)
 
     @guarded(lambda: None)
-    def register(self, kv_caches):
-        """Gives the library the address of every page of every layer."""
+    def register(self, kv_caches, vllm_config=None):
+        """Gives the library the address of every page of every layer. vllm_config: knows the layers, which the connector's hook has."""
         if self._registered:  # vLLM has one connector for all workers of a process, and does not say whose step it is
             self._shared = True
             one_process.share()
@@ -87,7 +90,10 @@ class WorkerHalf(Guarded):
             return
         sleep_mode.on_pages(self)
         try:
-            pages.register(self.client, self.setup, kv_caches)
+            blocks = pages.register(self.client, self.setup, kv_caches)
+            if vllm_config is not None:
+                self._attention = attention_of_worker(vllm_config, self.setup.groups, blocks)
+                self._measured.attention = frozenset([self._attention])
         except Unsupported as reason:
             return self.turn_off(f"KV pages cannot be served: {reason}")
         except LarderError as error:
@@ -170,7 +176,8 @@ class WorkerHalf(Guarded):
 
     @guarded(lambda: None)
     def _name(self, work):
-        """The scheduler tells the fingerprint. Its first part must be what this worker finds: the shape of the KV that it holds."""
+        """The scheduler tells the fingerprint. Its first part must be what this worker finds: the shape of the KV that it holds. The scheduler
+        may have guessed the attention: it gets this worker's report of it, and tells another fingerprint."""
         text = work.namespace
         if self.off is not None or not text:
             return
@@ -180,6 +187,9 @@ class WorkerHalf(Guarded):
             mine = {line.split(": ")[0] for line in self.setup.facts.splitlines()}
             lines = [name for name in fingerprint.differing_fields(text, self.setup.facts) if name in mine]
             raise ValueError(f"scheduler and worker derived different fingerprints: {', '.join(lines)}")
+        self._misnamed = self._attention is not None and not text.startswith(self.setup.facts + self._attention.text())
+        if self._misnamed:
+            return logger.debug("Larder: the scheduler does not know the attention of the layers yet")
         self._text = text
         self._spaces = {"": self.client.add_namespace(text, OPEN_WAIT_MS)}
 
@@ -192,6 +202,8 @@ class WorkerHalf(Guarded):
 
     def _orders_of(self, move):
         """What is asked of the library for a load, a group each. LookupError: nothing; the text says why."""
+        if self._misnamed:
+            raise LookupError("the scheduler does not know the attention of the layers yet")
         if self.off is not None or self._away or not move.parts:
             raise LookupError(self.off or ("the KV pages are away" if self._away else "nothing to load"))
         if not self._holds(move):
@@ -214,7 +226,7 @@ class WorkerHalf(Guarded):
         if work.number:
             self._step = Step(work.number, frozenset(move.request_id for move in work.stores))
         self._adapters = {move.adapter for move in work.stores if move.adapter is not None}
-        begun, may_store = False, self.off is None and not self._away
+        begun, may_store = False, self.off is None and not self._away and not self._misnamed
         # A line that the scheduler has closed, of an adapter that was loaded again, must not be opened once more.
         stores = [move for move in work.stores if self._holds(move)] if may_store else ()
         for (space, group), parts in self._by_call(stores).items():

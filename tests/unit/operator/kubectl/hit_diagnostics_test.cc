@@ -108,6 +108,12 @@ TEST(HitFindings, WhyNoEngineIsAttached) {
   EXPECT_EQ(first(facts_of(pod(), now)), "EngineGone");
   now.sessions.refused = 1;
   EXPECT_EQ(first(facts_of(pod(), now)), "EngineRefused");
+  now.sessions.refused = 0;
+  now.fallbacks = {{"disk", "is slow"}};
+  EXPECT_EQ(first(facts_of(pod(), now)), "EngineGone");
+  now.fallbacks.push_back({"engines", "raise memory.size"});
+  EXPECT_EQ(first(facts_of(pod(), now)), "EngineRefused");
+  EXPECT_NE(why_no_hits(facts_of(pod(), now)).front().what.find("raise memory.size"), std::string::npos);
   const auto with_engine = [&](const Object& status) {
     return facts_of(pod({{"status", {{"containerStatuses", Object::array({status})}}}}), now);
   };

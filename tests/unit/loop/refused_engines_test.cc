@@ -1,0 +1,69 @@
+// Engines that larderd refuses, and the place where a person reads why.
+#include "sidecar/loop/refused_engines.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/ipc/sidecar_fixture.h"
+
+namespace larder::loop {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Pair;
+
+auto told(const std::string& why) {
+  return Pair("engines", HasSubstr(why));
+}
+
+stats::Stats at(RefusedEngines& refused, std::uint64_t now_ms) {
+  stats::Stats view;
+  refused.fill(view, now_ms);
+  return view;
+}
+
+TEST(RefusedEnginesTest, AReasonIsToldWhileEnginesMeetIt) {
+  RefusedEngines refused;
+  EXPECT_THAT(at(refused, 0).fallbacks, IsEmpty());
+  refused.note("a chunk needs 10 bytes", 1000);
+  refused.note("version 9 is not spoken here", 2000);
+  refused.note("a chunk needs 20 bytes", 60'000);
+  EXPECT_THAT(at(refused, 60'000).fallbacks, ElementsAre(told("(2 times): a chunk needs 20 bytes"), told("(1 time): version 9")));
+  EXPECT_THAT(at(refused, 2001 + RefusedEngines::kInForceMs).fallbacks, ElementsAre(told("20 bytes")));
+  EXPECT_THAT(at(refused, 60'001 + RefusedEngines::kInForceMs).fallbacks, IsEmpty());
+}
+
+TEST(RefusedEnginesTest, ManyReasonsAndLongOnesHaveABound) {
+  RefusedEngines refused;
+  for (const char* why : {"a", "b", "c", "d", "e"}) refused.note(why, 1000);
+  EXPECT_THAT(at(refused, 1000).fallbacks, ElementsAre(told("e"), told("d"), told("c"), told("b")));
+  refused.note(std::string(1'000'000, 'x'), 1000);
+  EXPECT_LT(at(refused, 1000).fallbacks.front().second.size(), RefusedEngines::kMostTextBytes + 100);
+}
+
+using SidecarRefusedEngines = testing_support::SidecarTest;
+
+TEST_F(SidecarRefusedEngines, OneWhoseChunkIsLargerThanMemoryIsInTheStatus) {
+  start();
+  testing_support::Client engine(config_.socket);
+  engine.attach();
+  ASSERT_TRUE(engine.send_open_namespace("too: large", 1 << 20).ok());
+  EXPECT_EQ(engine.receive_error().code(), Code::kOutOfRange);
+  EXPECT_TRUE(wait([&] { return !stats().fallbacks.empty(); }));
+  EXPECT_THAT(stats().fallbacks, ElementsAre(told("raise memory.size or use a smaller chunk_tokens")));
+}
+
+TEST_F(SidecarRefusedEngines, AMessageThatNoEngineSendsIsNoReason) {
+  start();
+  testing_support::Client stranger(config_.socket);
+  stranger.attach();
+  ASSERT_TRUE(stranger.hello().ok());
+  EXPECT_EQ(stranger.receive_error().code(), Code::kFailedPrecondition);
+  EXPECT_TRUE(wait([&] { return stats().protocol_errors == 1; }));
+  EXPECT_THAT(stats().fallbacks, IsEmpty());
+}
+
+}  // namespace
+}  // namespace larder::loop
