@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "shim/base/status.h"
-#include "shim/protocol/copy_way.h"
+#include "shim/protocol/copy_strategy.h"
 
 namespace larder::copy {
 
@@ -80,7 +80,7 @@ class CopyEngine {
   // Chunks that are loaded by one load_parts() cost one wait together: so many bytes of them are worth it. 0: each by itself.
   virtual std::uint64_t joined_bytes() const { return 0; }
   // By what copies go, for a log or a status.
-  virtual protocol::CopyWay way() const { return {}; }
+  virtual protocol::CopyStrategy strategy() const { return {}; }
 
   // The digests of what stands on the pieces, by kernels where they lie on a device: nothing is copied. A null piece's are left as they are. kUnsupported:
   // this engine cannot. REQUIRES: `table` has units_per_piece() elements for each piece.

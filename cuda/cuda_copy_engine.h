@@ -2,7 +2,7 @@
 //
 // Between pages and a slot that Pinning has registered it copies directly; other slots go through pinned staging memory of its own. It has
 // two ways to move, `batch` (the copy engines of the device, one call a chunk) and `kernel` (few multiprocessors, digests on the way). Small pieces alone may go by
-// kernels, as it has measured when it was made (way_table.h). Each call copies on a stream of its own, behind its fence, its kernels run on the
+// kernels, as it has measured when it was made (strategy_table.h). Each call copies on a stream of its own, behind its fence, its kernels run on the
 // lanes of all (kernel_lanes.h), and it returns when all of it is done.
 // Thread-safe. A CUDA error other than lack of memory, and than a refusal while a graph is captured, ends it for good: it says so once, and from then on answers
 // kUnavailable.
@@ -27,7 +27,7 @@ enum class Method { kAuto, kBatch, kKernel };
 
 struct CudaOptions {
   Method method = Method::kAuto;
-  StrategyTable ways;                                    // of kAuto, where it measures nothing
+  StrategyTable strategies;                              // of kAuto, where it measures nothing
   std::chrono::milliseconds calibrate_strategies{2000};  // make() waits so long at most for that; 0: it does not measure
   std::size_t measure_bytes = 8 << 20;                   // of device memory and of pinned memory, for that
   KnownWays* known = &KnownWays::of_process();           // outlives the engine
@@ -53,7 +53,7 @@ class CudaCopyEngine final : public CopyEngine {
   bool outlives_process() const override { return true; }
   void prepare(std::uint64_t piece_bytes, std::size_t pieces, unsigned threads) const override;
   std::uint64_t joined_bytes() const override { return kJoinedBytes; }
-  protocol::CopyWay way() const override;
+  protocol::CopyStrategy strategy() const override;
   std::unique_ptr<ReadyMemory> make_ready(std::span<std::byte> memory, int file = -1) const override;
 
   // That one call of load_parts() queues at once: above that a wait costs nothing any more.
@@ -67,7 +67,7 @@ class CudaCopyEngine final : public CopyEngine {
   static unsigned blocks_of(unsigned processors);
 
   // Which way pieces go.
-  const StrategyTable& ways() const { return strategies_; }
+  const StrategyTable& strategies() const { return strategies_; }
   // Whether copies of this slot are direct by now. For tests and benchmarks.
   bool is_pinned(std::span<const std::byte> slot) const { return !pinned(slot).empty(); }
 
@@ -128,13 +128,9 @@ class CudaCopyEngine final : public CopyEngine {
   const std::shared_ptr<Arenas> arenas_ = std::make_shared<Arenas>();
   const std::shared_ptr<Fences> fences_;
   mutable CopyStreams streams_;
-<<<<<<< HEAD
-  StrategyTable strategies_ = options_.ways;
-=======
   mutable std::mutex storing_;  // whose batch of a store is under way
-  WayTable ways_ = options_.ways;
->>>>>>> main
-  std::unique_ptr<WayMeasuring> measuring_;  // only where it was too late; it goes before what it uses
+  StrategyTable strategies_ = options_.strategies;
+  std::unique_ptr<StrategyCalibration> measuring_;  // only where it was too late; it goes before what it uses
 };
 
 }  // namespace larder::copy::cuda

@@ -34,7 +34,7 @@ void CudaCopyEngine::choose_strategies() {
   const auto start = std::chrono::steady_clock::now();
   Result<StrategyTable> measured = Status(Code::kResourceExhausted, "no thread can be made");
   try {
-    measuring_ = std::make_unique<WayMeasuring>([this](const std::atomic<bool>& stop) { return measure(stop); });
+    measuring_ = std::make_unique<StrategyCalibration>([this](const std::atomic<bool>& stop) { return measure(stop); });
     measured = measuring_->wait(options_.calibrate_strategies);
   } catch (const std::system_error&) {  // said below
   }
@@ -83,8 +83,8 @@ Result<StrategyTable> CudaCopyEngine::measure(const std::atomic<bool>& stop) con
       stop);
 }
 
-protocol::CopyWay CudaCopyEngine::way() const {
-  using Kind = protocol::CopyWay::Kind;
+protocol::CopyStrategy CudaCopyEngine::strategy() const {
+  using Kind = protocol::CopyStrategy::Kind;
   if (kernels_ == nullptr) return {Kind::kNoKernels, 0, 0};
   if (!kernels_allowed()) return {Kind::kNotRegistered, 0, 0};
   // As by_kernel() has it, of pieces as large as can be told.

@@ -71,7 +71,7 @@ Result<double> steady_rate(std::size_t threads, std::size_t bytes, const std::at
   return static_cast<double>(moved) / std::chrono::duration<double>(now() - start).count();
 }
 
-WayMeasuring::WayMeasuring(std::function<Result<StrategyTable>(const std::atomic<bool>& stop)> measure)
+StrategyCalibration::StrategyCalibration(std::function<Result<StrategyTable>(const std::atomic<bool>& stop)> measure)
     : thread_(quiet_thread([this, measure = std::move(measure)] {
         pthread_setname_np(pthread_self(), "larder-measure");
         Result<StrategyTable> result = [&]() -> Result<StrategyTable> {
@@ -86,12 +86,12 @@ WayMeasuring::WayMeasuring(std::function<Result<StrategyTable>(const std::atomic
         ended_.notify_all();
       })) {}
 
-WayMeasuring::~WayMeasuring() {
+StrategyCalibration::~StrategyCalibration() {
   stop_ = true;
   thread_.join();
 }
 
-Result<StrategyTable> WayMeasuring::wait(std::chrono::milliseconds at_most) {
+Result<StrategyTable> StrategyCalibration::wait(std::chrono::milliseconds at_most) {
   std::unique_lock lock(mutex_);
   if (ended_.wait_for(lock, at_most, [this] { return result_.has_value(); })) return *result_;
   stop_ = true;

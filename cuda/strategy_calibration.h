@@ -1,4 +1,4 @@
-// WayMeasuring: fills a StrategyTable from the rates that copies reach on this machine, on a thread of its own, so that who starts an engine waits
+// StrategyCalibration: fills a StrategyTable from the rates that copies reach on this machine, on a thread of its own, so that who starts an engine waits
 // for it no longer than told, whatever the device does. And what was measured is kept for the process.
 //
 // Owned by one thread. Its destructor waits for the copy that is under way.
@@ -36,13 +36,13 @@ Result<double> steady_rate(std::size_t threads, std::size_t bytes, const std::at
 inline constexpr std::size_t kTrialThreads = 4;
 inline constexpr std::chrono::milliseconds kTrialTime{4};  // some 200 MB on a link of 50 GB/s
 
-class WayMeasuring {
+class StrategyCalibration {
  public:
   // Throws std::system_error where no thread can be made.
-  explicit WayMeasuring(std::function<Result<StrategyTable>(const std::atomic<bool>& stop)> measure);
-  ~WayMeasuring();
-  WayMeasuring(const WayMeasuring&) = delete;
-  WayMeasuring& operator=(const WayMeasuring&) = delete;
+  explicit StrategyCalibration(std::function<Result<StrategyTable>(const std::atomic<bool>& stop)> measure);
+  ~StrategyCalibration();
+  StrategyCalibration(const StrategyCalibration&) = delete;
+  StrategyCalibration& operator=(const StrategyCalibration&) = delete;
 
   // kDeadlineExceeded: it took longer, and what it finds later is of no use any more.
   Result<StrategyTable> wait(std::chrono::milliseconds at_most);

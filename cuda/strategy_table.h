@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "shim/protocol/copy_way.h"
+#include "shim/protocol/copy_strategy.h"
 
 namespace larder::copy::cuda {
 
@@ -28,7 +28,7 @@ class StrategyTable {
   void set(Direction direction, std::uint64_t below);
   bool by_kernel(Direction direction, std::uint64_t piece_bytes) const { return piece_bytes < below(direction); }
   std::uint64_t below(Direction direction) const { return below_[static_cast<std::size_t>(direction)]; }
-  protocol::CopyWay told() const { return {protocol::CopyWay::Kind::kChosen, below_[0], below_[1]}; }
+  protocol::CopyStrategy told() const { return {protocol::CopyStrategy::Kind::kChosen, below_[0], below_[1]}; }
 
  private:
   std::array<std::uint64_t, 2> below_{0, 32 << 10};

@@ -42,7 +42,7 @@ Object security_context(const CachePool& pool, LarderdUser who) {
   return security;
 }
 
-// What answers a probe: of a node's pod larderd itself, of an engine's pod its keeper (sidecar/keeper), which stays when larderd does
+// What answers a probe: of a node's pod larderd itself, of an engine's pod its supervisor (sidecar/supervisor), which stays when larderd does
 // not: there a container that is not up or not ready would take the engine with it.
 std::string probed_socket(const CachePool& pool) {
   return std::string(kRunPath) + "/" + pool.name + (on_node(pool) ? ".admin" : ".keeper");

@@ -31,7 +31,7 @@ struct LarderdAnswer {
 
 inline constexpr std::size_t kMostAnswerBytes = 1u << 20;
 
-// What larderd's keeper (sidecar/keeper) says of one that does not answer.
+// What larderd's supervisor (sidecar/supervisor) says of one that does not answer.
 struct LarderdDown {
   std::string why;
   bool out_of_memory = false;

@@ -92,7 +92,7 @@ LARDER_API larder_status larder_add_namespace(larder_client* client, const char*
 
 /* Closes namespace `ns` (1 or above, of larder_add_namespace). Waits for nothing. From here on the number is a miss in every call, and its
  * place serves a later larder_add_namespace, which gives another number. Loads that run finish; stores that were begun are committed or
- * given back as ever; a fetch or a look ends by its deadline. Its chunks stay in larderd until they are evicted, unless flags has
+ * given back as ever; a fetch or a probe ends by its deadline. Its chunks stay in larderd until they are evicted, unless flags has
  * LARDER_CLOSE_DROP: then the last session that closes the namespace has them dropped from larderd's memory (tiers below let them expire;
  * a larderd of protocol 1.5 or older, or one that is away, keeps them). LARDER_NOT_FOUND: no such namespace, or it is closed. */
 #define LARDER_CLOSE_DROP 1u
@@ -209,10 +209,10 @@ typedef struct larder_lower_tiers {
   uint64_t read_bytes_per_s;
 } larder_lower_tiers;
 /* No system call, no message. */
-LARDER_API larder_status larder_get_lower_tiers(larder_client* client, larder_lower_tiers* below);
+LARDER_API larder_status larder_get_lower_tiers(larder_client* client, larder_lower_tiers* tiers);
 
-/* How many chunks from the first on are in memory or below it in all shards and groups: 0..count. No system call, no message, no
- * promise: what is below may turn out to be gone. */
+/* How many chunks from the first on are in memory or in a lower tier, in all shards and groups: 0..count. No system call, no
+ * message, no promise: a chunk of a lower tier may be gone. */
 LARDER_API size_t larder_reachable(larder_client* client, const larder_hashes* hashes);
 
 /* Why a fetch brought no more than it did. */
@@ -241,11 +241,11 @@ LARDER_API larder_status larder_fetch_poll(larder_client* client, uint64_t ticke
 /* What it keeps is given free, and what still runs is cancelled: call it once holds on the chunks stand. */
 LARDER_API void larder_fetch_end(larder_client* client, uint64_t ticket);
 
-/* Why a look tells of no more than it does. */
-#define LARDER_LOOK_DONE 0   /* the backend was asked about all, or all are in memory or on the disk */
-#define LARDER_LOOK_LATE 1   /* its deadline came first */
-#define LARDER_LOOK_FAILED 2 /* the backend cannot be asked, or larderd went away */
-#define LARDER_LOOK_BOUND 3  /* too much is asked at once */
+/* Why a probe reports no more chunks than it does. */
+#define LARDER_PROBE_DONE 0   /* the backend was asked about all, or all are in memory or on the disk */
+#define LARDER_PROBE_LATE 1   /* its deadline came first */
+#define LARDER_PROBE_FAILED 2 /* the backend cannot be asked, or larderd went away */
+#define LARDER_PROBE_BOUND 3  /* too much is asked at once */
 
 typedef struct larder_probe_result {
   uint32_t struct_bytes;
@@ -254,7 +254,7 @@ typedef struct larder_probe_result {
   uint64_t shared;  /* of these, those in the backend alone */
   uint64_t read_latency_ns;  /* of a fetch of those that are not in memory, measured by larderd, as is the next */
   uint64_t read_bytes_per_s; /* 0: fetch nothing */
-  uint32_t reason;           /* LARDER_LOOK_... */
+  uint32_t reason;           /* LARDER_PROBE_... */
   uint32_t elapsed_us;       /* until the answer was here */
 } larder_probe_result;
 
@@ -263,7 +263,7 @@ typedef struct larder_probe_result {
  * case; 64 may be outstanding: LARDER_RESOURCE_EXHAUSTED. LARDER_UNSUPPORTED: no backend is shared. LARDER_UNAVAILABLE: larderd is
  * away. */
 LARDER_API larder_status larder_probe(larder_client* client, const larder_hashes* hashes, uint32_t deadline_ms, uint64_t* ticket);
-/* How it stands. Where it runs, waits up to wait_ms for its end. LARDER_NOT_FOUND: no such look. */
+/* How it stands. Where it runs, waits up to wait_ms for its end. LARDER_NOT_FOUND: no such probe. */
 LARDER_API larder_status larder_probe_poll(larder_client* client, uint64_t ticket, uint32_t wait_ms, larder_probe_result* result);
 /* Gives it up, or frees its ticket. */
 LARDER_API void larder_probe_end(larder_client* client, uint64_t ticket);

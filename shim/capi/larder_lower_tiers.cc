@@ -104,14 +104,14 @@ void larder_fetch_end(larder_client* client, uint64_t ticket) {
 
 larder_status larder_probe(larder_client* client, const larder_hashes* hashes, uint32_t deadline_ms, uint64_t* ticket) {
   return ask(client, "larder_probe", hashes, ticket,
-             [&](const client::Hashes& given) { return client->impl.look(given, deadline_ms); });
+             [&](const client::Hashes& given) { return client->impl.probe(given, deadline_ms); });
 }
 
 larder_status larder_probe_poll(larder_client* client, uint64_t ticket, uint32_t wait_ms, larder_probe_result* result) {
   return guarded(client, [&] {
     larder_probe_result value{};
     if (!read_struct(result, value)) return LARDER_INVALID_ARGUMENT;
-    const larder::Result<client::ProbeState> state = client->impl.look_poll(ticket, wait_ms);
+    const larder::Result<client::ProbeState> state = client->impl.probe_poll(ticket, wait_ms);
     if (!state.ok()) return to_c(state.status().code());
     value = {0,
              state->running ? 1U : 0U,
@@ -128,7 +128,7 @@ larder_status larder_probe_poll(larder_client* client, uint64_t ticket, uint32_t
 
 void larder_probe_end(larder_client* client, uint64_t ticket) {
   guarded(client, [&] {
-    client->impl.look_end(ticket);
+    client->impl.probe_end(ticket);
     return LARDER_OK;
   });
 }

@@ -64,7 +64,7 @@ class Attachment {
   void make_ready(const copy::CopyEngine& engine) {
     arena_->make_ready(engine, reader_.touched_bytes());
     region().registered_bytes.store(arena_->ready_bytes(), std::memory_order_relaxed);
-    region().copy_way.store(engine.way().packed(), std::memory_order_relaxed);
+    region().copy_strategy.store(engine.strategy().packed(), std::memory_order_relaxed);
   }
   // The arena, where this is the last attachment to it, is to be taken back from a device with pauses: the process goes on. REQUIRES: it is the last reference.
   void take_back_slowly() {

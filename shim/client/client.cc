@@ -215,13 +215,13 @@ Result<std::uint64_t> Client::fetch(const Hashes& hashes, std::uint32_t deadline
   return ask(fetches_, hashes, deadline_ms);
 }
 
-Result<std::uint64_t> Client::look(const Hashes& hashes, std::uint32_t deadline_ms) {
+Result<std::uint64_t> Client::probe(const Hashes& hashes, std::uint32_t deadline_ms) {
   return ask(tier_probes_, hashes, deadline_ms);
 }
 
 bool Client::shares() const {
   const std::shared_ptr<Attachment> attachment = current();
-  return attachment && !attachment->index().dead() && LookKind::shares(*attachment);
+  return attachment && !attachment->index().dead() && ProbeKind::shares(*attachment);
 }
 
 Status Client::check(const Transfer& transfer, bool blocks_left_out) const {

@@ -94,12 +94,12 @@ class Client final : public ControlListener {
   Result<std::uint64_t> fetch(const Hashes& hashes, std::uint32_t deadline_ms);
   Result<FetchState> fetch_poll(std::uint64_t ticket, std::uint32_t wait_ms) { return fetches_.poll(ticket, wait_ms); }
   void fetch_end(std::uint64_t ticket) { fetches_.end(ticket); }
-  // Whether larderd shares a backend, of which look() tells.
+  // Whether larderd shares a backend, which probe() asks.
   bool shares() const;
-  // See Looks. kNotFound as of fetch().
-  Result<std::uint64_t> look(const Hashes& hashes, std::uint32_t deadline_ms);
-  Result<ProbeState> look_poll(std::uint64_t ticket, std::uint32_t wait_ms) { return tier_probes_.poll(ticket, wait_ms); }
-  void look_end(std::uint64_t ticket) { tier_probes_.end(ticket); }
+  // See TierProbes. kNotFound as of fetch().
+  Result<std::uint64_t> probe(const Hashes& hashes, std::uint32_t deadline_ms);
+  Result<ProbeState> probe_poll(std::uint64_t ticket, std::uint32_t wait_ms) { return tier_probes_.poll(ticket, wait_ms); }
+  void probe_end(std::uint64_t ticket) { tier_probes_.end(ticket); }
 
   // kNotFound: what is there is still to be dropped. That of after_stream(), where it failed last.
   Result<std::uint64_t> load(Transfer transfer, std::uint32_t start_within_ms, bool by_layer = false);
@@ -134,8 +134,8 @@ class Client final : public ControlListener {
   void fetched(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const protocol::Fetched& fetched) override {
     fetches_.answered(attachment, request, fetched);
   }
-  void looked(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const protocol::Probed& looked) override {
-    tier_probes_.answered(attachment, request, looked);
+  void probed(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const protocol::Probed& probed) override {
+    tier_probes_.answered(attachment, request, probed);
   }
   Status transfer_answered(Attachment& attachment, protocol::Decoder& decoder, std::vector<Fd> fds) override {
     return sidecar_.answered(attachment, decoder, std::move(fds));

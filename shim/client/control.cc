@@ -267,9 +267,9 @@ Status Control::handle(const std::shared_ptr<Attachment>& attachment, protocol::
     return {};
   }
   if (decoder->type() == MessageType::kProbed) {
-    protocol::Probed looked{};
-    if (!decoder->read(looked)) return {Code::kInvalidArgument, "PROBED is too short"};
-    listener_.looked(attachment, decoder->request(), looked);
+    protocol::Probed probed{};
+    if (!decoder->read(probed)) return {Code::kInvalidArgument, "PROBED is too short"};
+    listener_.probed(attachment, decoder->request(), probed);
     return {};
   }
   if (decoder->type() == MessageType::kExported || decoder->type() == MessageType::kWithdrawn)

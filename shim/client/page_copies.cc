@@ -6,9 +6,9 @@ namespace larder::client {
 
 Status PageCopies::serve(const GroupPages& layers) {
   for (const LayerPages& layer : layers) {
-    const Result<std::uint64_t> looked = copy::device_of(layer.base);
-    if (!looked.ok()) return {Code::kUnsupported, "where the KV pages lie cannot be told: " + looked.status().text()};
-    const std::uint64_t device = *looked;
+    const Result<std::uint64_t> probed = copy::device_of(layer.base);
+    if (!probed.ok()) return {Code::kUnsupported, "where the KV pages lie cannot be told: " + probed.status().text()};
+    const std::uint64_t device = *probed;
     if (served_ && device != device_number_)
       return {Code::kUnsupported, "KV pages must lie in host memory or on one CUDA device, all of them"};
     if (served_) continue;

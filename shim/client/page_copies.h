@@ -44,7 +44,7 @@ class PageCopies final : public copy::CopyEngine {
     chosen().prepare(piece_bytes, pieces, threads);
   }
   std::uint64_t joined_bytes() const override { return chosen().joined_bytes(); }
-  protocol::CopyWay way() const override { return chosen().way(); }
+  protocol::CopyStrategy strategy() const override { return chosen().strategy(); }
   // nullptr also where no thread can be made for it: copies are slower then.
   std::unique_ptr<copy::ReadyMemory> make_ready(std::span<std::byte> memory, int file = -1) const override;
 

@@ -47,7 +47,7 @@ class Prefault {
   template <typename Wanted>
   void look_ahead(const protocol::IndexReader& index, std::span<std::byte> arena, const Wanted& wanted) {
     std::uint64_t asked = 0;
-    for (std::uint32_t looked = 0; looked < kEntriesAhead && asked < kBytesAhead; ++looked) {
+    for (std::uint32_t probed = 0; probed < kEntriesAhead && asked < kBytesAhead; ++probed) {
       if (++next_ >= index.entry_count()) next_ = 0;
       const std::optional<protocol::EntryView> view = index.read(next_);
       if (!view || view->piece_bytes == 0 || !wanted(view->key)) continue;

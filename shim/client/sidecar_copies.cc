@@ -45,16 +45,16 @@ void SidecarCopies::beaten(Attachment& attachment, const std::vector<GroupPages>
     session_ = &attachment;
     if (!on_device) return decline({TransferReason::kHostMemory, "the KV pages lie in host memory, which needs no CUDA IPC"});
     state_ = State::kLooking;
-    number = ++look_;
+    number = ++probe_;
   }
-  if (background_([this, &pages, number] { look(pages, number); })) return;
+  if (background_([this, &pages, number] { probe(pages, number); })) return;
   const Lock lock(mutex_);
-  if (state_ == State::kLooking && look_ == number) state_ = State::kNew;  // the next beat tries again
+  if (state_ == State::kLooking && probe_ == number) state_ = State::kNew;  // the next beat tries again
 }
 
 // What it finds counts only where nothing happened to the session or the memory meanwhile.
-void SidecarCopies::look(const std::vector<GroupPages>& pages, std::uint64_t number) {
-  const auto is_void = [&] { return state_ != State::kLooking || look_ != number; };
+void SidecarCopies::probe(const std::vector<GroupPages>& pages, std::uint64_t number) {
+  const auto is_void = [&] { return state_ != State::kLooking || probe_ != number; };
   {
     const Lock lock(mutex_);
     if (is_void()) return;

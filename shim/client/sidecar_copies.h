@@ -71,7 +71,7 @@ class SidecarCopies {
     return open_;
   }
   // Looks at the pages in the background, for one beaten().
-  void look(const std::vector<GroupPages>& pages, std::uint64_t number);
+  void probe(const std::vector<GroupPages>& pages, std::uint64_t number);
   copy::TransferRefusal look_at(const std::vector<GroupPages>& pages) const;
   // REQUIRES of these: the mutex is held.
   void send_exports(const copy::DeviceId& device, std::vector<copy::MemoryHandle> handles);
@@ -100,7 +100,7 @@ class SidecarCopies {
   State state_ = State::kNew;
   Attachment* session_ = nullptr;  // that state_ is of; it lives until lost()
   bool asleep_ = false;            // between leave() and back()
-  std::uint64_t look_ = 0;         // number of the last one; an earlier one is void
+  std::uint64_t probe_ = 0;        // number of the last one; an earlier one is void
   unsigned looking_ = 0;           // at pages just now
   bool again_ = false;             // to be exported anew once larderd has let go
   std::uint32_t awaited_ = 0;      // EXPORTED that are still to come

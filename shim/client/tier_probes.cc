@@ -4,24 +4,24 @@
 
 namespace larder::client {
 
-bool LookKind::shares(const Attachment& attachment) {
+bool ProbeKind::shares(const Attachment& attachment) {
   return attachment.below().valid() && (attachment.welcome().capabilities & protocol::kCapabilityShared) != 0;
 }
 
-Status LookKind::served(const Attachment& attachment) {
+Status ProbeKind::served(const Attachment& attachment) {
   if (shares(attachment)) return {};
   return {Code::kUnsupported, "this larderd shares no backend"};
 }
 
 // More chunks than were asked are hostile, as are more shared ones than there are.
-ProbeState LookKind::read(const protocol::Probed& looked, std::uint64_t asked, std::uint32_t age_us) {
-  const std::uint64_t chunks = std::min<std::uint64_t>(looked.families, asked);
+ProbeState ProbeKind::read(const protocol::Probed& probed, std::uint64_t asked, std::uint32_t age_us) {
+  const std::uint64_t chunks = std::min<std::uint64_t>(probed.families, asked);
   return {false,
           chunks,
-          std::min<std::uint64_t>(looked.shared, chunks),
-          looked.read_latency_ns,
-          looked.read_bytes_per_s,
-          static_cast<protocol::ProbeEnd>(looked.reason),
+          std::min<std::uint64_t>(probed.shared, chunks),
+          probed.read_latency_ns,
+          probed.read_bytes_per_s,
+          static_cast<protocol::ProbeEnd>(probed.reason),
           age_us};
 }
 

@@ -21,7 +21,7 @@ struct ProbeState {
   std::uint32_t elapsed_us = 0;  // until the answer was here: what asking costs
 };
 
-struct LookKind {
+struct ProbeKind {
   using State = ProbeState;
   using Ask = protocol::Probe;
   using Answer = protocol::Probed;
@@ -33,10 +33,10 @@ struct LookKind {
   // Whether the larderd of this session shares a backend, and fetches from it.
   static bool shares(const Attachment& attachment);
   static Status served(const Attachment& attachment);
-  static ProbeState read(const protocol::Probed& looked, std::uint64_t asked, std::uint32_t age_us);
+  static ProbeState read(const protocol::Probed& probed, std::uint64_t asked, std::uint32_t age_us);
   static void give_free(Attachment& /*attachment*/, std::uint32_t /*request*/) {}
 };
 
-using TierProbes = Requests<LookKind>;
+using TierProbes = Requests<ProbeKind>;
 
 }  // namespace larder::client

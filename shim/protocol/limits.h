@@ -27,7 +27,7 @@ inline constexpr std::uint32_t kMaxKeysPerFetch = 1024;      // FETCH
 inline constexpr std::uint32_t kMaxFetchMs = 60'000;         // a deadline that is longer counts as this
 inline constexpr std::uint32_t kMaxProbes = 64;              // per session, begun and not yet answered
 inline constexpr std::uint32_t kMaxKeysPerProbe = 1024;      // PROBE
-inline constexpr std::uint32_t kMaxLookMs = 10'000;          // a deadline that is longer counts as this
+inline constexpr std::uint32_t kMaxProbeMs = 10'000;         // a deadline that is longer counts as this
 // Copies that the sidecar makes itself (transfer_layout.h).
 inline constexpr std::uint32_t kMaxCopies = 256;              // per session, asked for and not yet ended
 inline constexpr std::uint32_t kMaxPiecesPerCopy = 8000;      // one chunk's; of more the engine copies by itself

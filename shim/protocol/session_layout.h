@@ -66,9 +66,9 @@ struct SessionRegion {
   AtomicU64 heartbeat;   // counts up; a number and no time, so that no clock is shared
   AtomicU64 holds_used;  // every hold stands below it; raised before the hold is announced
   AtomicU64 event_head;  // events ever written
-  // Since 1.6, of an engine with pages on a GPU: how much of the arena is registered with it, and by what it copies (copy_way.h).
+  // Since 1.6, of an engine with pages on a GPU: how much of the arena is registered with it, and by what it copies (copy_strategy.h).
   AtomicU64 registered_bytes;
-  AtomicU64 copy_way;
+  AtomicU64 copy_strategy;
   std::uint8_t reserved0[8];
   AtomicU64 holds[kMaxHolds];
   Event events[kEventSlots];

@@ -1,4 +1,4 @@
-// What `larderd --supervise ADDRESS` does: a keeper (sidecar/keeper) with this same program as what it keeps.
+// What `larderd --supervise ADDRESS` does: a supervisor (sidecar/supervisor) whose child is this same program.
 #pragma once
 
 #include <optional>

@@ -88,12 +88,12 @@ TierState read_tier(const json& status, const char* name, const char* place) {
   return state;
 }
 
-ProbeState read_looks(const json& status) {
+ProbeState read_probes(const json& status) {
   const json* backend = tier_of(status, "backend");
   if (backend == nullptr) return {};
-  const json& looks = backend->at("probes");
-  return {number_at(looks, "asked"), number_at(looks, "late"), number_at(looks, "failed"), number_at(looks, "families"),
-          number_at(looks, "shared")};
+  const json& probes = backend->at("probes");
+  return {number_at(probes, "asked"), number_at(probes, "late"), number_at(probes, "failed"), number_at(probes, "families"),
+          number_at(probes, "shared")};
 }
 
 Sessions read_sessions(const json& sessions) {
@@ -135,7 +135,7 @@ Snapshot read(const json& status) {
   snapshot.estimate = read_estimate(status);
   snapshot.disk = read_tier(status, "disk", "path");
   snapshot.backend = read_tier(status, "backend", "url");
-  snapshot.looks = read_looks(status);
+  snapshot.probes = read_probes(status);
   snapshot.evicted_unwritten = number_at(status.at("memory").at("evicted"), "unwritten");
   snapshot.evicted_unwanted = number_at(status.at("memory").at("evicted"), "unwanted");
   for (const json& space : status.at("namespaces"))

@@ -89,7 +89,7 @@ struct Snapshot {
   MemoryState memory;
   std::vector<EstimatedHit> estimate;  // empty: engines told of nothing yet, or an older larderd
   TierState disk, backend;
-  ProbeState looks;
+  ProbeState probes;
   std::uint64_t evicted_unwritten = 0, evicted_unwanted = 0;  // from memory, and in no tier below
   std::vector<NamespaceState> namespaces;
   Sessions sessions;

@@ -102,13 +102,13 @@ std::string disk(const TierState& disk) {
 std::string backend(const Snapshot& now) {
   const TierState& backend = now.backend;
   if (backend.place.empty()) return "";
-  const ProbeState& looks = now.looks;
+  const ProbeState& probes = now.probes;
   return title("Backend", backend) +
          line("chunks",
               base::grouped(backend.chunks) + " known here, " + base::grouped(backend.write_queue) + " on their way there") +
-         line("asked", base::grouped(looks.asked) + " times, " + base::grouped(looks.late) + " too late, " +
-                           base::grouped(looks.failed) + " in vain; " + base::grouped(looks.shared) + " of " +
-                           base::grouped(looks.families) + " chunks found were there alone") +
+         line("asked", base::grouped(probes.asked) + " times, " + base::grouped(probes.late) + " too late, " +
+                           base::grouped(probes.failed) + " in vain; " + base::grouped(probes.shared) + " of " +
+                           base::grouped(probes.families) + " chunks found were there alone") +
          moved(backend);
 }
 

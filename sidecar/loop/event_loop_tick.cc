@@ -1,7 +1,7 @@
 // The loop's tick: everything that happens because time has passed, and the view of it that others get.
 #include <algorithm>
 
-#include "shim/protocol/copy_way.h"
+#include "shim/protocol/copy_strategy.h"
 #include "shim/protocol/transfer_messages.h"
 #include "sidecar/base/log_drain.h"
 #include "sidecar/base/log_throttle.h"
@@ -114,7 +114,7 @@ void EventLoop::show_way(stats::Stats& view, const std::string& name) const {
 // What an engine says of itself is shown, and believed no further than that.
 void EventLoop::show_gpu(stats::Stats& view, const protocol::SessionRegion& region) {
   stats::SessionStats& session = view.sessions.back();
-  session.copies_by = protocol::CopyWay::unpacked(region.copy_way.load(std::memory_order_relaxed)).in_words();
+  session.copies_by = protocol::CopyStrategy::unpacked(region.copy_strategy.load(std::memory_order_relaxed)).in_words();
   session.registered_bytes = std::min(region.registered_bytes.load(std::memory_order_relaxed), view.arena_bytes);
 }
 

@@ -3,15 +3,16 @@
 #include <map>
 
 #include "sidecar/http/metrics_page.h"
-#include "sidecar/pages/utf8.h"
 #include "sidecar/pages/metric_families.h"
 #include "sidecar/pages/tier_metrics.h"
+#include "sidecar/pages/utf8.h"
 
 namespace larder::pages {
 namespace {
 
 // The fallbacks that larderd can fall into; one that is in force and not listed here shows as well.
-constexpr const char* kFallbackKinds[] = {"backend", "config", "disk", "engines", "hugepages", "memory", "numa", "pidfd", "transfer"};
+constexpr const char* kFallbackKinds[] = {"backend", "config", "disk",  "engines", "hugepages",
+                                          "memory",  "numa",   "pidfd", "transfer"};
 
 void add_identity(Families& out, const stats::Stats& stats, bool ready) {
   out.gauge("build_info", "Version and pool of this larderd.", 1, {{"version", stats.version}, {"pool", stats.pool}});
@@ -161,7 +162,7 @@ void add_operations(Families& out, const stats::Stats& stats) {
   out.add(stats.load_copy, {{"operation", "load_copy"}}, kNs);
   out.add(stats.store_copy, {{"operation", "store_copy"}}, kNs);
   out.add(stats.reserve, {{"operation", "reserve"}}, kNs);
-  out.add(stats.look, {{"operation", "probe"}}, kNs);
+  out.add(stats.probe, {{"operation", "probe"}}, kNs);
 }
 
 // One row a label value: names that become equal when they are made valid UTF-8 are one row. "other" is always there.
@@ -240,10 +241,10 @@ std::string metrics_text(const stats::Stats& stats, bool ready, const http::Coun
 
 std::string metrics_reference() {
   constexpr http::OpenLabel kOpen[] = {{"version", "larderd's"},
-                                 {"pool", "as configured"},
-                                 {"nodes", "`none`, `node 1`, `nodes 0-1 interleaved`"},
-                                 {"slot_bytes", "sizes of slots in use, at most 16"},
-                                 {"model", "served model names, the first 31 and `other`"}};
+                                       {"pool", "as configured"},
+                                       {"nodes", "`none`, `node 1`, `nodes 0-1 interleaved`"},
+                                       {"slot_bytes", "sizes of slots in use, at most 16"},
+                                       {"model", "served model names, the first 31 and `other`"}};
   stats::Stats example;
   example.slot_sizes.emplace_back();
   return R"(# Metrics

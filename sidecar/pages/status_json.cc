@@ -119,8 +119,8 @@ Object backend_of(const stats::Stats& stats) {
   Object backend = tier_of(stats.backend, "url");
   if (backend.is_null()) return backend;
   backend["fetches"] = fetches_of(stats);
-  backend["probes"] = {{"asked", stats.probes},         {"late", stats.probes_late},         {"failed", stats.probes_failed},
-                      {"families", stats.probe_hits}, {"shared", stats.probe_hits_shared}, {"answered", operation(stats.look)}};
+  backend["probes"] = {{"asked", stats.probes},        {"late", stats.probes_late},         {"failed", stats.probes_failed},
+                       {"families", stats.probe_hits}, {"shared", stats.probe_hits_shared}, {"answered", operation(stats.probe)}};
   return backend;
 }
 

@@ -15,13 +15,13 @@ namespace larder::session {
 struct Connection {
   Connection(Fd socket_fd, Fd pid_fd, memory::SessionMemory session_memory, memory::LockFile lock_file, const SessionFacts& facts,
              store::Store& store, stats::Stats& stats, const base::Clock& clock, tiering::Promoter* promotions,
-             tiering::TierProbes* looks, ReuseTracker* demand, transfer::Transfers* transfers)
+             tiering::TierProbes* probes, ReuseTracker* demand, transfer::Transfers* transfers)
       : socket(std::move(socket_fd)),
         pidfd(std::move(pid_fd)),
         memory(std::move(session_memory)),
         lock(std::move(lock_file)),
         protocol(
-            facts, memory.region(), store, stats, clock, [this] { return lock.held(); }, promotions, looks, demand, transfers),
+            facts, memory.region(), store, stats, clock, [this] { return lock.held(); }, promotions, probes, demand, transfers),
         connected_ms(clock.now_ms()),
         beat_ms(connected_ms) {}
 

@@ -79,7 +79,7 @@ std::vector<std::byte> error_packet(const Status& status) {
 
 SessionProtocol::SessionProtocol(const SessionFacts& facts, const protocol::SessionRegion& region, store::Store& store,
                                  stats::Stats& stats, const base::Clock& clock, std::function<bool()> lock_held,
-                                 tiering::Promoter* promotions, tiering::TierProbes* looks, ReuseTracker* demand,
+                                 tiering::Promoter* promotions, tiering::TierProbes* probes, ReuseTracker* demand,
                                  transfer::Transfers* transfers)
     : facts_(facts),
       region_(region),
@@ -88,7 +88,7 @@ SessionProtocol::SessionProtocol(const SessionFacts& facts, const protocol::Sess
       clock_(clock),
       lock_held_(std::move(lock_held)),
       promoter_(promotions),
-      tier_probes_(looks),
+      tier_probes_(probes),
       reuse_tracker_(demand),
       transfers_(transfers) {}
 
@@ -114,7 +114,7 @@ Result<Reply> SessionProtocol::handle(std::span<const std::byte> packet, std::ve
       case MessageType::kAct: return act(*decoder);
       case MessageType::kFetch: return fetch(*decoder);
       case MessageType::kFetchEnd: return end_fetch(*decoder);
-      case MessageType::kProbe: return look(*decoder);
+      case MessageType::kProbe: return probe(*decoder);
       case MessageType::kExport: return export_memory(*decoder, std::move(fds));
       case MessageType::kWithdraw: return withdraw(*decoder);
       case MessageType::kCopy: return copy(*decoder);
@@ -292,23 +292,23 @@ Result<Reply> SessionProtocol::end_fetch(Decoder& decoder) {
   return Reply{};
 }
 
-Result<Reply> SessionProtocol::look(Decoder& decoder) {
-  protocol::Probe look{};
-  if (!decoder.read(look)) return malformed(decoder.type(), "shorter than its fixed part");
+Result<Reply> SessionProtocol::probe(Decoder& decoder) {
+  protocol::Probe probe{};
+  if (!decoder.read(probe)) return malformed(decoder.type(), "shorter than its fixed part");
   if (tier_probes_ == nullptr) return Status(Code::kUnsupported, "PROBE: this larderd shares no backend");
-  if (!decoder.read_all(look.count, protocol::kMaxKeysPerProbe, hashes_))
-    return malformed(decoder.type(), "count " + std::to_string(look.count) + " is over the limit or the packet");
-  const Result<bool> open = may_use("PROBE", look.namespace_handle);
+  if (!decoder.read_all(probe.count, protocol::kMaxKeysPerProbe, hashes_))
+    return malformed(decoder.type(), "count " + std::to_string(probe.count) + " is over the limit or the packet");
+  const Result<bool> open = may_use("PROBE", probe.namespace_handle);
   if (!open.ok()) return open.status();
   if (!*open) return Reply{probed_packet({facts_.number, decoder.request(), {}})};
-  if (Status begun = tier_probes_->look(facts_.number, decoder.request(), look, hashes_); !begun.ok())
+  if (Status begun = tier_probes_->probe(facts_.number, decoder.request(), probe, hashes_); !begun.ok())
     return malformed(decoder.type(), begun.text());
   return Reply{};
 }
 
 std::vector<std::byte> probed_packet(const tiering::TierProbes::Answer& answer) {
   Encoder encoder(MessageType::kProbed, answer.request);
-  encoder.append(answer.looked);
+  encoder.append(answer.probed);
   return finish(encoder);
 }
 

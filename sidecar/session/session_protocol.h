@@ -66,7 +66,8 @@ class SessionProtocol {
   // later, and COPY by a flag.
   SessionProtocol(const SessionFacts& facts, const protocol::SessionRegion& region, store::Store& store, stats::Stats& stats,
                   const base::Clock& clock, std::function<bool()> lock_held, tiering::Promoter* promotions = nullptr,
-                  tiering::TierProbes* looks = nullptr, ReuseTracker* demand = nullptr, transfer::Transfers* transfers = nullptr);
+                  tiering::TierProbes* probes = nullptr, ReuseTracker* demand = nullptr,
+                  transfer::Transfers* transfers = nullptr);
 
   // Where a message asks for much, only its first slice is done, with no reply yet, and the session is busy. REQUIRES: !busy().
   Result<Reply> handle(std::span<const std::byte> packet, std::vector<Fd> fds = {});
@@ -103,7 +104,7 @@ class SessionProtocol {
   Result<Reply> act(protocol::Decoder& decoder);
   Result<Reply> fetch(protocol::Decoder& decoder);
   Result<Reply> end_fetch(protocol::Decoder& decoder);
-  Result<Reply> look(protocol::Decoder& decoder);
+  Result<Reply> probe(protocol::Decoder& decoder);
   // session_namespaces.cc.
   bool has_open(std::uint32_t handle) const;
   Result<bool> may_use(const char* message, std::uint32_t handle) const;

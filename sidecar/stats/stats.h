@@ -198,7 +198,7 @@ struct Stats {
   std::array<std::uint64_t, kDecisions.size()> decisions{};  // requests, by what was done about each
   AgeHistogram age_at_eviction;                              // since the last use, of chunks that left memory for room
   Estimate estimate;
-  Histogram look;  // of those for which the backend was asked
+  Histogram probe;  // of those for which the backend was asked
 
   TransferStats transfer;
   std::vector<ModelStats> models;

@@ -30,7 +30,7 @@ LowerTiers::LowerTiers(std::vector<OpenTier> tiers, const config::Config& config
     tier->link->answer_to(Operation::kGet, [this](const Message& message) { promoter_->on_get(message); });
     if (!tier->link->shared()) continue;
     tier_probes_ = std::make_unique<TierProbes>(*tier->link, tier->source, sources, *promoter_, store, stats, clock);
-    tier->link->answer_to(Operation::kProbe, [this](const Message& message) { tier_probes_->on_look(message); });
+    tier->link->answer_to(Operation::kProbe, [this](const Message& message) { tier_probes_->on_probe(message); });
   }
 }
 

@@ -50,7 +50,7 @@ class LowerTiers {
 
   Promoter& promotions() { return *promoter_; }
   // nullptr: no tier is shared.
-  TierProbes* looks() { return tier_probes_.get(); }
+  TierProbes* probes() { return tier_probes_.get(); }
 
   // The tier of this number has messages.
   void deliver(store::TierNumber number);

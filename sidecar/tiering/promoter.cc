@@ -72,15 +72,15 @@ protocol::ActCounts Promoter::prefetch(std::uint32_t handle, std::span<const pro
   protocol::ActCounts counts;
   const std::uint64_t until = store_.effort() + store::Store::kSliceEffort;
   for (std::size_t i = 0; i < hashes.size() && store_.effort() < until; ++i) {
-    const Probe look = look_at(handle, hashes[i]);
+    const Probe probe = look_at(handle, hashes[i]);
     bool room = true;
     for (std::size_t member = 0; member < members_.size(); ++member) {
       const store::Store::Member& one = members_[member];
       if (one.state == SlotState::kCommitted) store_.touch(one.slot.slot, one.slot.generation);
-      if (one.state != SlotState::kFree || !look.there) continue;
+      if (one.state != SlotState::kFree || !probe.there) continue;
       room = room && reads_.want_ahead(one.key, chunk_key_of(store_, one.key), *found_[member]);
     }
-    ++(!look.there ? counts.absent : room ? counts.found : counts.refused);
+    ++(!probe.there ? counts.absent : room ? counts.found : counts.refused);
   }
   return counts;
 }
@@ -90,7 +90,7 @@ bool Promoter::go_on() {
   while (!looking_.empty() && store_.effort() < until) {
     const FetchId id = looking_.front();
     const auto found = fetches_.find(id);
-    if (found != fetches_.end() && found->second.looking && look(id, found->second)) continue;
+    if (found != fetches_.end() && found->second.looking && probe(id, found->second)) continue;
     looking_.pop_front();
     if (found == fetches_.end()) continue;
     found->second.looking = false;
@@ -111,15 +111,15 @@ void Promoter::look_on(const FetchId& id, Fetch& fetch) {
 Promoter::Probe Promoter::look_at(std::uint32_t handle, const protocol::BlockHash& hash) {
   store_.look_at_family(handle, hash, members_);
   found_.assign(members_.size(), std::nullopt);
-  Probe look{!members_.empty(), 0};
-  for (std::size_t i = 0; i < members_.size() && look.there; ++i) {
-    look.bytes += slot_bytes_of(store_, members_[i].key);
+  Probe probe{!members_.empty(), 0};
+  for (std::size_t i = 0; i < members_.size() && probe.there; ++i) {
+    probe.bytes += slot_bytes_of(store_, members_[i].key);
     if (members_[i].state == SlotState::kCommitted) continue;
     found_[i] = reads_.probe(chunk_key_of(store_, members_[i].key));
     if (found_[i] && !of_layout(store_, members_[i].key, found_[i]->facts)) found_[i].reset();
-    look.there = found_[i].has_value() && (members_[i].state == SlotState::kFree || reads_.coming(members_[i].key));
+    probe.there = found_[i].has_value() && (members_[i].state == SlotState::kFree || reads_.coming(members_[i].key));
   }
-  return look;
+  return probe;
 }
 
 // However much one session asks for, there is room left for the first families of others.
@@ -132,18 +132,18 @@ bool Promoter::may_keep(SessionNumber session, std::uint64_t bytes) const {
 }
 
 // One family more. False: no further one is looked at now.
-bool Promoter::look(const FetchId& id, Fetch& fetch) {
+bool Promoter::probe(const FetchId& id, Fetch& fetch) {
   if (fetch.families.size() >= fetch.limit || fetch.reading >= kReadsAhead) return false;
   const auto number = static_cast<std::uint32_t>(fetch.families.size());
-  const Probe look = look_at(fetch.handle, fetch.hashes[number]);
-  if (!look.there || !may_keep(id.first, look.bytes)) {
-    cut(id, fetch, number, look.there ? FetchEnd::kBound : FetchEnd::kAbsent);
+  const Probe probe = look_at(fetch.handle, fetch.hashes[number]);
+  if (!probe.there || !may_keep(id.first, probe.bytes)) {
+    cut(id, fetch, number, probe.there ? FetchEnd::kBound : FetchEnd::kAbsent);
     return false;
   }
   Family& family = fetch.families.emplace_back();
-  family.bytes = look.bytes;
-  kept_bytes_ += look.bytes;
-  kept_of_[id.first] += look.bytes;
+  family.bytes = probe.bytes;
+  kept_bytes_ += probe.bytes;
+  kept_of_[id.first] += probe.bytes;
   for (std::size_t i = 0; i < members_.size(); ++i) {
     const store::Store::Member& one = members_[i];
     if (one.state == SlotState::kCommitted) {

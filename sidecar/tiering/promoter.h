@@ -94,7 +94,7 @@ class Promoter {
   bool may_keep(store::SessionNumber session, std::uint64_t bytes) const;
   void look_at_sizes();
   void look_on(const FetchId& id, Fetch& fetch);
-  bool look(const FetchId& id, Fetch& fetch);
+  bool probe(const FetchId& id, Fetch& fetch);
   Probe look_at(std::uint32_t handle, const protocol::BlockHash& hash);
   void take_outcomes();
   void give(const PromotionReads::Outcome& outcome, const Waiter& waiter);

@@ -73,7 +73,7 @@ void RefusedChunks::forget(const protocol::SlotRef& chunk) {
 
 void RefusedChunks::give_back(const InMemory& in_memory, std::uint64_t now_ns) {
   auto at = chunks_.lower_bound(looked_to_);
-  for (std::size_t looked = 0; looked < kSlice && at != chunks_.end(); ++looked) {
+  for (std::size_t probed = 0; probed < kSlice && at != chunks_.end(); ++probed) {
     const bool stays = now_ns < at->second.next_ns + kForgottenNs && in_memory(at->first, at->second.generation);
     at = stays ? std::next(at) : erase(at);
   }

@@ -12,7 +12,7 @@ using protocol::SlotState;
 using store::SessionNumber;
 
 namespace {
-constexpr std::size_t kMaxKeys = std::min<std::size_t>(protocol::kMaxKeysPerProbe, tiers::kMaxLookKeys);
+constexpr std::size_t kMaxKeys = std::min<std::size_t>(protocol::kMaxKeysPerProbe, tiers::kMaxProbeKeys);
 }  // namespace
 
 TierProbes::TierProbes(TierLink& backend, ReadableTier& shared, std::span<ReadableTier* const> sources,
@@ -25,20 +25,20 @@ TierProbes::TierProbes(TierLink& backend, ReadableTier& shared, std::span<Readab
       stats_(stats),
       clock_(clock) {}
 
-Status TierProbes::look(SessionNumber session, std::uint32_t request, const protocol::Probe& asked,
-                        std::span<const protocol::BlockHash> hashes) {
-  const LookId id{session, request};
+Status TierProbes::probe(SessionNumber session, std::uint32_t request, const protocol::Probe& asked,
+                         std::span<const protocol::BlockHash> hashes) {
+  const ProbeId id{session, request};
   if (tier_probes_.contains(id)) return {Code::kInvalidArgument, "request " + std::to_string(request) + " runs already"};
   ++stats_.probes;
-  Probe look;
-  look.handle = asked.namespace_handle;
-  look.hashes.assign(hashes.begin(), hashes.end());
-  look.begun_ns = clock_.now_ns();
-  look.deadline_ns = look.begun_ns + std::uint64_t{std::min(asked.deadline_ms, protocol::kMaxLookMs)} * 1'000'000;
+  Probe probe;
+  probe.handle = asked.namespace_handle;
+  probe.hashes.assign(hashes.begin(), hashes.end());
+  probe.begun_ns = clock_.now_ns();
+  probe.deadline_ns = probe.begun_ns + std::uint64_t{std::min(asked.deadline_ms, protocol::kMaxProbeMs)} * 1'000'000;
   const auto begin = tier_probes_.lower_bound({session, 0}), end = tier_probes_.upper_bound({session, UINT32_MAX});
-  look.over_bound = std::distance(begin, end) >= protocol::kMaxProbes;
-  look.slow = !shared_.in_time();
-  const Entry entered = tier_probes_.emplace(id, std::move(look)).first;
+  probe.over_bound = std::distance(begin, end) >= protocol::kMaxProbes;
+  probe.slow = !shared_.in_time();
+  const Entry entered = tier_probes_.emplace(id, std::move(probe)).first;
   deadlines_.emplace(entered->second.deadline_ns, id);
   to_go_through_.push_back(id);
   return {};
@@ -66,30 +66,30 @@ bool TierProbes::go_on() {
 }
 
 // False: there is more of it.
-bool TierProbes::go_through(Probe& look, std::uint64_t until) {
-  while (look.families.size() < look.hashes.size()) {
+bool TierProbes::go_through(Probe& probe, std::uint64_t until) {
+  while (probe.families.size() < probe.hashes.size()) {
     if (store_.effort() >= until) return false;
-    if (!add_family(look, look.hashes[look.families.size()])) break;
+    if (!add_family(probe, probe.hashes[probe.families.size()])) break;
   }
   return true;
 }
 
 // False: a fetch would end here, or it is not asked about.
-bool TierProbes::add_family(Probe& look, const protocol::BlockHash& hash) {
-  store_.look_at_family(look.handle, hash, members_);
+bool TierProbes::add_family(Probe& probe, const protocol::BlockHash& hash) {
+  store_.look_at_family(probe.handle, hash, members_);
   if (members_.empty()) return false;
   Family family;
-  const std::size_t keys_before = look.keys.size();
+  const std::size_t keys_before = probe.keys.size();
   for (const store::Store::Member& member : members_) {
-    if (add_member(look, family, member)) continue;
-    look.keys.resize(keys_before);
+    if (add_member(probe, family, member)) continue;
+    probe.keys.resize(keys_before);
     return false;
   }
-  look.families.push_back(family);
+  probe.families.push_back(family);
   return true;
 }
 
-bool TierProbes::add_member(Probe& look, Family& family, const store::Store::Member& member) {
+bool TierProbes::add_member(Probe& probe, Family& family, const store::Store::Member& member) {
   if (member.state == SlotState::kCommitted) return true;
   const ReadableTier* from = promoter_.coming(member.key);
   if (from == nullptr && member.state != SlotState::kFree) return false;  // an engine writes it: nobody knows whether it will
@@ -103,11 +103,11 @@ bool TierProbes::add_member(Probe& look, Family& family, const store::Store::Mem
     return true;
   }
   if (shared_.hides(chunk.namespace_id)) return false;
-  if (look.over_bound || look.keys.size() >= kMaxKeys) {
-    look.reason = ProbeEnd::kBound;
+  if (probe.over_bound || probe.keys.size() >= kMaxKeys) {
+    probe.reason = ProbeEnd::kBound;
     return false;
   }
-  look.keys.push_back(chunk);
+  probe.keys.push_back(chunk);
   ++family.keys;
   family.bytes[shared_.number()] += bytes;
   return true;
@@ -115,21 +115,21 @@ bool TierProbes::add_member(Probe& look, Family& family, const store::Store::Mem
 
 // False: the backend has too many at once.
 bool TierProbes::ask(Entry entry) {
-  Probe& look = entry->second;
-  if (look.keys.empty()) {
-    answer(entry, look.reason, nullptr);
+  Probe& probe = entry->second;
+  if (probe.keys.empty()) {
+    answer(entry, probe.reason, nullptr);
     return true;
   }
   const tiers::Ticket ticket = backend_.next_ticket();
-  if (look.slow) {
-    const std::uint64_t by_ns = clock_.now_ns() + std::uint64_t{protocol::kMaxLookMs} * 1'000'000;
-    if (asked_for_nobody_ == 0 && backend_.tier().look(ticket, look.keys, by_ns).ok()) asked_for_nobody_ = ticket;
+  if (probe.slow) {
+    const std::uint64_t by_ns = clock_.now_ns() + std::uint64_t{protocol::kMaxProbeMs} * 1'000'000;
+    if (asked_for_nobody_ == 0 && backend_.tier().probe(ticket, probe.keys, by_ns).ok()) asked_for_nobody_ = ticket;
     answer(entry, ProbeEnd::kFailed, nullptr);
     return true;
   }
-  const Status taken = backend_.tier().look(ticket, look.keys, look.deadline_ns);
+  const Status taken = backend_.tier().probe(ticket, probe.keys, probe.deadline_ns);
   if (taken.ok()) {
-    look.ticket = ticket;
+    probe.ticket = ticket;
     asked_.emplace(ticket, entry->first);
   } else if (taken.code() != Code::kResourceExhausted) {
     answer(entry, ProbeEnd::kFailed, nullptr);
@@ -148,12 +148,12 @@ void TierProbes::ask_waiting() {
   }
 }
 
-void TierProbes::on_look(const tiers::Message& message) {
+void TierProbes::on_probe(const tiers::Message& message) {
   if (message.ticket == asked_for_nobody_) asked_for_nobody_ = 0;
   if (const auto found = asked_.find(message.ticket); found != asked_.end()) {
     const Entry entry = tier_probes_.find(found->second);
     const bool told = message.status.ok() && message.there.size() == entry->second.keys.size();
-    if (told) stats_.look.record(clock_.now_ns() - entry->second.begun_ns);
+    if (told) stats_.probe.record(clock_.now_ns() - entry->second.begun_ns);
     if (told)
       answer(entry, entry->second.reason, &message.there);
     else
@@ -164,33 +164,33 @@ void TierProbes::on_look(const tiers::Message& message) {
 
 // `there`: of each key, what the backend said; null: nothing.
 void TierProbes::answer(Entry entry, ProbeEnd reason, const std::vector<bool>* there) {
-  const Probe& look = entry->second;
+  const Probe& probe = entry->second;
   std::array<std::uint64_t, kMaxSources> bytes{};
-  protocol::Probed looked{};
+  protocol::Probed probed{};
   std::size_t next = 0;
-  for (const Family& family : look.families) {
+  for (const Family& family : probe.families) {
     bool found = family.keys == 0 || there != nullptr;
     for (std::uint32_t i = 0; i < family.keys && found; ++i) found = (*there)[next + i];
     if (!found) break;
     next += family.keys;
-    ++looked.families;
-    looked.shared += family.bytes[shared_.number()] != 0;
+    ++probed.families;
+    probed.shared += family.bytes[shared_.number()] != 0;
     for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] += family.bytes[i];
   }
-  tell_speed(bytes, looked);
-  const std::uint64_t elapsed_us = (clock_.now_ns() - look.begun_ns) / 1000;
-  looked.elapsed_us = static_cast<std::uint32_t>(std::min<std::uint64_t>(elapsed_us, UINT32_MAX));
-  looked.reason = static_cast<std::uint32_t>(reason);
+  tell_speed(bytes, probed);
+  const std::uint64_t elapsed_us = (clock_.now_ns() - probe.begun_ns) / 1000;
+  probed.elapsed_us = static_cast<std::uint32_t>(std::min<std::uint64_t>(elapsed_us, UINT32_MAX));
+  probed.reason = static_cast<std::uint32_t>(reason);
   stats_.probes_late += reason == ProbeEnd::kLate;
   stats_.probes_failed += reason == ProbeEnd::kFailed;
-  stats_.probe_hits += looked.families;
-  stats_.probe_hits_shared += looked.shared;
-  answers_.push_back({entry->first.first, entry->first.second, looked});
+  stats_.probe_hits += probed.families;
+  stats_.probe_hits_shared += probed.shared;
+  answers_.push_back({entry->first.first, entry->first.second, probed});
   forget(entry);
 }
 
 // One after the other, though they read side by side: it is not to be slower than was told.
-void TierProbes::tell_speed(const std::array<std::uint64_t, kMaxSources>& bytes, protocol::Probed& looked) const {
+void TierProbes::tell_speed(const std::array<std::uint64_t, kMaxSources>& bytes, protocol::Probed& probed) const {
   std::uint64_t all_bytes = 0;
   double seconds = 0;
   for (const ReadableTier* source : sources_) {
@@ -199,12 +199,12 @@ void TierProbes::tell_speed(const std::array<std::uint64_t, kMaxSources>& bytes,
     const protocol::ResidencySpeed speed = source->speed();
     if (!speed.serving || speed.read_bytes_per_s == 0) return;
     all_bytes += from;
-    looked.read_latency_ns += speed.read_latency_ns;
+    probed.read_latency_ns += speed.read_latency_ns;
     seconds += static_cast<double>(from) / static_cast<double>(speed.read_bytes_per_s);
   }
   if (all_bytes == 0) return;
   const double rate = std::round(static_cast<double>(all_bytes) / seconds);
-  looked.read_bytes_per_s = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(rate));
+  probed.read_bytes_per_s = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(rate));
 }
 
 void TierProbes::forget(Entry entry) {

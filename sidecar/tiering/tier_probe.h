@@ -31,14 +31,14 @@ class TierProbes {
              store::Store& store, stats::Stats& stats, const base::Clock& clock);
 
   // kInvalidArgument: a look of this number runs. REQUIRES: the namespace is open.
-  Status look(store::SessionNumber session, std::uint32_t request, const protocol::Probe& asked,
-              std::span<const protocol::BlockHash> hashes);
+  Status probe(store::SessionNumber session, std::uint32_t request, const protocol::Probe& asked,
+               std::span<const protocol::BlockHash> hashes);
   void end_session(store::SessionNumber session);
 
   // Asks again for what the backend had no room for.
   void tick() { ask_waiting(); }
   // A message of a look.
-  void on_look(const tiers::Message& message);
+  void on_probe(const tiers::Message& message);
   // One slice of what there is to go through. True: there is more.
   bool go_on();
   // Answers what is late. Called once next_deadline_ns() has come.
@@ -49,13 +49,13 @@ class TierProbes {
   struct Answer {
     store::SessionNumber session;
     std::uint32_t request;
-    protocol::Probed looked;
+    protocol::Probed probed;
   };
   // What is to be sent since the last call.
   std::vector<Answer> take_answers() { return std::exchange(answers_, {}); }
 
  private:
-  using LookId = std::pair<store::SessionNumber, std::uint32_t>;
+  using ProbeId = std::pair<store::SessionNumber, std::uint32_t>;
   static constexpr std::size_t kMaxSources = store::kMaxTiers;
   // What one family needs: keys that the backend is asked about, and bytes out of each source, the backend's if they are there.
   struct Family {
@@ -75,15 +75,15 @@ class TierProbes {
     bool waits = false;        // in to_ask_
     tiers::Ticket ticket = 0;  // 0: the backend was not asked
   };
-  using Entry = std::map<LookId, Probe>::iterator;
+  using Entry = std::map<ProbeId, Probe>::iterator;
 
-  bool go_through(Probe& look, std::uint64_t until);
-  bool add_family(Probe& look, const protocol::BlockHash& hash);
-  bool add_member(Probe& look, Family& family, const store::Store::Member& member);
+  bool go_through(Probe& probe, std::uint64_t until);
+  bool add_family(Probe& probe, const protocol::BlockHash& hash);
+  bool add_member(Probe& probe, Family& family, const store::Store::Member& member);
   bool ask(Entry entry);
   void ask_waiting();
   void answer(Entry entry, protocol::ProbeEnd reason, const std::vector<bool>* there);
-  void tell_speed(const std::array<std::uint64_t, kMaxSources>& bytes, protocol::Probed& looked) const;
+  void tell_speed(const std::array<std::uint64_t, kMaxSources>& bytes, protocol::Probed& probed) const;
   void forget(Entry entry);
 
   TierLink& backend_;
@@ -93,11 +93,11 @@ class TierProbes {
   store::Store& store_;
   stats::Stats& stats_;
   const base::Clock& clock_;
-  std::map<LookId, Probe> tier_probes_;             // that are not answered
-  std::multimap<std::uint64_t, LookId> deadlines_;  // of these
-  std::deque<LookId> to_go_through_;                // some are over
-  std::deque<LookId> to_ask_;                       // once the backend takes another one
-  std::unordered_map<tiers::Ticket, LookId> asked_;
+  std::map<ProbeId, Probe> tier_probes_;             // that are not answered
+  std::multimap<std::uint64_t, ProbeId> deadlines_;  // of these
+  std::deque<ProbeId> to_go_through_;                // some are over
+  std::deque<ProbeId> to_ask_;                       // once the backend takes another one
+  std::unordered_map<tiers::Ticket, ProbeId> asked_;
   tiers::Ticket asked_for_nobody_ = 0;  // 0: there is none
   std::vector<Answer> answers_;
   std::vector<store::Store::Member> members_;  // kept, so that a look allocates less

@@ -57,7 +57,7 @@ using Ticket = std::uint64_t;  // the caller's own name for an operation, handed
 
 enum class Operation : std::uint8_t { kPut, kGet, kDrop, kClear, kFlush, kProbe };
 inline constexpr std::size_t kOperations = 6;
-inline constexpr std::size_t kMaxLookKeys = protocol::kMaxKeysPerFetch;
+inline constexpr std::size_t kMaxProbeKeys = protocol::kMaxKeysPerFetch;
 
 struct Message {
   enum class Kind : std::uint8_t { kDone, kReleased };
@@ -130,7 +130,7 @@ class Tier {
   // Asks the place itself which of the keys are there, also those that others wrote; what it has found is known to probe() and told
   // to the Residents before the message comes. All of them together take as many round trips as one.
   // Refused: kInvalidArgument (no keys), kOutOfRange (more than kMaxLookKeys), kResourceExhausted, kUnavailable.
-  virtual Status look(Ticket ticket, std::span<const ChunkKey> keys, std::uint64_t deadline_ns) = 0;
+  virtual Status probe(Ticket ticket, std::span<const ChunkKey> keys, std::uint64_t deadline_ns) = 0;
   // From the return on no probe and no get finds what was put before; done once that also survives a restart.
   virtual Status drop_namespace(Ticket ticket, const protocol::NamespaceId& id, std::uint64_t deadline_ns) = 0;
   virtual Status clear(Ticket ticket, std::uint64_t deadline_ns) = 0;

@@ -33,7 +33,7 @@ namespace {
 
 constexpr auto kPatience = std::chrono::seconds(120);
 
-std::string why, way;
+std::string why, strategy;
 std::unique_ptr<copy::testing_support::RealDevice> device;
 std::unique_ptr<bench::PacedMoves> paced;
 std::unique_ptr<bench::Launches> launches;
@@ -207,8 +207,8 @@ void gpu_moves_drop(gpu_moves* moves) {
 }
 
 const char* gpu_moves_way(gpu_moves* moves) {
-  way = moves->impl->way();
-  return way.c_str();
+  strategy = moves->impl->strategy();
+  return strategy.c_str();
 }
 
 int gpu_one_way(gpu_moves* moves, int store, unsigned callers, double* seconds) {

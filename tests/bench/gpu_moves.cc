@@ -32,7 +32,7 @@ class EngineMoves final : public GpuMoves {
     return {};
   }
 
-  std::string way() const override { return engine_->way().in_words(); }
+  std::string strategy() const override { return engine_->strategy().in_words(); }
 
   Status move(Direction direction, std::size_t chunk) override {
     if (direction == Direction::kLoad) return engine_->load(field_.slot(chunk), roots_[chunk], field_.chunk(chunk));

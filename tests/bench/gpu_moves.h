@@ -29,7 +29,7 @@ class GpuMoves {
     return Status(Code::kUnsupported, "only the driver's own copies are timed by events");
   }
   // By what its copies go, in words; empty: the driver's own.
-  virtual std::string way() const { return {}; }
+  virtual std::string strategy() const { return {}; }
   const GpuField& field() const { return field_; }
 
  protected:

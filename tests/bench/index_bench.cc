@@ -267,18 +267,18 @@ class Churn {
   // The arena's content is replaced twelve times; after a third of them nothing of the phase before is left, and from then on it is
   // looked at sixteen times each. REQUIRES: full.
   Utilisation run(const std::vector<int>& weights) {
-    constexpr int kTurnovers = 12, kLooks = 16;
+    constexpr int kTurnovers = 12, kProbes = 16;
     Utilisation result;
-    int looks = 0;
-    for (int part = 0; part < kTurnovers * kLooks; ++part) {
-      const std::uint64_t enough = box_.stats().chunks_committed + box_.filled().slots_committed / kLooks + 1;
+    int probes = 0;
+    for (int part = 0; part < kTurnovers * kProbes; ++part) {
+      const std::uint64_t enough = box_.stats().chunks_committed + box_.filled().slots_committed / kProbes + 1;
       while (box_.stats().chunks_committed < enough) put_one(weights);
-      if (part < kTurnovers * kLooks / 3) continue;
+      if (part < kTurnovers * kProbes / 3) continue;
       result.least = std::min(result.least, used());
       result.mean += used();
-      ++looks;
+      ++probes;
     }
-    result.mean /= looks;
+    result.mean /= probes;
     return result;
   }
 

@@ -31,9 +31,9 @@ namespace {
 using namespace larder;
 using bench::DelayedLink;
 
-constexpr std::size_t kMostKeys = tiers::kMaxLookKeys;
+constexpr std::size_t kMostKeys = tiers::kMaxProbeKeys;
 constexpr std::uint64_t kPayload = 4096, kOneWayUs = 10'000;
-constexpr int kLooks = 20, kFirstLooks = 5, kPings = 20;
+constexpr int kProbes = 20, kFirstLooks = 5, kPings = 20;
 constexpr std::chrono::milliseconds kPause(300);
 
 void must(bool held, const std::string& what) {
@@ -69,10 +69,10 @@ std::vector<tiers::ChunkKey> keys(std::size_t count) {
   return all;
 }
 
-double look_ms(test::Node& node, std::size_t count) {
+double probe_ms(test::Node& node, std::size_t count) {
   const std::vector<tiers::ChunkKey> asked = keys(count);
   const auto start = std::chrono::steady_clock::now();
-  const std::vector<bool> there = node.loop.look(asked);
+  const std::vector<bool> there = node.loop.probe(asked);
   const double ms = ms_since(start);
   must(there.size() == count && std::ranges::count(there, true) == static_cast<std::ptrdiff_t>(count), "a chunk was not found");
   return ms;
@@ -81,25 +81,25 @@ double look_ms(test::Node& node, std::size_t count) {
 // One row, and how many round trips the median look took.
 double measure(const std::string& mode, const remote::RemoteOptions& options, std::uint16_t port, std::size_t count,
                std::uint64_t delay_ms, bench::Report& report) {
-  std::vector<double> first, looks;
+  std::vector<double> first, probes;
   const double ping = ping_ms(port);
   for (int i = 0; i < kFirstLooks; ++i) {
     test::Node node(options);
     must(node.well(), "the tier does not connect");
     std::this_thread::sleep_for(kPause);  // a Cluster's nodes are connected to one by one
-    first.push_back(look_ms(node, count));
-    for (int more = 0; i == 0 && more < kLooks; ++more) {
+    first.push_back(probe_ms(node, count));
+    for (int more = 0; i == 0 && more < kProbes; ++more) {
       std::this_thread::sleep_for(kPause);
-      looks.push_back(look_ms(node, count));
+      probes.push_back(probe_ms(node, count));
     }
   }
-  const double median = bench::median(looks);
+  const double median = bench::median(probes);
   report.add_row({{"server", mode},
                   {"keys", static_cast<double>(count)},
                   {"added_ms", static_cast<double>(delay_ms)},
                   {"ping_ms", ping},
                   {"look_ms", median},
-                  {"worst_ms", bench::percentile(looks, 1)},
+                  {"worst_ms", bench::percentile(probes, 1)},
                   {"first_ms", bench::median(first)},
                   {"round trips", median / ping},
                   {"of the first", bench::median(first) / ping}});

@@ -48,8 +48,8 @@ constexpr std::uint32_t kPieces = 8;  // of a chunk: 128 KiB
 constexpr std::uint64_t kChunkBytes = kPieceBytes * kPieces;
 constexpr std::uint64_t kHot = 64;  // chunks that are loaded in turn
 constexpr std::uint64_t kArenaBytes = 256 << 20;
-constexpr std::uint64_t kLookChunks = 64;
-constexpr std::uint32_t kLookMs = 50;
+constexpr std::uint64_t kProbeChunks = 64;
+constexpr std::uint32_t kProbeMs = 50;
 constexpr auto kStoreEvery = std::chrono::milliseconds(2);
 constexpr auto kTurn = std::chrono::milliseconds(2000);
 constexpr auto kSettled = std::chrono::milliseconds(300);
@@ -72,7 +72,7 @@ std::uint64_t word_of(std::uint64_t chunk, std::uint64_t at) {
 
 struct Times {
   std::vector<double> hits_us, stores_us;
-  std::uint64_t looks = 0, answered = 0;
+  std::uint64_t probes = 0, answered = 0;
 };
 
 // Pages: those of one chunk to load into, those of one to store from.
@@ -114,15 +114,15 @@ class Engine {
       store(fresh_++);
       times.stores_us.push_back(since_us(start));
     }
-    if (look_) client_.look_end(*std::exchange(look_, {}));
+    if (probe_) client_.probe_end(*std::exchange(probe_, {}));
     return times;
   }
 
   // Whether a look is answered by the backend, waited for.
-  bool look_answered() {
+  bool probe_answered() {
     Times times;
     look_on(times);
-    while (look_) {
+    while (probe_) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       look_on(times, false);
     }
@@ -168,32 +168,32 @@ class Engine {
 
   // A step of the scheduler: asks, or sees whether it was answered.
   void look_on(Times& times, bool ask = true) {
-    if (look_) {
-      const Result<client::ProbeState> state = client_.look_poll(*look_, 0);
+    if (probe_) {
+      const Result<client::ProbeState> state = client_.probe_poll(*probe_, 0);
       if (state.ok() && state->running) return;
-      ++times.looks;
+      ++times.probes;
       times.answered += state.ok() && state->reason == protocol::ProbeEnd::kAll ? 1 : 0;
-      client_.look_end(*std::exchange(look_, {}));
+      client_.probe_end(*std::exchange(probe_, {}));
     } else if (ask) {
       std::vector<protocol::BlockHash> hashes;
-      for (std::uint64_t i = 0; i < kLookChunks; ++i) hashes.push_back(bench_hash(absent_++));
-      const Result<std::uint64_t> ticket = client_.look(hashes_of(hashes), kLookMs);
+      for (std::uint64_t i = 0; i < kProbeChunks; ++i) hashes.push_back(bench_hash(absent_++));
+      const Result<std::uint64_t> ticket = client_.probe(hashes_of(hashes), kProbeMs);
       must(ticket.ok(), "a look could not be asked");
-      look_ = *ticket;
+      probe_ = *ticket;
     }
   }
 
   std::vector<std::uint64_t> kv_;
   client::Client client_;
   std::uint64_t fresh_ = kHot, absent_ = 1ULL << 40;
-  std::optional<std::uint64_t> look_;
+  std::optional<std::uint64_t> probe_;
 };
 
 struct State {
   std::string name;
   std::function<void()> begin, end;
   std::vector<double> p50_us = {}, p99_us = {}, store_p50_us = {}, store_p99_us = {};
-  std::uint64_t looks = 0, answered = 0, stores = 0, written = 0;
+  std::uint64_t probes = 0, answered = 0, stores = 0, written = 0;
 };
 
 std::vector<State> states_of(const ServerProcess& server, bench::TrickleProxy& proxy) {
@@ -228,7 +228,7 @@ void await_well(Engine& engine, const ServerProcess& server) {
   for (std::uint64_t seen = written(server); Clock::now() - since < kSettled;) {
     must(Clock::now() < end, "the backend was not used again within a minute");
     const std::uint64_t now = written(server);
-    if (!engine.look_answered() || std::exchange(seen, now) != now) since = Clock::now();
+    if (!engine.probe_answered() || std::exchange(seen, now) != now) since = Clock::now();
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }
@@ -243,7 +243,7 @@ void run_turn(State& state, Engine& engine, const ServerProcess& server) {
   state.p99_us.push_back(bench::percentile(times.hits_us, 0.99));
   state.store_p50_us.push_back(bench::percentile(times.stores_us, 0.5));
   state.store_p99_us.push_back(bench::percentile(times.stores_us, 0.99));
-  state.looks += times.looks;
+  state.probes += times.probes;
   state.answered += times.answered;
   state.stores += times.stores_us.size();
 }
@@ -269,7 +269,7 @@ int report(const std::vector<State>& states, const std::string& directory) {
                     {"store p99_us", bench::median(state.store_p99_us)},
                     {"stores", static_cast<double>(state.stores)},
                     {"written", static_cast<double>(state.written)},
-                    {"looks", static_cast<double>(state.looks)},
+                    {"looks", static_cast<double>(state.probes)},
                     {"looks answered", static_cast<double>(state.answered)}});
   }
   report.add_goal("remote-outage.added_p99_us", worst, "<=", 20);

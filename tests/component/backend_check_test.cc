@@ -182,7 +182,7 @@ TEST_P(BackendCheckTest, TheLeastRightsAreEnoughForLarderd) {
   ASSERT_TRUE(loop.put(1).ok());
   EXPECT_TRUE(loop.get(1).ok());
   const std::vector<tiers::ChunkKey> asked{tiers::testing_support::key_of(1), tiers::testing_support::key_of(2)};
-  EXPECT_THAT(loop.look(asked), ElementsAre(true, false));
+  EXPECT_THAT(loop.probe(asked), ElementsAre(true, false));
   const tiers::Ticket ticket = loop.next();
   ASSERT_TRUE(tier->clear(ticket, loop.in_ms(10'000)).ok());
   const std::optional<tiers::Message> cleared = loop.done(ticket);

@@ -61,7 +61,7 @@ TEST_P(RemoteClusterTest, ChunksSpreadOverAllMastersAndDropsReachThem) {
     before.push_back(commands(cluster.server(i), "get"));
   }
   const std::vector<tiers::ChunkKey> wanted{key_of(0), key_of(3), key_of(kChunks), key_of(1)};
-  EXPECT_EQ(two.loop.look(wanted), (std::vector<bool>{true, true, false, true}));
+  EXPECT_EQ(two.loop.probe(wanted), (std::vector<bool>{true, true, false, true}));
   for (std::uint64_t i = 0; i < kChunks; ++i) EXPECT_EQ(two.loop.get(i, 1, kLarge).to_string(), "ok");
   for (std::size_t i = 0; i < 3; ++i) EXPECT_GT(commands(cluster.server(i), "get"), before[i]) << "they serve it together";
   // A chunk of another generation leaves nothing of the former, wherever that was; nor does a drop leave anything.
@@ -108,7 +108,7 @@ TEST_P(RemoteClusterTest, ResharedUnderLoadNothingIsMissed) {
     const std::uint64_t number = ++rounds % kChunks;
     EXPECT_EQ(node.loop.get(number, 1, 3 << 20).to_string(), "ok") << number;
     EXPECT_EQ(node.loop.put(number, ++generation, 1, 3 << 20).to_string(), "ok") << number;
-    EXPECT_EQ(node.loop.look(std::vector{key_of(number), key_of(1000 + number)}), (std::vector<bool>{true, false})) << number;
+    EXPECT_EQ(node.loop.probe(std::vector{key_of(number), key_of(1000 + number)}), (std::vector<bool>{true, false})) << number;
   }
   resharding.join();
   EXPECT_GE(rounds, kChunks / 2 - 1);
@@ -215,12 +215,12 @@ TEST_P(RemoteClusterTest, AMasterThatIsAwayCostsItsKeysAlone) {
     all.push_back(true);
     others.push_back(remote::slot_of(remote::record_key("larder", keys.back())) * 3U / remote::kSlots != 1);
   }
-  ASSERT_EQ(node.loop.look(keys), all);
+  ASSERT_EQ(node.loop.probe(keys), all);
   cluster.kill(1);
   ASSERT_TRUE(node.eventually([&] { return !node.tier->state().reason.empty(); }));
   EXPECT_THAT(node.tier->state().reason, AllOf(HasSubstr("1 of 3 masters of the Cluster are away"), HasSubstr("no connection")));
   EXPECT_FALSE(node.tier->state().degraded());
-  EXPECT_EQ(node.loop.look(keys), others);
+  EXPECT_EQ(node.loop.probe(keys), others);
   std::uint64_t got = 0, put = 0;
   const std::uint64_t began = node.clock.now_ns();
   for (std::uint64_t i = 0; i < kChunks; ++i) {
@@ -237,9 +237,9 @@ TEST_P(RemoteClusterTest, AMasterThatIsAwayCostsItsKeysAlone) {
   // It comes back, with nothing.
   cluster.server(1).start();
   EXPECT_TRUE(node.eventually([&] { return node.tier->state().reason.empty(); })) << node.tier->state().reason;
-  EXPECT_TRUE(soon([&] { return node.loop.look(keys) == others; }));
+  EXPECT_TRUE(soon([&] { return node.loop.probe(keys) == others; }));
   for (std::uint64_t i = 0; i < kChunks; ++i) EXPECT_TRUE(soon([&] { return node.loop.put(i, 3).ok(); })) << i;
-  EXPECT_EQ(node.loop.look(keys), all);
+  EXPECT_EQ(node.loop.probe(keys), all);
 }
 
 TEST_P(RemoteClusterTest, ReplicasAreReadFromAndBelievedInNothing) {
@@ -318,7 +318,7 @@ TEST_P(RemoteClusterTest, TheLeastRightsAreEnough) {
   cluster.begin_to_move(remote::slot_of(record), from, to);
   cluster.server(from).ask({"MIGRATE", "127.0.0.1", std::to_string(cluster.endpoints()[to].port), record, "0", "5000"});
   const std::uint64_t before = commands(cluster.server(to), "asking");
-  EXPECT_EQ(node.loop.look(std::vector{key_of(2), key_of(3)}), (std::vector{true, true}));
+  EXPECT_EQ(node.loop.probe(std::vector{key_of(2), key_of(3)}), (std::vector{true, true}));
   EXPECT_GT(commands(cluster.server(to), "asking"), before);
   cluster.move_slot(remote::slot_of(record), from, to);
   for (std::uint64_t i = 0; i < 8; ++i) EXPECT_TRUE(node.loop.get(i).ok()) << i;

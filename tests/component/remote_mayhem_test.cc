@@ -81,8 +81,8 @@ class Traffic {
     Status taken;
     if (chance < 8) {
       one.operation = Operation::kProbe;
-      taken = node_.tier->look(ticket, std::vector{key_of(one.number), key_of(one.number + 1), key_of(one.number + 1000)},
-                               deadline_ns);
+      taken = node_.tier->probe(ticket, std::vector{key_of(one.number), key_of(one.number + 1), key_of(one.number + 1000)},
+                                deadline_ns);
     } else {
       one.operation = chance < 60 ? Operation::kGet : Operation::kPut;
       one.slot = std::make_unique<Slot>(protocol::slot_bytes(payload_of(one.number), kPieceBytes));

@@ -60,7 +60,7 @@ TEST_P(RemoteNetworkTest, WhatIsFarIsStoredAndLoadedWithoutBeingTakenForDead) {
   EXPECT_EQ(node_->loop.put(100, 1, 1, large).to_string(), "ok");
   EXPECT_EQ(node_->loop.get(100, 1, large).to_string(), "ok");
   const std::vector<tiers::ChunkKey> keys{key_of(0), key_of(100), key_of(200)};
-  EXPECT_EQ(node_->loop.look(keys), (std::vector<bool>{true, true, false}));
+  EXPECT_EQ(node_->loop.probe(keys), (std::vector<bool>{true, true, false}));
   EXPECT_EQ(degraded(), 0U) << "it does not flap";
   RecordProperty("store_bytes_per_s", std::to_string(static_cast<double>(chunks * kBytes) / stored_s));
 }
@@ -79,7 +79,7 @@ TEST_P(RemoteNetworkTest, DeadlinesAreKeptInTheMiddleOfAPart) {
     EXPECT_LT(node_->clock.now_ns() - start, 5 * kSecondNs);
     // Nobody writes there any more.
     std::memset(slot.span().data(), 0x11, slot.span().size());
-    EXPECT_TRUE(node_->loop.look(std::vector{key_of(1)}).at(0));
+    EXPECT_TRUE(node_->loop.probe(std::vector{key_of(1)}).at(0));
     for (const std::byte byte : slot.span()) ASSERT_EQ(byte, std::byte{0x11});
   }
   EXPECT_EQ(degraded(), 0U) << "a deadline that was short says nothing about the server";

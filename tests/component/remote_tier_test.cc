@@ -61,7 +61,7 @@ TEST_P(RemoteTierTest, TwoNodesShareWhatOneHasComputed) {
   Node one(options_), two(options_);
   for (std::uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(one.loop.put(i, 5, 1, 5 << 20).ok());
   const std::vector<tiers::ChunkKey> wanted{key_of(0), key_of(7), key_of(8)};
-  EXPECT_EQ(two.loop.look(wanted), (std::vector<bool>{true, true, false}));
+  EXPECT_EQ(two.loop.probe(wanted), (std::vector<bool>{true, true, false}));
   EXPECT_EQ(two.tier->probe(key_of(7)).value_or(tiers::ChunkFacts{}).generation, 5U);
   for (std::uint64_t i = 0; i < 8; ++i) EXPECT_EQ(two.loop.get(i, 1, 5 << 20).to_string(), "ok");
   // What one writes anew the other finds, and nothing of the former is left.

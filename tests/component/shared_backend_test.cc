@@ -135,24 +135,24 @@ TEST_P(SharedBackendTest, WhatOneStoredTheOtherFindsAndLoads) {
   ASSERT_TRUE(one.wrote(8));
   EXPECT_FALSE(two.engine().shown_below(1)) << "what others have put there no region shows";
   EXPECT_EQ(two.engine().fetch(1, 1, 8).families, 0U) << "nobody has looked";
-  const protocol::Probed looked = two.engine().look(1, 10);
-  EXPECT_EQ(looked.families, 8U);
-  EXPECT_EQ(looked.shared, 8U);
-  EXPECT_EQ(looked.reason, static_cast<std::uint32_t>(ProbeEnd::kAll));
-  EXPECT_GT(looked.read_bytes_per_s, 0U);
-  EXPECT_GT(looked.read_latency_ns, 0U);
+  const protocol::Probed probed = two.engine().probe(1, 10);
+  EXPECT_EQ(probed.families, 8U);
+  EXPECT_EQ(probed.shared, 8U);
+  EXPECT_EQ(probed.reason, static_cast<std::uint32_t>(ProbeEnd::kAll));
+  EXPECT_GT(probed.read_bytes_per_s, 0U);
+  EXPECT_GT(probed.read_latency_ns, 0U);
   const protocol::Fetched fetched = two.engine().fetch(2, 1, 8);
   EXPECT_EQ(fetched.families, 8U);
   EXPECT_EQ(fetched.bytes, 8 * ChunkEngine::kSlotBytes);
   EXPECT_TRUE(two.right(1, 8));
   two.engine().end_fetch(2);
   // In memory now: nothing is asked.
-  const protocol::Probed again = two.engine().look(1, 8);
+  const protocol::Probed again = two.engine().probe(1, 8);
   EXPECT_EQ(again.families, 8U);
   EXPECT_EQ(again.shared, 0U);
   EXPECT_EQ(again.read_bytes_per_s, 0U) << "nothing would be read";
   EXPECT_TRUE(eventually([&] { return two.stats().probes == 2; }));
-  EXPECT_EQ(two.stats().look.total(), 1U);
+  EXPECT_EQ(two.stats().probe.total(), 1U);
   EXPECT_EQ(two.stats().backend.place, "unix://" + server_->socket());
 }
 
@@ -160,16 +160,16 @@ TEST_P(SharedBackendTest, WhatOneHasDroppedTheOtherMisses) {
   Node one(server_->socket()), two(server_->socket());
   one.store(1, 5);
   ASSERT_TRUE(one.wrote(5));
-  EXPECT_EQ(two.engine().look(1, 5).families, 5U);
+  EXPECT_EQ(two.engine().probe(1, 5).families, 5U);
   const Result<std::uint64_t> dropped = one.sidecar().drop_namespace(protocol::namespace_id(kFingerprint).to_hex(), 5000);
   ASSERT_TRUE(dropped.ok()) << dropped.status().to_string();
   EXPECT_EQ(*dropped, 5U);
   EXPECT_EQ(two.engine().fetch(1, 1, 5).families, 0U) << "what it knew is not there";
-  EXPECT_EQ(two.engine().look(1, 5).families, 0U);
-  EXPECT_EQ(one.engine().look(1, 5).families, 0U);
+  EXPECT_EQ(two.engine().probe(1, 5).families, 0U);
+  EXPECT_EQ(one.engine().probe(1, 5).families, 0U);
   one.store(1, 2);
   ASSERT_TRUE(one.wrote(7));
-  EXPECT_EQ(two.engine().look(1, 5).families, 2U) << "stored anew it is shared anew";
+  EXPECT_EQ(two.engine().probe(1, 5).families, 2U) << "stored anew it is shared anew";
 }
 
 TEST_P(SharedBackendTest, ADropThatTheServerHasNotDoneIsNotCalledDone) {
@@ -186,7 +186,7 @@ TEST_P(SharedBackendTest, ADropThatTheServerHasNotDoneIsNotCalledDone) {
   EXPECT_LT(one.fence_ms(), 900) << "who waits, waits for a second";
   server_->start();
   EXPECT_TRUE(eventually([&] { return one.fallback().empty(); }));
-  EXPECT_EQ(one.engine().look(1, 3).families, 0U);
+  EXPECT_EQ(one.engine().probe(1, 3).families, 0U);
 }
 
 TEST_P(SharedBackendTest, AnEngineWaitsNoLongerThanASecondForADropThatAStoppedServerDoesNotDo) {
@@ -199,7 +199,7 @@ TEST_P(SharedBackendTest, AnEngineWaitsNoLongerThanASecondForADropThatAStoppedSe
   server_->signal(SIGCONT);
   EXPECT_TRUE(eventually([&] { return server_->ask({"KEYS", "larder:*:*:*"}).elements.empty(); })) << "it is done all the same";
   one.store(4, 4);
-  EXPECT_TRUE(eventually([&] { return one.engine().look(4, 4).families == 1; }));
+  EXPECT_TRUE(eventually([&] { return one.engine().probe(4, 4).families == 1; }));
 }
 
 TEST(SharedFenceTest, AnEngineWaitsNoLongerThanASecondForAServerThatIsGoneThrough) {
@@ -213,7 +213,7 @@ TEST(SharedFenceTest, AnEngineWaitsNoLongerThanASecondForAServerThatIsGoneThroug
   const int waited_ms = one.fence_ms();
   EXPECT_GT(waited_ms, 500) << "it may be done soon";
   EXPECT_LT(waited_ms, 5000);
-  EXPECT_EQ(one.engine().look(1, 1).families, 0U);
+  EXPECT_EQ(one.engine().probe(1, 1).families, 0U);
 }
 
 TEST_P(SharedBackendTest, AnEvictReachesWhatOthersHavePutThere) {
@@ -224,7 +224,7 @@ TEST_P(SharedBackendTest, AnEvictReachesWhatOthersHavePutThere) {
   const auto acted = two.sidecar().act(protocol::Verb::kEvict, id, {ChunkEngine::hash(2)}, 5000);
   ASSERT_TRUE(acted.ok());
   EXPECT_EQ(acted->absent, 1U) << "it did not know of it";
-  EXPECT_TRUE(eventually([&] { return two.engine().look(1, 3).families == 1; }));
+  EXPECT_TRUE(eventually([&] { return two.engine().probe(1, 3).families == 1; }));
 }
 
 TEST_P(SharedBackendTest, AServerThatIsKilledCostsMissesAndIsFilledAgain) {
@@ -234,16 +234,16 @@ TEST_P(SharedBackendTest, AServerThatIsKilledCostsMissesAndIsFilledAgain) {
   server_->kill();
   ASSERT_TRUE(eventually([&] { return !two.fallback().empty() && !one.fallback().empty(); }));
   EXPECT_THAT(two.fallback(), HasSubstr("no connection"));
-  const protocol::Probed looked = two.engine().look(1, 5);
-  EXPECT_EQ(looked.families, 0U);
-  EXPECT_EQ(looked.reason, static_cast<std::uint32_t>(ProbeEnd::kFailed));
-  EXPECT_LT(looked.elapsed_us, 3'000'000U) << "its deadline is 5 s away";
+  const protocol::Probed probed = two.engine().probe(1, 5);
+  EXPECT_EQ(probed.families, 0U);
+  EXPECT_EQ(probed.reason, static_cast<std::uint32_t>(ProbeEnd::kFailed));
+  EXPECT_LT(probed.elapsed_us, 3'000'000U) << "its deadline is 5 s away";
   one.store(6, 7);
   EXPECT_TRUE(eventually([&] { return one.right(1, 7); })) << "memory goes on";
   server_->start();
   ASSERT_TRUE(eventually([&] { return two.fallback().empty() && one.fallback().empty(); }));
   // Another life of the server, with nothing in it: all is written anew.
-  EXPECT_TRUE(eventually([&] { return two.engine().look(1, 7).families == 7; }));
+  EXPECT_TRUE(eventually([&] { return two.engine().probe(1, 7).families == 7; }));
   EXPECT_EQ(two.engine().fetch(1, 1, 7).families, 7U);
   EXPECT_TRUE(two.right(1, 7));
 }
@@ -252,16 +252,16 @@ TEST_P(SharedBackendTest, AServerThatStandsStillCostsADeadline) {
   Node one(server_->socket()), two(server_->socket());
   one.store(1, 3);
   ASSERT_TRUE(one.wrote(3));
-  ASSERT_EQ(two.engine().look(1, 3).families, 3U);
+  ASSERT_EQ(two.engine().probe(1, 3).families, 3U);
   server_->signal(SIGSTOP);
-  const protocol::Probed late = two.engine().look(1, 3, 50);
+  const protocol::Probed late = two.engine().probe(1, 3, 50);
   EXPECT_EQ(late.families, 0U) << "what is believed to be there may be gone";
   EXPECT_EQ(late.reason, static_cast<std::uint32_t>(ProbeEnd::kLate));
   EXPECT_GE(late.elapsed_us, 50'000U);
   one.store(4, 20);
   EXPECT_TRUE(eventually([&] { return one.right(4, 20); })) << "a store to memory waits for nobody";
   server_->signal(SIGCONT);
-  EXPECT_TRUE(eventually([&] { return two.engine().look(1, 20).families == 20; }));
+  EXPECT_TRUE(eventually([&] { return two.engine().probe(1, 20).families == 20; }));
 }
 
 // Not there at the start: no error, and used as soon as it is.
@@ -294,9 +294,9 @@ TEST_P(SharedBackendTest, WhatIsOnTheDiskComesFromThereAndTheRestFromTheBackend)
     one.store(5, 9);
     ASSERT_TRUE(one.wrote(5));
     two.lose_memory();
-    const protocol::Probed looked = two.engine().look(1, 12);
-    EXPECT_EQ(looked.families, 9U);
-    EXPECT_EQ(looked.shared, 5U);
+    const protocol::Probed probed = two.engine().probe(1, 12);
+    EXPECT_EQ(probed.families, 9U);
+    EXPECT_EQ(probed.shared, 5U);
     EXPECT_TRUE(two.engine().shown_below(1) && !two.engine().shown_below(5));
     EXPECT_EQ(two.engine().fetch(1, 1, 12).families, 9U);
     EXPECT_TRUE(two.right(1, 9));
@@ -314,9 +314,9 @@ TEST_P(SharedBackendTest, AStopWritesWhatIsToBeThere) {
   Node two(server_->socket());
   one.store(1, 5);
   ASSERT_TRUE(eventually([&] { return one.right(1, 5); }));
-  EXPECT_EQ(two.engine().look(1, 5).families, 0U) << "there is room in memory";
+  EXPECT_EQ(two.engine().probe(1, 5).families, 0U) << "there is room in memory";
   one.stop();
-  EXPECT_EQ(two.engine().look(1, 5).families, 5U);
+  EXPECT_EQ(two.engine().probe(1, 5).families, 5U);
 }
 
 TEST_P(SharedBackendTest, NobodyIsShownTheUser) {
@@ -329,7 +329,7 @@ TEST_P(SharedBackendTest, TwoPoolsOnOneServerNeverMeet) {
   Node two(server_->socket(), [](config::Config& config) { config.backend.prefix = "other"; });
   one.store(1, 3);
   ASSERT_TRUE(one.wrote(3));
-  EXPECT_EQ(two.engine().look(1, 3).families, 0U);
+  EXPECT_EQ(two.engine().probe(1, 3).families, 0U);
 }
 
 // On the server as in memory: a namespace is the whole text.
@@ -339,8 +339,8 @@ TEST_P(SharedBackendTest, TwoNamespacesThatDifferInOneFieldNeverMeet) {
   ASSERT_TRUE(one.wrote(3));
   for (const std::string other : {"engine: vlln\ndtype: bfloat16\n", "engine: vllm\ndtype: float16\n", "engine: vllm\n",
                                   "engine: vllm\ndtype: bfloat16\nsalt: a\n", "engine: vllm\ndtype: bfloat16"})
-    EXPECT_EQ(ChunkEngine(two.config().socket, other).look(1, 3).families, 0U) << other;
-  EXPECT_EQ(ChunkEngine(two.config().socket, kFingerprint).look(1, 3).families, 3U);
+    EXPECT_EQ(ChunkEngine(two.config().socket, other).probe(1, 3).families, 0U) << other;
+  EXPECT_EQ(ChunkEngine(two.config().socket, kFingerprint).probe(1, 3).families, 3U);
 }
 
 TEST_P(SharedBackendTest, WhatIsWrongWithTheKeysIsSaid) {

@@ -51,7 +51,7 @@ class Node {
   }
   // Whether this one chunk was there and was loaded; fails the test where its bytes are wrong.
   bool loads(std::uint64_t n) {
-    if (engine_.look(n, n).families != 1) return false;
+    if (engine_.probe(n, n).families != 1) return false;
     const bool loaded = engine_.fetch(++request_, n, n).families == 1;
     EXPECT_TRUE(!loaded || engine_.right(n)) << n << ": wrong bytes";
     engine_.end_fetch(request_);
@@ -88,7 +88,7 @@ class SharedModesTest : public testing::TestWithParam<Kind> {
     ASSERT_TRUE(one.well() && two.well()) << one.said("reason") << two.said("reason");
     one.store(1, kChunks);
     ASSERT_TRUE(one.wrote(kChunks)) << one.said("reason");
-    EXPECT_EQ(two.engine().look(1, kChunks + 2).families, kChunks);
+    EXPECT_EQ(two.engine().probe(1, kChunks + 2).families, kChunks);
     EXPECT_EQ(two.engine().fetch(1, 1, kChunks).families, kChunks);
     for (std::uint64_t n = 1; n <= kChunks; ++n) EXPECT_TRUE(two.engine().right(n)) << n;
     two.engine().end_fetch(1);

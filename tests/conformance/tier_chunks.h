@@ -87,9 +87,9 @@ class Loop {
   const std::vector<Message>& of(Ticket ticket) { return messages_[ticket]; }
 
   // Which of them a look finds, waited for; none: it failed.
-  std::vector<bool> look(std::span<const ChunkKey> keys) {
+  std::vector<bool> probe(std::span<const ChunkKey> keys) {
     const Ticket ticket = next();
-    if (!tier_.look(ticket, keys, in_ms(20'000)).ok()) return {};
+    if (!tier_.probe(ticket, keys, in_ms(20'000)).ok()) return {};
     const std::optional<Message> message = done(ticket);
     return message && message->status.ok() ? message->there : std::vector<bool>();
   }

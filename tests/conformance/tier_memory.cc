@@ -54,10 +54,10 @@ class MemoryTier final : public Tier {
     }
     return done(std::move(message), slot.size());
   }
-  Status look(Ticket ticket, std::span<const ChunkKey> keys, std::uint64_t) override {
+  Status probe(Ticket ticket, std::span<const ChunkKey> keys, std::uint64_t) override {
     const std::lock_guard lock(mutex_);
     if (keys.empty()) return refuse({Code::kInvalidArgument, "keys"});
-    if (keys.size() > kMaxLookKeys) return refuse({Code::kOutOfRange, "keys"});
+    if (keys.size() > kMaxProbeKeys) return refuse({Code::kOutOfRange, "keys"});
     if (closed_) return refuse({Code::kUnavailable, "closed"});
     Message message{Message::Kind::kDone, Operation::kProbe, false, ticket, {}, {}};
     for (const ChunkKey& key : keys) message.there.push_back(chunks_.contains(key));

@@ -188,12 +188,12 @@ TEST_P(TierTest, AFullTierMakesRoomByForgettingTheOldest) {
 TEST_P(TierTest, ALookTellsWhichKeysAreThere) {
   for (std::uint64_t i = 0; i < 8; i += 2) ASSERT_TRUE(loop_->put(i).ok());
   std::vector<ChunkKey> keys;
-  for (std::uint64_t i = 0; i < kMaxLookKeys; ++i) keys.push_back(key_of(i));
-  const std::vector<bool> there = loop_->look(keys);
+  for (std::uint64_t i = 0; i < kMaxProbeKeys; ++i) keys.push_back(key_of(i));
+  const std::vector<bool> there = loop_->probe(keys);
   ASSERT_EQ(there.size(), keys.size());
   for (std::uint64_t i = 0; i < keys.size(); ++i) EXPECT_EQ(there[i], i < 8 && i % 2 == 0) << i;
   EXPECT_TRUE(loop_->drop(1).ok());
-  EXPECT_EQ(loop_->look(std::span(keys).first(8)), std::vector<bool>(8, false));
+  EXPECT_EQ(loop_->probe(std::span(keys).first(8)), std::vector<bool>(8, false));
 }
 
 TEST_P(TierTest, ALookKnowsWhatAnEarlierLifeLeft) {
@@ -202,17 +202,17 @@ TEST_P(TierTest, ALookKnowsWhatAnEarlierLifeLeft) {
   reopen();
   const std::vector<ChunkKey> keys{key_of(3), key_of(4), key_of(0)};
   const bool kept = box_->survives_restart();
-  EXPECT_EQ(loop_->look(keys), (std::vector<bool>{kept, false, kept}));
+  EXPECT_EQ(loop_->probe(keys), (std::vector<bool>{kept, false, kept}));
   EXPECT_EQ(tier_->probe(key_of(3)).value_or(ChunkFacts{}).generation, kept ? 9U : 0U);
 }
 
 TEST_P(TierTest, ALookAtNothingOrAtTooMuchIsRefused) {
-  const std::vector<ChunkKey> keys(kMaxLookKeys + 1, key_of(1));
-  EXPECT_EQ(tier_->look(1, {}, loop_->in_ms(1000)).code(), Code::kInvalidArgument);
-  EXPECT_EQ(tier_->look(2, keys, loop_->in_ms(1000)).code(), Code::kOutOfRange);
+  const std::vector<ChunkKey> keys(kMaxProbeKeys + 1, key_of(1));
+  EXPECT_EQ(tier_->probe(1, {}, loop_->in_ms(1000)).code(), Code::kInvalidArgument);
+  EXPECT_EQ(tier_->probe(2, keys, loop_->in_ms(1000)).code(), Code::kOutOfRange);
   EXPECT_EQ(tier_->counters().refused, 2U);
   EXPECT_TRUE(tier_->close(1000));
-  EXPECT_EQ(tier_->look(3, std::span(keys).first(1), loop_->in_ms(1000)).code(), Code::kUnavailable);
+  EXPECT_EQ(tier_->probe(3, std::span(keys).first(1), loop_->in_ms(1000)).code(), Code::kUnavailable);
 }
 
 TEST_P(TierTest, ADropIsSeenAtOnceAndSparesOtherNamespaces) {

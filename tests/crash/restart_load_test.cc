@@ -58,10 +58,10 @@ class UnderLoad {
     }
     const bool checked = noted && all_have([&](const RestartModel& model) { return model.checked == number; });
     for (RestartModel* model : models_) model->go_on = number;
-    const bool looked = checked && all_have([&](const RestartModel& model) { return model.looked == number; });
+    const bool probed = checked && all_have([&](const RestartModel& model) { return model.probed == number; });
     for (const auto& engine : engines_)
       EXPECT_TRUE(engine->running()) << engine->wait(0) << ": 3 is a wrong byte, 4 what was gone has risen";
-    return looked && !testing::Test::HasFailure();
+    return probed && !testing::Test::HasFailure();
   }
   // Their exit status.
   void end() {

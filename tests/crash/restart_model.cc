@@ -144,7 +144,7 @@ class Player {
     model_.checked = round;
     while (model_.go_on != round && goes_on()) ::usleep(200);
     if (model_.below) look_below();
-    model_.looked = round;
+    model_.probed = round;
   }
 
   void note_what_was_there() {

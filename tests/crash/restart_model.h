@@ -30,7 +30,7 @@ struct RestartModel {
   // Rounds, by the test: larderd is dead, another one runs, every engine has looked through.
   std::atomic<std::uint64_t> died{0}, started{0}, go_on{0};
   // By the engine: it knows what it had, it has looked through memory, and below it.
-  std::atomic<std::uint64_t> noted{0}, checked{0}, looked{0};
+  std::atomic<std::uint64_t> noted{0}, checked{0}, probed{0};
   std::atomic<bool> attached{false};  // the engine, to the first larderd
   std::atomic<bool> stop{false};      // by the test
 

@@ -15,11 +15,11 @@ using testing::HasSubstr;
 
 // The pages of a save are filled by work that is still queued when the save begins; those of a load are still written by it.
 TEST_F(CudaCopyEngineTest, CopiesComeAfterWhatTheEngineQueued) {
-  for (const Way& way : ways()) {
-    SCOPED_TRACE(way.name);
+  for (const Way& strategy : strategies()) {
+    SCOPED_TRACE(strategy.name);
     DeviceChunk chunk(8192, 3);
-    CudaCopyEngine& engine = make(way.method, chunk.page());
-    if (way.pinned) chunk.pin(engine);
+    CudaCopyEngine& engine = make(strategy.method, chunk.page());
+    if (strategy.pinned) chunk.pin(engine);
     void* const stream = fake_cuda::make_stream();
     const auto late = [&](int seed) {
       fake_cuda::run(stream, [&chunk, seed] {
@@ -39,11 +39,11 @@ TEST_F(CudaCopyEngineTest, CopiesComeAfterWhatTheEngineQueued) {
 // The second piece is the first one of a batch (copy_entries.cc). A load waits on the device; its slot is overwritten meanwhile, and is as before again as soon as it was copied. Where the copy is direct, what came to lie on the pages is found out; where
 // it went through staging before, the pages get what was there before.
 TEST_F(CudaCopyEngineTest, WhatLiesOnThePagesIsVerifiedNotWhatLiesInTheSlot) {
-  for (const Way& way : ways()) {
-    SCOPED_TRACE(way.name);
+  for (const Way& strategy : strategies()) {
+    SCOPED_TRACE(strategy.name);
     DeviceChunk chunk(8192, 2);
-    CudaCopyEngine& engine = make(way.method, chunk.page());
-    if (way.pinned) chunk.pin(engine);
+    CudaCopyEngine& engine = make(strategy.method, chunk.page());
+    if (strategy.pinned) chunk.pin(engine);
     chunk.fill(1);
     const std::uint64_t root = engine.store(chunk.list(), chunk.slot()).value();
     void* const stream = fake_cuda::make_stream();
@@ -52,12 +52,12 @@ TEST_F(CudaCopyEngineTest, WhatLiesOnThePagesIsVerifiedNotWhatLiesInTheSlot) {
     const std::shared_ptr<const Fence> fence = engine.fence(stream).value();
     std::future<Status> loaded =
         std::async(std::launch::async, [&] { return engine.load(chunk.slot(), root, chunk.list(fence.get())); });
-    std::this_thread::sleep_for(std::chrono::milliseconds(way.pinned ? 0 : 50));
+    std::this_thread::sleep_for(std::chrono::milliseconds(strategy.pinned ? 0 : 50));
     chunk.slot()[8192 + 5000] ^= std::byte{1};
-    fake_cuda::then(way.method == Method::kKernel ? "kernel" : "copy", [&] { chunk.slot()[8192 + 5000] ^= std::byte{1}; });
+    fake_cuda::then(strategy.method == Method::kKernel ? "kernel" : "copy", [&] { chunk.slot()[8192 + 5000] ^= std::byte{1}; });
     overwritten.set_value();
     const Status status = loaded.get();
-    if (way.pinned) {
+    if (strategy.pinned) {
       EXPECT_EQ(status.code(), Code::kDataLoss);
     } else if (status.ok()) {
       EXPECT_TRUE(chunk.holds(1));
@@ -92,7 +92,7 @@ TEST_F(CudaCopyEngineTest, SmallPiecesGoByTheKernelAndLargeOnesByTheCopyEngines)
   EXPECT_TRUE(engine.load(large.slot(), root_of_large, large.list()).ok());
   EXPECT_EQ(fake_cuda::counters().kernels, 4U);
   EXPECT_EQ(fake_cuda::counters().batches, 3U);
-  EXPECT_EQ(engine.way().in_words(), "stores by the copy engines, loads below 32 KiB a piece by kernels");
+  EXPECT_EQ(engine.strategy().in_words(), "stores by the copy engines, loads below 32 KiB a piece by kernels");
   EXPECT_LE(fake_cuda::counters().most_blocks, 8U);
 }
 

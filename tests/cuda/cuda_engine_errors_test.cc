@@ -19,13 +19,13 @@ TEST_F(CudaCopyEngineTest, AnErrorEndsTheEngineForGoodAndIsSaidOnce) {
                                "cuEventRecord", "cuEventSynchronize", "cuMemHostAlloc", "cuMemHostGetDevicePointer",
                                "cuMemcpyBatchAsync", "cuLaunchKernel", "kernel", "copy"})
     for (const bool sticky : {false, true})
-      for (const Way& way : ways())
+      for (const Way& strategy : strategies())
         for (int nth = 1; nth <= 3; ++nth) {
           if (!sticky && (function == std::string("kernel") || function == std::string("copy"))) continue;  // those always stick
-          SCOPED_TRACE(testing::Message() << function << " " << nth << (sticky ? " sticks " : " ") << way.name);
+          SCOPED_TRACE(testing::Message() << function << " " << nth << (sticky ? " sticks " : " ") << strategy.name);
           DeviceChunk chunk(5000, 3);
-          CudaCopyEngine& engine = make(way.method, chunk.page());
-          if (way.pinned) chunk.pin(engine);
+          CudaCopyEngine& engine = make(strategy.method, chunk.page());
+          if (strategy.pinned) chunk.pin(engine);
           said_.clear();
           chunk.fill(1);
           fake_cuda::fail(function, nth, kIllegalAddress, sticky);
@@ -53,13 +53,13 @@ TEST_F(CudaCopyEngineTest, AnErrorEndsTheEngineForGoodAndIsSaidOnce) {
 
 // An engine captures a graph of its forward pass, on this thread, while copies of ours run on this one and on others.
 TEST_F(CudaCopyEngineTest, ACaptureGoesOnWhateverIsCopiedMeanwhile) {
-  for (const Way& way : ways()) {
-    SCOPED_TRACE(way.name);
+  for (const Way& strategy : strategies()) {
+    SCOPED_TRACE(strategy.name);
     DeviceChunk chunk(8192, 3);
     void* const stream = fake_cuda::make_stream();
     fake_cuda::begin_capture(stream);
-    CudaCopyEngine& engine = make(way.method, chunk.page());
-    if (way.pinned) chunk.pin(engine);
+    CudaCopyEngine& engine = make(strategy.method, chunk.page());
+    if (strategy.pinned) chunk.pin(engine);
     chunk.fill(1);
     const Result<std::uint64_t> root = engine.store(chunk.list(), chunk.slot());
     ASSERT_TRUE(root.ok()) << root.status().to_string();
@@ -94,12 +94,12 @@ TEST_F(CudaCopyEngineTest, NoCopyComesBehindAStreamThatIsCaptured) {
 TEST_F(CudaCopyEngineTest, ARefusalBecauseOfACaptureEndsOneCopyAlone) {
   for (const char* function : {"cuStreamCreateWithPriority", "cuStreamIsCapturing", "cuStreamWaitEvent", "cuEventCreate",
                                "cuEventRecord", "cuEventSynchronize", "cuMemHostAlloc", "cuMemcpyBatchAsync", "cuLaunchKernel"})
-    for (const Way& way : ways())
+    for (const Way& strategy : strategies())
       for (const int code : {kFirstCaptureError, kCaptureImplicit, kLastCaptureError}) {
-        SCOPED_TRACE(testing::Message() << function << " " << code << " " << way.name);
+        SCOPED_TRACE(testing::Message() << function << " " << code << " " << strategy.name);
         DeviceChunk chunk(5000, 3);
-        CudaCopyEngine& engine = make(way.method, chunk.page());
-        if (way.pinned) chunk.pin(engine);
+        CudaCopyEngine& engine = make(strategy.method, chunk.page());
+        if (strategy.pinned) chunk.pin(engine);
         chunk.fill(1);
         fake_cuda::delay_ms(1);
         fake_cuda::fail(function, 1, code);

@@ -41,7 +41,7 @@ class CudaCopyEngineTest : public testing::Test {
     options.log = said_.log();
     return options;
   }
-  static std::vector<Way> ways() {
+  static std::vector<Way> strategies() {
     return {{"kernel", Method::kKernel, true},
             {"batch", Method::kBatch, true},
             {"kernel staged", Method::kKernel, false},

@@ -35,13 +35,13 @@ TEST_F(CudaCopyEngineTest, SeveralThreadsCopyAtOnce) {
 // The engine's own small copies home, the tokens of a step, wait behind what is queued there.
 TEST_F(CudaCopyEngineTest, StoresOfAllThreadsTogetherHaveOneBatchUnderWay) {
   constexpr int kThreads = 4;
-  for (const Way& way : {Way{"batch", Method::kBatch, true}, Way{"batch staged", Method::kBatch, false}}) {
-    SCOPED_TRACE(way.name);
+  for (const Way& strategy : {Way{"batch", Method::kBatch, true}, Way{"batch staged", Method::kBatch, false}}) {
+    SCOPED_TRACE(strategy.name);
     std::vector<std::unique_ptr<DeviceChunk>> chunks;
     for (const std::size_t piece_bytes : {6UL << 20, 1UL << 20, 64UL << 10, 5UL << 20})
       chunks.push_back(std::make_unique<DeviceChunk>(piece_bytes, (12UL << 20) / piece_bytes));
-    CudaCopyEngine& engine = make(way.method, chunks[0]->page());
-    if (way.pinned)
+    CudaCopyEngine& engine = make(strategy.method, chunks[0]->page());
+    if (strategy.pinned)
       for (const auto& chunk : chunks) chunk->pin(engine);
     fake_cuda::cost("copy", 0, 200);
     std::atomic<int> right{0};
@@ -89,12 +89,12 @@ TEST_F(CudaCopyEngineTest, AStoreBehindAStepThatRunsHoldsUpNoOther) {
 // What a model keeps of its multiprocessors does not hang on how many threads copy, nor on the way that they do it.
 TEST_F(CudaCopyEngineTest, AllKernelsOfAnEngineTogetherHaveItsMultiprocessors) {
   constexpr int kThreads = 4;
-  for (const Way& way : ways()) {
-    SCOPED_TRACE(way.name);
+  for (const Way& strategy : strategies()) {
+    SCOPED_TRACE(strategy.name);
     std::vector<std::unique_ptr<DeviceChunk>> chunks;
     for (int i = 0; i < kThreads; ++i) chunks.push_back(std::make_unique<DeviceChunk>(64 << 10, 4));
-    CudaCopyEngine& engine = make(way.method, chunks[0]->page());
-    if (way.pinned)
+    CudaCopyEngine& engine = make(strategy.method, chunks[0]->page());
+    if (strategy.pinned)
       for (const auto& chunk : chunks) chunk->pin(engine);
     fake_cuda::delay_ms(1);
     std::atomic<int> right{0};
@@ -110,7 +110,7 @@ TEST_F(CudaCopyEngineTest, AllKernelsOfAnEngineTogetherHaveItsMultiprocessors) {
         });
     }
     EXPECT_EQ(right, kThreads * 6);
-    const bool kernels = way.pinned || way.method == Method::kKernel;
+    const bool kernels = strategy.pinned || strategy.method == Method::kKernel;
     EXPECT_EQ(fake_cuda::counters().most_blocks, kernels ? 8U : 0U);
     engine_.reset();
     chunks.clear();
@@ -143,11 +143,11 @@ TEST_F(CudaCopyEngineTest, KernelsOfBothDirectionsShareTheMultiprocessorsAndRunA
 
 // A save that waits for a long step of the model keeps no load waiting, though their kernels share multiprocessors.
 TEST_F(CudaCopyEngineTest, ACopyThatWaitsForTheEngineKeepsNoOtherWaiting) {
-  for (const Way& way : ways()) {
-    SCOPED_TRACE(way.name);
+  for (const Way& strategy : strategies()) {
+    SCOPED_TRACE(strategy.name);
     DeviceChunk early(8192, 3), late(8192, 3);
-    CudaCopyEngine& engine = make(way.method, early.page());
-    if (way.pinned) {
+    CudaCopyEngine& engine = make(strategy.method, early.page());
+    if (strategy.pinned) {
       early.pin(engine);
       late.pin(engine);
     }

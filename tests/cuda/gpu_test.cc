@@ -19,8 +19,8 @@ struct Way {
   bool kernels, pinned;
 };
 
-void PrintTo(const Way& way, std::ostream* out) {
-  *out << way.name;
+void PrintTo(const Way& strategy, std::ostream* out) {
+  *out << strategy.name;
 }
 
 class GpuTest : public testing::TestWithParam<Way> {
@@ -35,7 +35,7 @@ class GpuTest : public testing::TestWithParam<Way> {
 };
 
 TEST_P(GpuTest, StoresAndLoadsAsTheHostDoes) {
-  const Way way = GetParam();
+  const Way strategy = GetParam();
   for (const std::uint64_t piece_bytes : {1000, 4096, 8192, 16384, 18432, 32768, 65536, 131072, 2 << 20, 4 << 20}) {
     SCOPED_TRACE(piece_bytes);
     constexpr std::size_t kPieces = 7;
@@ -58,15 +58,15 @@ TEST_P(GpuTest, StoresAndLoadsAsTheHostDoes) {
     std::memset(memory.get(), 0, slot_bytes);
     const std::span<std::byte> slot(memory.get(), slot_bytes);
     CudaOptions options;
-    options.method = way.method;
+    options.method = strategy.method;
     options.calibrate_strategies = std::chrono::seconds(10);  // how long it takes is no matter here
-    if (!way.kernels) options.kernels = {};
+    if (!strategy.kernels) options.kernels = {};
     options.log = [](std::string_view level, std::string_view text) {
       if (level != "info") ADD_FAILURE() << level << " " << text;  // what was measured is told as info
     };
     const std::unique_ptr<CudaCopyEngine> engine = CudaCopyEngine::make(pages, options).value();
     std::unique_ptr<ReadyMemory> ready;
-    if (way.pinned) {
+    if (strategy.pinned) {
       ready = engine->make_ready(slot);
       ready->present(slot_bytes);
       ASSERT_TRUE(test::eventually([&] { return engine->is_pinned(slot); }));
@@ -101,7 +101,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, GpuTest,
                                          Way{"kernel_staged", Method::kKernel, true, false},
                                          Way{"batch_staged", Method::kBatch, true, false},
                                          Way{"without_kernels", Method::kBatch, false, true}),
-                         [](const auto& way) { return way.param.name; });
+                         [](const auto& strategy) { return strategy.param.name; });
 
 }  // namespace
 }  // namespace larder::copy::cuda

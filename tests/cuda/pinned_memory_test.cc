@@ -15,12 +15,12 @@ using testing::Not;
 // To make pinned memory waits for who registers, anywhere on the node.
 TEST_F(CudaCopyEngineTest, NoCopyMakesPinnedMemoryOnceTheEngineIsPrepared) {
   constexpr std::size_t kPieces = 300;
-  for (const Way& way : ways()) {
-    SCOPED_TRACE(way.name);
+  for (const Way& strategy : strategies()) {
+    SCOPED_TRACE(strategy.name);
     DeviceChunk chunk(5000, kPieces);
-    CudaCopyEngine& engine = make(way.method, chunk.page());
+    CudaCopyEngine& engine = make(strategy.method, chunk.page());
     engine.prepare(5000, kPieces, 2);
-    if (way.pinned) chunk.pin(engine);
+    if (strategy.pinned) chunk.pin(engine);
     const fake_cuda::Counters before = fake_cuda::counters();
     chunk.fill(1);
     const std::uint64_t root = engine.store(chunk.list(), chunk.slot()).value();
@@ -29,7 +29,7 @@ TEST_F(CudaCopyEngineTest, NoCopyMakesPinnedMemoryOnceTheEngineIsPrepared) {
     ASSERT_TRUE(verified_digests(chunk.slot(), 5000 * kPieces, root, digests).ok());
     const ChunkPart part{chunk.slot().first(5000 * kPieces), chunk.list().pieces, digests};
     const std::vector<ChunkPart> many(CudaCopyEngine::kJoinedBytes / (5000 * kPieces) + 2, part);
-    if (way.pinned) {
+    if (strategy.pinned) {
       ASSERT_TRUE(engine.load_parts(many, 5000, nullptr).ok());
     }
     EXPECT_EQ(fake_cuda::counters().host_allocs, before.host_allocs);
@@ -99,11 +99,11 @@ TEST_F(CudaCopyEngineTest, PartsOfManyChunksAreOneBatchAndOneWait) {
 
 // A kernel of the model that has every multiprocessor waits until ours has ended.
 TEST_F(CudaCopyEngineTest, NoKernelStandsForMoreThanAFewMebibytes) {
-  for (const Way& way : ways()) {
-    SCOPED_TRACE(way.name);
+  for (const Way& strategy : strategies()) {
+    SCOPED_TRACE(strategy.name);
     DeviceChunk chunk(1 << 20, 11), one(6 << 20, 2);
-    CudaCopyEngine& engine = make(way.method, chunk.page());
-    if (way.pinned) chunk.pin(engine);
+    CudaCopyEngine& engine = make(strategy.method, chunk.page());
+    if (strategy.pinned) chunk.pin(engine);
     chunk.fill(1);
     const std::uint64_t root = engine.store(chunk.list(), chunk.slot()).value();
     chunk.fill(2);

@@ -341,7 +341,7 @@ TEST_F(RegistrationTest, WhereTheKindOfGpuAllowsNoneCopiesGoByTheCopyEngines) {
   fake_cuda::fail("cuMemHostRegister", 1, kNotSupported);
   const auto ready = engine->make_ready(memory_);
   ready->present(kBytes);
-  ASSERT_TRUE(test::eventually([&] { return engine->way().kind == protocol::CopyWay::Kind::kNotRegistered; }));
+  ASSERT_TRUE(test::eventually([&] { return engine->strategy().kind == protocol::CopyStrategy::Kind::kNotRegistered; }));
   chunk.fill(1);
   const std::uint64_t root = engine->store(chunk.list(), chunk.slot()).value();
   chunk.fill(2);

@@ -35,8 +35,8 @@ enum TierOp : std::uint8_t {
   kDeadlineMissed,
   kReleased,
   kTicked,
-  kLookEnds,
-  kLookFails,
+  kProbeEnds,
+  kProbeFails,
   kTransfer,  // no tier's: the low half of kOps is full. What larderd copies itself
   kTierOps
 };

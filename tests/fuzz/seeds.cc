@@ -114,10 +114,10 @@ void session_seeds() {
         begin + commits + below + fetch + u8({kTier, kReadEnds, kTier, kReadEnds, kFetch, 1, 0, 129, kTier, kTicked, 0}));
   write("session", "fetched_late",
         begin + below + fetch + u8({kTier, kDeadlineMissed, kIdle, 2, kTier, kTicked, 0, kTier, kReleased, kTier, kReadFails}));
-  const std::string look = u8({kFetch, 1, 100, 65, 3, 20, 21, 22});
+  const std::string probe = u8({kFetch, 1, 100, 65, 3, 20, 21, 22});
   write("session", "looked",
-        begin + commits + below + look + u8({kTier, kLookEnds}) + look + u8({kTier, kLookFails}) + look +
-            u8({kIdle, 2, kTier, kTicked, 0, kTier, kLookEnds, kFetch, 1, 0, 66, 1, 20, kEnd}));
+        begin + commits + below + probe + u8({kTier, kProbeEnds}) + probe + u8({kTier, kProbeFails}) + probe +
+            u8({kIdle, 2, kTier, kTicked, 0, kTier, kProbeEnds, kFetch, 1, 0, 66, 1, 20, kEnd}));
   write("session", "fetched_and_dropped", begin + below + fetch + fetch + u8({kDrop, 1, kTier, kReadEnds, kIdle, 1, kEnd}));
   // One allocation of four pages by a descriptor; then the grant of slot 1 at generation 1002, copied from it.
   const std::string exported = u8({kTier, kTransfer, kExport, 0, 1, 2 | 16, 4, 4, 0, 1, 1});

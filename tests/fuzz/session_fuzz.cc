@@ -236,8 +236,9 @@ class World {
     for (std::uint8_t left = input.byte() % 16; left > 0; --left) hashes.push_back({input.byte(), 1});
     fetch.count = static_cast<std::uint32_t>(hashes.size());
     if ((request & 64) != 0) {
-      const protocol::Probe look{fetch.namespace_handle, fetch.deadline_ms, fetch.count, 0};
-      send(who, Encoder(MessageType::kProbe, request % 4U).append(look).append_all(std::span<const protocol::BlockHash>(hashes)));
+      const protocol::Probe probe{fetch.namespace_handle, fetch.deadline_ms, fetch.count, 0};
+      send(who,
+           Encoder(MessageType::kProbe, request % 4U).append(probe).append_all(std::span<const protocol::BlockHash>(hashes)));
       return promote();
     }
     send(who, Encoder(MessageType::kFetch, request % 4U).append(fetch).append_all(std::span<const protocol::BlockHash>(hashes)));
@@ -249,7 +250,7 @@ class World {
     tier_.take_messages(messages);
     for (const tiers::Message& message : messages) {
       if (message.operation == tiers::Operation::kProbe)
-        tier_probes_.on_look(message);
+        tier_probes_.on_probe(message);
       else
         must(promoter_.on_get(message), "what was asked for is taken");
     }
@@ -259,7 +260,7 @@ class World {
     tier_probes_.miss_deadlines();
     for (const tiering::TierProbes::Answer& answer : tier_probes_.take_answers()) {
       must(protocol::Decoder::open(session::probed_packet(answer)).ok(), "an answer is a message");
-      must(answer.looked.shared <= answer.looked.families && answer.looked.families <= protocol::kMaxKeysPerProbe,
+      must(answer.probed.shared <= answer.probed.families && answer.probed.families <= protocol::kMaxKeysPerProbe,
            "no more is found than was asked about");
     }
     for (const tiering::Promoter::Answer& answer : promoter_.take_answers()) {
@@ -281,12 +282,12 @@ class World {
         if (!tier_.waiting().empty()) tier_.finish_one({Code::kDeadlineExceeded, "fuzz"}, true);
         break;
       case kReleased: tier_.release(); break;
-      case kLookEnds:
-        if (!tier_.looks().empty()) tier_.finish_look();
+      case kProbeEnds:
+        if (!tier_.probes().empty()) tier_.finish_probe();
         break;
       case kTransfer: return send_transfer(input);
-      case kLookFails:
-        if (!tier_.looks().empty()) tier_.finish_look({Code::kUnavailable, "fuzz"});
+      case kProbeFails:
+        if (!tier_.probes().empty()) tier_.finish_probe({Code::kUnavailable, "fuzz"});
         break;
       default:
         promoter_.tick((input.byte() & 1) != 0);

@@ -36,7 +36,7 @@ void add(sim::Tally& sum, const sim::Tally& one) {
   sum.fetch_hits += one.fetch_hits;
   sum.to_backend += one.to_backend;
   sum.from_backend += one.from_backend;
-  sum.looks += one.looks;
+  sum.probes += one.probes;
   sum.families_found += one.families_found;
   sum.given_back += one.given_back;
   sum.places_reused += one.places_reused;
@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
   if (!shared) return 0;
   say("chunks written to the backend", tally.to_backend);
   say("chunks brought up from it", tally.from_backend);
-  say("looks that it answered", tally.looks);
+  say("looks that it answered", tally.probes);
   say("families found by looks", tally.families_found);
   return 0;
 }

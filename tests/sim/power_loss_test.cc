@@ -167,12 +167,12 @@ class PowerLoss {
     const Status started = after.start();
     ASSERT_TRUE(started.ok()) << started.to_string();
     for (std::uint64_t number = 0; number < kNumbers; ++number) {
-      if (exists(number)) look(after, number);
+      if (exists(number)) probe(after, number);
       if (testing::Test::HasFatalFailure()) return;
     }
     ASSERT_EQ(after.env.broken_rule(), "");
   }
-  void look(SimTier& after, std::uint64_t number) {
+  void probe(SimTier& after, std::uint64_t number) {
     const auto must = flushed_.find(number);
     const bool demanded = must != flushed_.end();
     figures_.demanded += demanded;

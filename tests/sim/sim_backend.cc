@@ -51,8 +51,8 @@ Status SimBackend::get(Ticket ticket, const tiers::ChunkKey& key, std::span<std:
   return enter(std::move(op), deadline_ns);
 }
 
-Status SimBackend::look(Ticket ticket, std::span<const tiers::ChunkKey> keys, std::uint64_t deadline_ns) {
-  must(!keys.empty() && keys.size() <= tiers::kMaxLookKeys, "a look at nothing, or at too much");
+Status SimBackend::probe(Ticket ticket, std::span<const tiers::ChunkKey> keys, std::uint64_t deadline_ns) {
+  must(!keys.empty() && keys.size() <= tiers::kMaxProbeKeys, "a look at nothing, or at too much");
   if (!state().takes_gets) return is_away();
   Op op{Operation::kProbe, ticket};
   op.keys.assign(keys.begin(), keys.end());
@@ -224,7 +224,7 @@ void SimBackend::look_at(const Op& op) {
     there.push_back(found != machine_.server->chunks.end() && !hidden(space_of(found->first)));
     if (there.back()) know(found->first, found->second.facts);
   }
-  ++looked;
+  ++probed;
   answer(op, {}, {}, std::move(there));
 }
 

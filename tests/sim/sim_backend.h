@@ -32,12 +32,12 @@ class SimBackend final : public tiers::Tier {
   bool reads_memory() const;
   // What a get brought into the arena, once.
   std::optional<Up> take_up(tiers::Ticket ticket) { return up_.take(ticket); }
-  std::uint64_t went_down = 0, came_up = 0, looked = 0;  // that ended well
+  std::uint64_t went_down = 0, came_up = 0, probed = 0;  // that ended well
 
   Status put(tiers::Ticket ticket, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts, std::span<const std::byte> slot,
              std::uint64_t deadline_ns) override;
   Status get(tiers::Ticket ticket, const tiers::ChunkKey& key, std::span<std::byte> slot, std::uint64_t deadline_ns) override;
-  Status look(tiers::Ticket ticket, std::span<const tiers::ChunkKey> keys, std::uint64_t deadline_ns) override;
+  Status probe(tiers::Ticket ticket, std::span<const tiers::ChunkKey> keys, std::uint64_t deadline_ns) override;
   Status drop_namespace(tiers::Ticket ticket, const protocol::NamespaceId& id, std::uint64_t deadline_ns) override;
   Status clear(tiers::Ticket ticket, std::uint64_t deadline_ns) override;
   Status flush(tiers::Ticket ticket, std::uint64_t deadline_ns) override;

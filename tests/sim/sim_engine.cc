@@ -200,21 +200,21 @@ std::string SimEngine::begin_fetch(SimLarderd& larderd, std::uint64_t number, st
   return "fetches " + std::to_string(families) + " families from" + chunk(number) + " on";
 }
 
-std::string SimEngine::begin_look(SimLarderd& larderd, std::uint64_t number, std::uint64_t families, std::uint32_t deadline_ms) {
+std::string SimEngine::begin_probe(SimLarderd& larderd, std::uint64_t number, std::uint64_t families, std::uint32_t deadline_ms) {
   if (!has_open(space_of(number)) && !open(larderd, space_of(number)))
     return "finds no place for the namespace of" + chunk(number);
   tier_probes_.push_back({++requests_, families, machine_.clock.now_ns() + deadline_ms * 1'000'000ULL});
-  larderd.look(number_, requests_, *handles_[space_of(number)], number, families, deadline_ms);
+  larderd.probe(number_, requests_, *handles_[space_of(number)], number, families, deadline_ms);
   return "looks for " + std::to_string(families) + " families from" + chunk(number) + " on";
 }
 
-void SimEngine::looked(const SimLarderd::LookAnswer& answer) {
+void SimEngine::probed(const SimLarderd::ProbeAnswer& answer) {
   if (!attached_ || answer.session != number_) return;
-  const auto look = std::ranges::find(tier_probes_, answer.request, &Probe::request);
-  must(look != tier_probes_.end() && answer.looked.families <= look->families,
+  const auto probe = std::ranges::find(tier_probes_, answer.request, &Probe::request);
+  must(probe != tier_probes_.end() && answer.probed.families <= probe->families,
        "a look was answered twice, or with more than was asked");
-  families_found += answer.looked.families;
-  tier_probes_.erase(look);
+  families_found += answer.probed.families;
+  tier_probes_.erase(probe);
 }
 
 std::string SimEngine::end_fetch(SimLarderd& larderd) {
@@ -237,7 +237,7 @@ void SimEngine::fetched(const SimLarderd::Answer& answer) {
 
 void SimEngine::look_at_fetches(SimLarderd& larderd) const {
   const std::uint64_t now_ns = machine_.clock.now_ns();
-  for (const Probe& look : tier_probes_) must(look.deadline_ns > now_ns, "a look was not answered by its deadline");
+  for (const Probe& probe : tier_probes_) must(probe.deadline_ns > now_ns, "a look was not answered by its deadline");
   for (const Fetch& fetch : fetches_) {
     must(fetch.answered_ns || fetch.deadline_ns > now_ns, "a fetch was not answered by its deadline");
     if (!fetch.answered_ns || *fetch.answered_ns + kSurelyKeptNs < now_ns) continue;

@@ -46,8 +46,8 @@ class SimEngine {
   // Of so many families from that of the chunk on.
   std::string begin_fetch(SimLarderd& larderd, std::uint64_t number, std::uint64_t families, std::uint32_t deadline_ms);
   std::string end_fetch(SimLarderd& larderd);
-  std::string begin_look(SimLarderd& larderd, std::uint64_t number, std::uint64_t families, std::uint32_t deadline_ms);
-  void looked(const SimLarderd::LookAnswer& answer);
+  std::string begin_probe(SimLarderd& larderd, std::uint64_t number, std::uint64_t families, std::uint32_t deadline_ms);
+  void probed(const SimLarderd::ProbeAnswer& answer);
   // An answer, maybe to another engine.
   void fetched(const SimLarderd::Answer& answer);
   // After all answers: none is late, and what they name is there until the fetch is ended.

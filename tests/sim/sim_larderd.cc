@@ -75,7 +75,7 @@ Status SimLarderd::start(const std::set<SessionNumber>& alive) {
   if (machine_.server) {
     tier_probes_ = std::make_unique<tiering::TierProbes>(*backend_link_, *backend_source_, sources, *promoter_, *store_, stats_,
                                                          machine_.clock);
-    backend_link_->answer_to(Operation::kProbe, [this](const Message& message) { tier_probes_->on_look(message); });
+    backend_link_->answer_to(Operation::kProbe, [this](const Message& message) { tier_probes_->on_probe(message); });
   }
 
   namespaces_ = std::make_unique<SimNamespaces>(machine_, *index_, *store_, [this](std::uint64_t space) {
@@ -192,11 +192,11 @@ void SimLarderd::fetch(SessionNumber session, std::uint32_t request, std::uint32
   must(promoter_->fetch(session, request, asked, wanted).ok(), "a fetch is refused");
 }
 
-void SimLarderd::look(SessionNumber session, std::uint32_t request, std::uint32_t handle, std::uint64_t number,
-                      std::uint64_t families, std::uint32_t deadline_ms) {
+void SimLarderd::probe(SessionNumber session, std::uint32_t request, std::uint32_t handle, std::uint64_t number,
+                       std::uint64_t families, std::uint32_t deadline_ms) {
   const std::vector<protocol::BlockHash> wanted = hashes(number, families);
   const protocol::Probe asked{handle, deadline_ms, static_cast<std::uint32_t>(wanted.size()), 0};
-  must(tier_probes_->look(session, request, asked, wanted).ok(), "a look is refused");
+  must(tier_probes_->probe(session, request, asked, wanted).ok(), "a look is refused");
 }
 
 void SimLarderd::act(protocol::Verb verb, std::uint64_t number, std::uint64_t families) {

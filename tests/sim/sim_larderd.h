@@ -49,8 +49,8 @@ class SimLarderd {
              std::uint32_t deadline_ms);
   void end_fetch(SessionNumber session, std::uint32_t request) { promoter_->end(session, request); }
   // REQUIRES: there is a backend.
-  void look(SessionNumber session, std::uint32_t request, std::uint32_t handle, std::uint64_t number, std::uint64_t families,
-            std::uint32_t deadline_ms);
+  void probe(SessionNumber session, std::uint32_t request, std::uint32_t handle, std::uint64_t number, std::uint64_t families,
+             std::uint32_t deadline_ms);
   void act(protocol::Verb verb, std::uint64_t number, std::uint64_t families);
   void flush() { static_cast<void>(link_->tier().flush(link_->next_ticket(), machine_.clock.now_ns() + 1'000'000'000)); }
 
@@ -59,8 +59,10 @@ class SimLarderd {
   void tick();
   using Answer = tiering::Promoter::Answer;
   std::vector<Answer> take_answers() { return std::exchange(answers_, {}); }
-  using LookAnswer = tiering::TierProbes::Answer;
-  std::vector<LookAnswer> take_look_answers() { return tier_probes_ ? tier_probes_->take_answers() : std::vector<LookAnswer>(); }
+  using ProbeAnswer = tiering::TierProbes::Answer;
+  std::vector<ProbeAnswer> take_probe_answers() {
+    return tier_probes_ ? tier_probes_->take_answers() : std::vector<ProbeAnswer>();
+  }
   // Ends in good order. Returns false where the device stands in the way.
   bool close();
 

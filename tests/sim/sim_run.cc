@@ -49,10 +49,10 @@ void SimRun::turn_larderd() {
   if (!larderd_) return;
   larderd_->turn();
   const std::vector<SimLarderd::Answer> answers = larderd_->take_answers();
-  const std::vector<SimLarderd::LookAnswer> found = larderd_->take_look_answers();
+  const std::vector<SimLarderd::ProbeAnswer> found = larderd_->take_probe_answers();
   for (const auto& engine : engines_) {
     for (const SimLarderd::Answer& answer : answers) engine->fetched(answer);
-    for (const SimLarderd::LookAnswer& answer : found) engine->looked(answer);
+    for (const SimLarderd::ProbeAnswer& answer : found) engine->probed(answer);
     engine->look_at_fetches(*larderd_);
   }
 }
@@ -184,7 +184,7 @@ void SimRun::server_step() {
       if (!larderd_ || !engine(which).attached() || engine(which).silent()) return;
       const std::uint64_t families = 1 + machine_.below(std::min<std::uint64_t>(4, kFamilies - family_of(number)));
       const auto deadline_ms = static_cast<std::uint32_t>(5 + machine_.below(400));
-      note("engine " + std::to_string(which) + " " + engine(which).begin_look(*larderd_, number, families, deadline_ms));
+      note("engine " + std::to_string(which) + " " + engine(which).begin_probe(*larderd_, number, families, deadline_ms));
     }
   }
 }
@@ -211,7 +211,7 @@ void SimRun::end_larderd(bool killed) {
   if (const SimBackend* backend = larderd_->backend()) {
     tally_.to_backend += backend->went_down;
     tally_.from_backend += backend->came_up;
-    tally_.looks += backend->looked;
+    tally_.probes += backend->probed;
   }
   larderd_.reset();
   for (const auto& engine : engines_) engine->lose_session(true);

@@ -17,7 +17,7 @@ namespace larder::sim {
 struct Tally {
   std::uint64_t steps = 0, faults = 0, lives = 0, power_losses = 0;
   std::uint64_t stored = 0, loaded = 0, misses = 0, went_down = 0, came_up = 0, fetch_hits = 0;
-  std::uint64_t to_backend = 0, from_backend = 0, looks = 0, families_found = 0;
+  std::uint64_t to_backend = 0, from_backend = 0, probes = 0, families_found = 0;
   std::uint64_t given_back = 0, places_reused = 0, namespaces_evicted = 0;
 };
 

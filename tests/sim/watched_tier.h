@@ -44,7 +44,7 @@ class WatchedTier final : public tiers::Tier {
   std::optional<tiers::ChunkFacts> probe(const tiers::ChunkKey& key) const override { return tier_->probe(key); }
   void forget(const tiers::ChunkKey& key, std::uint64_t generation) override { tier_->forget(key, generation); }
   Status evict(const tiers::ChunkKey& key) override { return tier_->evict(key); }
-  Status look(tiers::Ticket, std::span<const tiers::ChunkKey>, std::uint64_t) override {
+  Status probe(tiers::Ticket, std::span<const tiers::ChunkKey>, std::uint64_t) override {
     return {Code::kUnavailable, "no looks here"};
   }
   int message_fd() const override { return tier_->message_fd(); }

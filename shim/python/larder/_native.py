@@ -151,7 +151,7 @@ class FetchResult(_Sized):
     ]
 
 
-class LookResult(_Sized):
+class ProbeResult(_Sized):
     _fields_ = [
         ("struct_bytes", c_uint32),
         ("running", c_uint32),
@@ -184,9 +184,9 @@ class FileHash(_Sized):
 # LARDER_FETCH_DONE and what follows it in larder.h.
 FETCH_REASONS = ("done", "absent", "late", "no room", "it failed", "over a bound", "unknown")
 FETCH_LATE, FETCH_FAILED = 2, 4
-# The same of LARDER_LOOK_DONE.
-LOOK_REASONS = ("done", "late", "it failed", "over a bound", "unknown")
-LOOK_LATE = 1
+# The same of LARDER_PROBE_DONE.
+PROBE_REASONS = ("done", "late", "it failed", "over a bound", "unknown")
+PROBE_LATE = 1
 
 _ACT = (c_uint32, [c_void_p, POINTER(Hashes), c_uint32, POINTER(ActResult)])
 
@@ -230,7 +230,7 @@ PROTOTYPES = {
     "larder_fetch_poll": (c_uint32, [c_void_p, c_uint64, c_uint32, POINTER(FetchResult)]),
     "larder_fetch_end": (None, [c_void_p, c_uint64]),
     "larder_probe": (c_uint32, [c_void_p, POINTER(Hashes), c_uint32, POINTER(c_uint64)]),
-    "larder_probe_poll": (c_uint32, [c_void_p, c_uint64, c_uint32, POINTER(LookResult)]),
+    "larder_probe_poll": (c_uint32, [c_void_p, c_uint64, c_uint32, POINTER(ProbeResult)]),
     "larder_probe_end": (None, [c_void_p, c_uint64]),
     "larder_prefetch": _ACT,
     "larder_pin": _ACT,

@@ -16,10 +16,10 @@ Completion = namedtuple("Completion", "ticket ok reason bytes wait_ns copy_ns")
 Stored = namedtuple("Stored", "stored present refused bytes copy_ns")
 Acted = namedtuple("Acted", "found absent refused")
 State = namedtuple("State", "attached usable attachments epoch loads_running stores_running")
-# 0: not measured yet. shared: larderd also fetches from a backend, which look() asks.
+# 0: not measured yet. shared: larderd also fetches from a backend, which probe() asks.
 Below = namedtuple("Below", "serving read_latency_ns read_bytes_per_s shared", defaults=(False,))
 Fetched = namedtuple("Fetched", "chunks complete late reason bytes elapsed_s")
-Looked = namedtuple("Looked", "chunks shared late reason read_latency_ns read_bytes_per_s elapsed_s")
+Probed = namedtuple("Looked", "chunks shared late reason read_latency_ns read_bytes_per_s elapsed_s")
 
 _POLL = 64
 _TRANSFER_BYTES = ctypes.sizeof(native.Transfer)
@@ -310,25 +310,25 @@ class Client:
         """Gives free what it keeps, or cancels it."""
         self._lib.larder_fetch_end(self._client, ticket)
 
-    def look(self, hashes, stride, deadline_ms, ns=0):
+    def probe(self, hashes, stride, deadline_ms, ns=0):
         """Asks how many of them fetch() would find, also in the backend. Its ticket; LarderError where larderd cannot be asked."""
         ticket = ctypes.c_uint64()
         status = self._lib.larder_probe(self._client, _hashes(hashes, stride, ns), deadline_ms, ticket)
         self._check("larder_probe", status)
         return ticket.value
 
-    def look_poll(self, ticket, wait_ms=0):
+    def probe_poll(self, ticket, wait_ms=0):
         """What is there, or None while it runs; waits that long for its end. A ticket that nobody knows has found nothing."""
-        result = native.LookResult()
+        result = native.ProbeResult()
         if self._lib.larder_probe_poll(self._client, ticket, wait_ms, result) != native.OK:
-            return Looked(0, 0, False, "no such look", 0, 0, 0.0)
+            return Probed(0, 0, False, "no such look", 0, 0, 0.0)
         if result.running:
             return None
-        reason = native.LOOK_REASONS[min(result.reason, len(native.LOOK_REASONS) - 1)]
-        late, elapsed_s = result.reason == native.LOOK_LATE, result.elapsed_us / 1e6
-        return Looked(result.chunks, result.shared, late, reason, result.read_latency_ns, result.read_bytes_per_s, elapsed_s)
+        reason = native.PROBE_REASONS[min(result.reason, len(native.PROBE_REASONS) - 1)]
+        late, elapsed_s = result.reason == native.PROBE_LATE, result.elapsed_us / 1e6
+        return Probed(result.chunks, result.shared, late, reason, result.read_latency_ns, result.read_bytes_per_s, elapsed_s)
 
-    def look_end(self, ticket):
+    def probe_end(self, ticket):
         """Gives it up, or frees its ticket."""
         self._lib.larder_probe_end(self._client, ticket)
 

@@ -174,7 +174,7 @@ class DiskTier final : public SteppedTier {
     return push({Command::Kind::kOperation, Operation::kGet, ticket, key, {}, slot, deadline_ns});
   }
   // Nobody else writes the file: what the catalog knows is all there is.
-  Status look(Ticket ticket, std::span<const tiers::ChunkKey> keys, std::uint64_t) override {
+  Status probe(Ticket ticket, std::span<const tiers::ChunkKey> keys, std::uint64_t) override {
     Message message{Message::Kind::kDone, Operation::kProbe, false, ticket, {}, {}};
     for (const tiers::ChunkKey& key : keys) message.there.push_back(probe(key).has_value());
     const std::lock_guard lock(core_->mutex);
@@ -313,7 +313,7 @@ class DiskTier final : public SteppedTier {
   }
   Status lookable(std::size_t keys) const {
     if (keys == 0) return {Code::kInvalidArgument, "a look at no key"};
-    if (keys > tiers::kMaxLookKeys) return {Code::kOutOfRange, "a look at more keys than one may ask for"};
+    if (keys > tiers::kMaxProbeKeys) return {Code::kOutOfRange, "a look at more keys than one may ask for"};
     if (core_->closed) return {Code::kUnavailable, "the disk tier is closed"};
     if (!core_->state.takes_gets) return {Code::kUnavailable, core_->state.reason};
     if (core_->messages.size() >= 2 * std::size_t{core_->options.accepted_operations})

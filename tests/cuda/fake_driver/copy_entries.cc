@@ -94,9 +94,9 @@ ResultCode memcpy_async(DevicePtr to, DevicePtr from, std::size_t bytes, Handle 
   if (of == nullptr) return kInvalidHandle;
   OneCopy copy{to, from, bytes};
   if (const ResultCode code = look_up(*of, copy); code != kSuccess) return code;
-  of->add([copy, on = of->device(), way = std::make_shared<WayHome>(home_bytes(copy))]() mutable {
+  of->add([copy, on = of->device(), strategy = std::make_shared<WayHome>(home_bytes(copy))]() mutable {
     make(on, copy, true);
-    way.reset();
+    strategy.reset();
   });
   return kSuccess;
 }
@@ -144,9 +144,9 @@ ResultCode memcpy_batch(DevicePtr* to, DevicePtr* from, std::size_t* bytes, std:
   }
   std::uint64_t home = 0;
   for (const OneCopy& copy : copies) home += home_bytes(copy);
-  of->add([copies, host_pointers, on = of->device(), way = std::make_shared<WayHome>(home)]() mutable {
+  of->add([copies, host_pointers, on = of->device(), strategy = std::make_shared<WayHome>(home)]() mutable {
     make_batch(on, copies, host_pointers);
-    way.reset();
+    strategy.reset();
   });
   return kSuccess;
 }

@@ -105,10 +105,10 @@ class LarderLink:
         return self._scheduler.reachable(hashes, HASH_BYTES) if below is not None and below.serving else 0
 
     def _look(self, hashes):
-        ticket = self._scheduler.look(hashes, HASH_BYTES, FETCH_DEADLINE_MS)
-        while (found := self._scheduler.look_poll(ticket, POLL_MS)) is None:
+        ticket = self._scheduler.probe(hashes, HASH_BYTES, FETCH_DEADLINE_MS)
+        while (found := self._scheduler.probe_poll(ticket, POLL_MS)) is None:
             pass  # ends by its deadline
-        self._scheduler.look_end(ticket)
+        self._scheduler.probe_end(ticket)
         return found.chunks
 
     def load(self, request, tokens):

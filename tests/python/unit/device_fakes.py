@@ -81,12 +81,12 @@ class Engine:
 
         from larder.client import Client
         from larder.vllm.messages import StepWork
-        from larder.vllm.worker import WorkerHalf
+        from larder.vllm.worker import LarderConnectorWorker
 
         self.client = Client(socket, "python on a fake device")
         self.client.set_namespace("engine: test\n", "m", 128, [(PAGE_BYTES, 1, BLOCKS)])
-        self.half = WorkerHalf(setup(v2_runner=True), self.client)
-        self.half.bind(StepWork(namespace="engine: test\n"))
+        self.half = LarderConnectorWorker(setup(v2_runner=True), self.client)
+        self.half.bind_connector_metadata(StepWork(namespace="engine: test\n"))
         self.client.register_pages(0, [(pages, PAGE_BYTES, PAGE_BYTES, PAGES)])
         self.half._stream = lambda: None  # the default one
         assert self.client.wait_attached(60_000)
@@ -107,7 +107,7 @@ class Engine:
         """Begins it, and its copies."""
         from larder.vllm.messages import StepWork
 
-        self.half.bind(StepWork(number=number, stores=[self.move(first)], computes=True))
+        self.half.bind_connector_metadata(StepWork(number=number, stores=[self.move(first)], computes=True))
         self.half.wait_for_save()
 
     def store_to_the_end(self, number, first):
@@ -118,12 +118,12 @@ class Engine:
 
     def ended(self):
         """{number of a step: 1} of stores that have, since the last call."""
-        self.half.transfer_results()
+        self.half.get_transfer_results()
         report = self.half.report()
         return report.ended if report is not None else {}
 
     def failed(self):
         """Whose load has failed, once it has ended."""
         results = []
-        self.until(lambda: results.append(self.half.transfer_results()) or results[-1][0])
+        self.until(lambda: results.append(self.half.get_transfer_results()) or results[-1][0])
         return results[-1][1]

@@ -5,10 +5,10 @@ from array import array
 from types import SimpleNamespace
 
 from larder import _native as native
-from larder.client import Below, Fetched, LarderError, Looked
+from larder.client import Below, Fetched, LarderError, Probed
 from larder.vllm.groups import Group, Shards
 from larder.vllm.messages import WorkerReport
-from larder.vllm.scheduler import SchedulerHalf
+from larder.vllm.scheduler import LarderConnectorScheduler
 from larder.vllm.setup import Setup
 
 # What tells the fingerprint of an engine whose weights are known.
@@ -43,8 +43,8 @@ def setup(block_size=32, chunk_tokens=128, groups=None, **changes):
 
 def measured_half(client):
     """The scheduler's half of an engine that computes 400 tokens a second."""
-    half = SchedulerHalf(setup(), client, NAMED)
-    half.worker_output(ended(meta=WorkerReport(prefill_tokens=4000, prefill_ns=10_000_000_000)))
+    half = LarderConnectorScheduler(setup(), client, NAMED)
+    half.update_connector_output(ended(meta=WorkerReport(prefill_tokens=4000, prefill_ns=10_000_000_000)))
     return half
 
 
@@ -70,8 +70,8 @@ class Client:
         self.fetches = {}  # ticket: (keys, deadline_ms)
         self.answers = {}  # ticket: Fetched
         self.in_backend = set()
-        self.looks = {}  # ticket: (keys, deadline_ms)
-        self.looked = {}  # ticket: Looked
+        self.probes = {}  # ticket: (keys, deadline_ms)
+        self.probed = {}  # ticket: Looked
 
     def lookup(self, hashes, stride, ns=0):
         self._maybe_fail("lookup")
@@ -140,35 +140,35 @@ class Client:
         self.stored.update(keys[:chunks])
         self.answers[ticket] = Fetched(chunks, reason == "done", reason == "late", reason, 4096 * chunks, elapsed_s)
 
-    def look(self, hashes, stride, deadline_ms, ns=0):
-        if self.fail == "look":
+    def probe(self, hashes, stride, deadline_ms, ns=0):
+        if self.fail == "probe":
             raise LarderError("larder_probe", native.RESOURCE_EXHAUSTED)
         ticket = len(self.calls) + 1
-        self.calls.append(("look", ticket))
-        self.looks[ticket] = ([key if ns == 0 else (ns, key) for key in split(hashes, stride)], deadline_ms)
+        self.calls.append(("probe", ticket))
+        self.probes[ticket] = ([key if ns == 0 else (ns, key) for key in split(hashes, stride)], deadline_ms)
         return ticket
 
-    def look_poll(self, ticket, wait_ms=0):
+    def probe_poll(self, ticket, wait_ms=0):
         if wait_ms:
             self.calls.append(("waited", wait_ms))
-        return self.looked.get(ticket)
+        return self.probed.get(ticket)
 
-    def look_end(self, ticket):
-        self.calls.append(("look end", ticket))
-        del self.looks[ticket]
+    def probe_end(self, ticket):
+        self.calls.append(("probe end", ticket))
+        del self.probes[ticket]
 
     def answer_look(self, ticket, reason="done", elapsed_s=0.001, read_bytes_per_s=1_000_000_000):
         """A look has ended, with what memory, disk and (where it was asked in time) the backend have."""
         places = self.stored | self.on_disk | (self.in_backend if reason == "done" else set())
-        keys = self.looks[ticket][0]
+        keys = self.probes[ticket][0]
         there = next((i for i, key in enumerate(keys) if key not in places), len(keys))
         shared = sum(key not in self.stored | self.on_disk for key in keys[:there])
         late = reason == "late"
-        self.looked[ticket] = Looked(there, shared, late, reason, 1_000_000, read_bytes_per_s, elapsed_s)
+        self.probed[ticket] = Probed(there, shared, late, reason, 1_000_000, read_bytes_per_s, elapsed_s)
 
-    def the_look(self):
+    def the_probe(self):
         """The ticket of the only one."""
-        (ticket,) = self.looks
+        (ticket,) = self.probes
         return ticket
 
     def the_fetch(self):

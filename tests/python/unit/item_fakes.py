@@ -40,10 +40,10 @@ def digested(half, request, local_tokens=0):
     """What vLLM is told once it is told something else than to ask again."""
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
-        answer = half.matched_tokens(request, local_tokens)
+        answer = half.get_num_new_matched_tokens(request, local_tokens)
         if answer != LATER:
             return answer
-        half.step_work(step())
+        half.build_connector_meta(step())
     raise TimeoutError("no digest")
 
 
@@ -53,7 +53,7 @@ def computed(half, request, table, local=0, encodes=True, freed=(), begin=None, 
     local: tokens that vLLM's prefix cache has. encodes: the encoder runs on all pictures (True), on
     those of these numbers, or on none, since vLLM's encoder cache has their embeddings (False)."""
     digested(half, request, local)
-    half.allocated(request, blocks(table), external)
+    half.update_state_after_alloc(request, blocks(table), external)
     return step_of(
         half, request, table, local if begin is None else begin, encodes=encodes, freed=freed
     )
@@ -70,7 +70,7 @@ def step_of(half, request, table, begin, end=None, encodes=False, freed=(), kind
     )
     made.scheduled_encoder_inputs = {name: inputs} if inputs else {}
     made.free_encoder_mm_hashes = list(freed)
-    stores = half.step_work(made).stores
+    stores = half.build_connector_meta(made).stores
     keys = [key for move in stores for key in split(move.parts[0].hashes, 32)]
     half.client.stored.update(keys)
     return keys

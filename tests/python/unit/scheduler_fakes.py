@@ -7,7 +7,7 @@ pytest.importorskip("vllm")
 from fakes import NAMED, Client, blocks, pages, setup, split, step  # noqa: E402
 
 from larder import _native as native  # noqa: E402
-from larder.vllm.scheduler import SchedulerHalf  # noqa: E402
+from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
 
 NO = native.NO_PAGE
 
@@ -19,7 +19,7 @@ def client():
 
 @pytest.fixture
 def half(client):
-    return SchedulerHalf(setup(), client, NAMED)
+    return LarderConnectorScheduler(setup(), client, NAMED)
 
 
 def chunk_keys(request, per_chunk=4):
@@ -37,12 +37,12 @@ def no_wait(monkeypatch):
 
 def run_prefill(half, request, table, step_tokens, computed=0):
     """Schedules the whole prompt in steps and stores what is asked; returns the (key, pages) of each chunk."""
-    half.allocated(request, blocks(table), 0)
+    half.update_state_after_alloc(request, blocks(table), 0)
     stored = []
     while computed < request.num_tokens:
         count = min(step_tokens, request.num_tokens - computed)
         kind = "new" if computed == 0 else "cached"
-        work = half.step_work(step(**{kind: [(request.request_id, computed, count)]}, tables={request.request_id: table}))
+        work = half.build_connector_meta(step(**{kind: [(request.request_id, computed, count)]}, tables={request.request_id: table}))
         for move in work.stores:
             (part,) = move.parts
             stored += list(zip(split(part.hashes, 32), zip(*[iter(pages(part.pages))] * 4)))

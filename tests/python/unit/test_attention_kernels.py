@@ -20,8 +20,8 @@ from larder.fingerprint import differing_fields  # noqa: E402
 from larder.vllm import attention_kernels, naming  # noqa: E402
 from larder.vllm.attention_kernels import Attention, attention_of, attention_of_worker  # noqa: E402
 from larder.vllm.messages import StepWork, WorkerReport  # noqa: E402
-from larder.vllm.scheduler import SchedulerHalf  # noqa: E402
-from larder.vllm.worker import WorkerHalf  # noqa: E402
+from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
+from larder.vllm.worker import LarderConnectorWorker  # noqa: E402
 
 
 class Backend:
@@ -165,24 +165,24 @@ class World:
 
     def __init__(self, naming, guess, actual, monkeypatch):
         self.client, self.worker_client = Client(), WorkerClient()
-        self.half = SchedulerHalf(setup(attention=guess), self.client, naming(guess))
-        self.worker = WorkerHalf(setup(attention=guess), self.worker_client)
+        self.half = LarderConnectorScheduler(setup(attention=guess), self.client, naming(guess))
+        self.worker = LarderConnectorWorker(setup(attention=guess), self.worker_client)
         monkeypatch.setattr("larder.vllm.worker.attention_of_worker", lambda *_: actual)
         monkeypatch.setattr("larder.vllm.worker.pages.register", lambda *_: actual.blocks)
         monkeypatch.setattr("larder.vllm.worker.stream_of", lambda _: None)
-        self.worker.register({}, vllm_config=object())
+        self.worker.register_kv_caches({}, vllm_config=object())
 
     def step(self, **scheduled):
-        work = self.half.step_work(step(**scheduled))
-        self.worker.bind(work)
+        work = self.half.build_connector_meta(step(**scheduled))
+        self.worker.bind_connector_metadata(work)
         self.worker.wait_for_save()
-        self.half.worker_output(ended(meta=self.worker.report()))
+        self.half.update_connector_output(ended(meta=self.worker.report()))
         return work
 
     def run(self, name, tokens=128):
         request = Request(name, range(tokens))
-        self.half.matched_tokens(request, 0)
-        self.half.allocated(request, blocks(range(1, tokens // 32 + 1)), 0)
+        self.half.get_num_new_matched_tokens(request, 0)
+        self.half.update_state_after_alloc(request, blocks(range(1, tokens // 32 + 1)), 0)
         self.step(new=[(name, 0, tokens)], tables={name: range(1, tokens // 32 + 1)})
         return request
 
@@ -202,7 +202,7 @@ class TestNames:
         assert attention().text() in text and list(world.client.open) == [text]
         number = world.client.open[text]
         world.client.stored.update(key if number == 0 else (number, key) for key in request.block_hashes)
-        assert world.half.matched_tokens(Request("third", first.tokens + [1]), 0)[0] == 128
+        assert world.half.get_num_new_matched_tokens(Request("third", first.tokens + [1]), 0)[0] == 128
 
     def test_a_guess_that_is_right_names_it_from_the_first_step_on(self, named, monkeypatch):
         world = World(named, attention(), attention(), monkeypatch)
@@ -213,16 +213,16 @@ class TestNames:
         world = World(named, attention("GUESS"), attention(), monkeypatch)
         request = Request("r", range(128))
         world.client.stored.update(request.block_hashes)
-        assert world.half.matched_tokens(Request("r", [*range(128), 1]), 0)[0] == 128
-        world.worker.bind(StepWork(namespace=world.half._text, loads=[move("r")]))
+        assert world.half.get_num_new_matched_tokens(Request("r", [*range(128), 1]), 0)[0] == 128
+        world.worker.bind_connector_metadata(StepWork(namespace=world.half._text, loads=[move("r")]))
         assert not world.worker_client.loads
-        ended_, failed = world.worker.transfer_results()
+        ended_, failed = world.worker.get_transfer_results()
         assert failed == {"r"} and world.worker.off is None
 
     def test_workers_that_differ_have_no_name(self, named, monkeypatch):
         world = World(named, attention(), attention(), monkeypatch)
         both = WorkerReport(attention=frozenset([attention()])).aggregate(WorkerReport(attention=frozenset([attention("B")])))
-        world.half.worker_output(ended(meta=both))
+        world.half.update_connector_output(ended(meta=both))
         assert "differ in the attention of their layers" in world.half.off
 
     def test_is_told_once(self, named, monkeypatch):
@@ -231,6 +231,6 @@ class TestNames:
 
 
 def test_other_facts_that_differ_are_a_fault():
-    half = WorkerHalf(setup(attention=attention()), WorkerClient())
-    half.bind(StepWork(namespace="engine: other\n" + attention().text()))
+    half = LarderConnectorWorker(setup(attention=attention()), WorkerClient())
+    half.bind_connector_metadata(StepWork(namespace="engine: other\n" + attention().text()))
     assert "derived different fingerprints: engine" in half.off

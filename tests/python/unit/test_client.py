@@ -114,10 +114,10 @@ def test_without_larderd_nothing_is_below_its_memory(client):
     assert (gone.chunks, gone.complete, gone.late) == (0, False, False)
     client.fetch_end(7)
     with pytest.raises(LarderError, match="^larder_probe: unavailable$"):
-        client.look(bytes(64), 32, 100)
-    looked = client.look_poll(7, 60_000)
-    assert (looked.chunks, looked.late, looked.read_bytes_per_s) == (0, False, 0)
-    client.look_end(7)
+        client.probe(bytes(64), 32, 100)
+    probed = client.probe_poll(7, 60_000)
+    assert (probed.chunks, probed.late, probed.read_bytes_per_s) == (0, False, 0)
+    client.probe_end(7)
     assert time.monotonic() - begin < 30  # not the 60 s that it would wait
 
 

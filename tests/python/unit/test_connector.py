@@ -14,7 +14,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole  #
 
 from larder import _native as native  # noqa: E402
 from larder.client import LarderError  # noqa: E402
-from larder.vllm import connector, guard, words  # noqa: E402
+from larder.vllm import connector, fail_safe, words  # noqa: E402
 from larder.vllm.messages import COMPUTES  # noqa: E402
 
 
@@ -24,12 +24,12 @@ def told():
     lines = []
     handler = logging.Handler()
     handler.emit = lambda record: lines.append((record.levelname, record.getMessage()))
-    level = guard.logger.level
-    guard.logger.addHandler(handler)
-    guard.logger.setLevel(logging.DEBUG)
+    level = fail_safe.logger.level
+    fail_safe.logger.addHandler(handler)
+    fail_safe.logger.setLevel(logging.DEBUG)
     yield lines
-    guard.logger.removeHandler(handler)
-    guard.logger.setLevel(level)
+    fail_safe.logger.removeHandler(handler)
+    fail_safe.logger.setLevel(level)
 
 
 def make(role, monkeypatch, reason):
@@ -54,8 +54,8 @@ def test_a_setting_that_is_not_served_is_one_line_of_both_halves(monkeypatch, to
 
 def test_what_a_worker_alone_finds_is_said_by_the_scheduler(monkeypatch, told):
     worker = make(KVConnectorRole.WORKER, monkeypatch, connector.Unsupported("several KV groups are not served yet (2)"))
-    scheduler = connector.SchedulerHalf(setup(), None)
-    scheduler.worker_output(ended(meta=worker.build_connector_worker_meta()))
+    scheduler = connector.LarderConnectorScheduler(setup(), None)
+    scheduler.update_connector_output(ended(meta=worker.build_connector_worker_meta()))
     assert told == [("DEBUG", LINE), ("WARNING", LINE)]
 
 
@@ -105,14 +105,14 @@ def test_a_call_that_the_library_refused_is_told_once():
     written = []
     handler = logging.Handler()
     handler.emit = lambda record: written.append(record.levelname)
-    guard.logger.addHandler(handler)
-    level = guard.logger.level
-    guard.logger.setLevel(logging.DEBUG)
+    fail_safe.logger.addHandler(handler)
+    level = fail_safe.logger.level
+    fail_safe.logger.setLevel(logging.DEBUG)
     try:
-        guard.LogPump(client).stop()
+        fail_safe.LogPump(client).stop()
     finally:
-        guard.logger.removeHandler(handler)
-        guard.logger.setLevel(level)
+        fail_safe.logger.removeHandler(handler)
+        fail_safe.logger.setLevel(level)
     assert written == ["DEBUG", "WARNING"]
 
 
@@ -141,14 +141,14 @@ def test_late_lines_come_from_the_pump_with_their_own_time_and_place(told):
     records = []
     handler = logging.Handler()
     handler.emit = records.append
-    guard.logger.addHandler(handler)
+    fail_safe.logger.addHandler(handler)
     try:
-        pump = guard.LogPump(Silent())
+        pump = fail_safe.LogPump(Silent())
         before = time.time()
-        guard.late.info("Storing %d tokens", 256)
+        fail_safe.late.info("Storing %d tokens", 256)
         pump.stop()
     finally:
-        guard.logger.removeHandler(handler)
+        fail_safe.logger.removeHandler(handler)
     assert told == [("INFO", "Storing 256 tokens")]
     (record,) = records
     assert before <= record.created <= time.time() and record.filename == "test_connector.py" and record.levelname == "INFO"
@@ -156,5 +156,5 @@ def test_late_lines_come_from_the_pump_with_their_own_time_and_place(told):
 
 def test_without_a_pump_a_late_line_is_written_at_once(told):
     """A half without a connector, as in the tests of the halves: its lines had no owner and came at the interpreter's exit."""
-    guard.late.info("Storing %d tokens", 512)
+    fail_safe.late.info("Storing %d tokens", 512)
     assert told == [("INFO", "Storing 512 tokens")]

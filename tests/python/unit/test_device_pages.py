@@ -42,18 +42,18 @@ def main(driver, socket):
     half = engine.half
 
     engine.store_to_the_end(1, 0)
-    half.bind(StepWork(loads=[engine.move(8)]))
+    half.bind_connector_metadata(StepWork(loads=[engine.move(8)]))
     assert engine.failed() == set()
     assert device.blocks(pages, 8).raw == content
 
     for work in (b"kernel", b"copy"):  # by whichever way was measured to be the faster
         device.fail(work, 1, ILLEGAL_ADDRESS, True, 1)
-    half.bind(StepWork(loads=[engine.move(12)]))
+    half.bind_connector_metadata(StepWork(loads=[engine.move(12)]))
     assert engine.failed() == {"r"}, "it is computed"
     engine.store(2, 0)
     assert "copies from and to the GPU have ended" in half.off
-    half.bind(StepWork(loads=[engine.move(12)], kept=("r",)))
-    assert half.transfer_results() == ({"r"}, {"r"}) and half.free_requests() == {"r"}
+    half.bind_connector_metadata(StepWork(loads=[engine.move(12)], kept=("r",)))
+    assert half.get_transfer_results() == ({"r"}, {"r"}) and half.free_requests() == {"r"}
     report = half.report()
     assert report.disabled == half.off and report.ended == {2: 1}
     engine.client.close()

@@ -50,7 +50,7 @@ def main(driver, socket):
     engine.store_to_the_end(1, 0)
 
     device.delay_ms(SLOW_MS, None)
-    half.bind(StepWork(loads=[engine.move(8)]))
+    half.bind_connector_metadata(StepWork(loads=[engine.move(8)]))
     began = time.monotonic()
     backend.suspend(1)  # behind the load
     assert time.monotonic() - began > SLOW_MS / 2e3, "the test must make it wait"
@@ -58,13 +58,13 @@ def main(driver, socket):
     device.delay_ms(0, None)
 
     engine.store(2, 0)
-    half.bind(StepWork(loads=[engine.move(12)]))
+    half.bind_connector_metadata(StepWork(loads=[engine.move(12)]))
     assert engine.failed() == {"r"}, "it is computed"
     assert half.off is None and half.report().ended == {2: 1}
 
     backend.resume()
     assert device.blocks(pages).raw != content, "other memory"
-    half.bind(StepWork(loads=[engine.move(16)]))
+    half.bind_connector_metadata(StepWork(loads=[engine.move(16)]))
     assert engine.failed() == set()
     assert device.blocks(pages, 16).raw == content
     assert half.off is None

@@ -68,8 +68,8 @@ def test_the_half_tells_each_once_and_nothing_where_there_is_nothing():
     assert half.observed() is None
     hit = Request("r", range(500))
     client.stored.update(chunk_keys(hit))
-    external, _ = half.matched_tokens(hit, 0)
-    half.allocated(hit, blocks(range(1, 20)), external)
+    external, _ = half.get_num_new_matched_tokens(hit, 0)
+    half.update_state_after_alloc(hit, blocks(range(1, 20)), external)
     hit.num_output_tokens = 1
     assert list(half.observed().data) == ["hit"]
     assert half.observed() is None
@@ -78,7 +78,7 @@ def test_the_half_tells_each_once_and_nothing_where_there_is_nothing():
 def test_a_request_that_opts_out_counts_on_no_side():
     half = measured_half(Client())
     out = Request("r", range(500), kv_transfer_params={"larder": "off"}, num_output_tokens=1)
-    half.allocated(out, blocks(range(1, 20)), 0)
+    half.update_state_after_alloc(out, blocks(range(1, 20)), 0)
     assert half.observed() is None
 
 
@@ -87,9 +87,9 @@ def test_a_failed_load_is_told_to_the_first_tokens():
     half = measured_half(client)
     hit = Request("r", range(500))
     client.stored.update(chunk_keys(hit))
-    external, _ = half.matched_tokens(hit, 0)
-    half.allocated(hit, blocks(range(1, 20)), external)
-    half.worker_output(ended(failed={"r"}))
+    external, _ = half.get_num_new_matched_tokens(hit, 0)
+    half.update_state_after_alloc(hit, blocks(range(1, 20)), external)
+    half.update_connector_output(ended(failed={"r"}))
     hit.num_output_tokens = 1
     assert list(half.observed().data) == ["miss"]
 

@@ -16,8 +16,8 @@ from worker_fakes import completion, part  # noqa: E402
 
 from larder.vllm.groups import Shards, Unsupported, groups_of, shards_of  # noqa: E402
 from larder.vllm.messages import Move, Part, StepWork  # noqa: E402
-from larder.vllm.scheduler import SchedulerHalf  # noqa: E402
-from larder.vllm.worker import WorkerHalf  # noqa: E402
+from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
+from larder.vllm.worker import LarderConnectorWorker  # noqa: E402
 
 
 class FullAttentionSpec(Fake):
@@ -62,10 +62,10 @@ class TestGeometry:
         client = Client()
         one_more = group(1, window=window)
         assert one_more.needs_one_more
-        half = SchedulerHalf(setup(groups=(group(), one_more)), client, NAMED)
+        half = LarderConnectorScheduler(setup(groups=(group(), one_more)), client, NAMED)
         store_all(client, Request("s", range(512)))
-        assert half.matched_tokens(Request("r", range(256)), 0) == (128, True)
-        assert half.matched_tokens(Request("q", range(257)), 0) == (256, True)
+        assert half.get_num_new_matched_tokens(Request("r", range(256)), 0) == (128, True)
+        assert half.get_num_new_matched_tokens(Request("q", range(257)), 0) == (256, True)
 
     def test_stages_without_a_layer_of_a_group_are_refused(self):
         config = caches(full())
@@ -134,14 +134,14 @@ def client():
 
 @pytest.fixture
 def half(client):
-    return SchedulerHalf(two_groups(), client, NAMED)
+    return LarderConnectorScheduler(two_groups(), client, NAMED)
 
 
 class TestScheduler:
     def load(self, half, request, local, *tables):
-        external, _ = half.matched_tokens(request, local)
-        half.allocated(request, blocks(*tables), external)
-        (move,) = half.step_work(step()).loads
+        external, _ = half.get_num_new_matched_tokens(request, local)
+        half.update_state_after_alloc(request, blocks(*tables), external)
+        (move,) = half.build_connector_meta(step()).loads
         return {p.group: (split(p.hashes, 32), pages(p.pages)) for p in move.parts}
 
     def test_blocks_behind_the_window_are_not_loaded(self, half, client):
@@ -159,8 +159,8 @@ class TestScheduler:
         assert found[1] == (chunk_keys(request)[1:], [NO, 32])
 
     def store(self, half, request, *tables, computed=0):
-        half.allocated(request, blocks(*tables), 0)
-        work = half.step_work(step(new=[("r", computed, request.num_tokens - computed)], tables={"r": tables}))
+        half.update_state_after_alloc(request, blocks(*tables), 0)
+        work = half.build_connector_meta(step(new=[("r", computed, request.num_tokens - computed)], tables={"r": tables}))
         return [{p.group: (split(p.hashes, 32), pages(p.pages)) for p in move.parts} for move in work.stores]
 
     def test_every_group_stores_the_same_chunks_in_one_move(self, half):
@@ -204,22 +204,22 @@ class TestWorker:
         return WorkerClient()
 
     def test_a_load_of_several_groups_is_reported_when_its_last_part_has_ended(self, client):
-        half = WorkerHalf(two_groups(), client)
-        half.bind(StepWork(loads=[Move("a", [part(0, 2, 4), part(1, 1, 2)])]))
+        half = LarderConnectorWorker(two_groups(), client)
+        half.bind_connector_metadata(StepWork(loads=[Move("a", [part(0, 2, 4), part(1, 1, 2)])]))
         assert client.loads == [(2, 8), (1, 2)]
         client.done = [completion(1, ok=False)]
-        assert half.transfer_results() == (set(), set()), "the other part still writes its pages"
+        assert half.get_transfer_results() == (set(), set()), "the other part still writes its pages"
         client.done = [completion(2)]
-        assert half.transfer_results() == ({"a"}, {"a"})
+        assert half.get_transfer_results() == ({"a"}, {"a"})
 
     def test_a_part_that_cannot_start_fails_the_load_when_the_others_have_ended(self, client):
-        half = WorkerHalf(two_groups(), client)
+        half = LarderConnectorWorker(two_groups(), client)
         start = client.load
         client.load = lambda *given: start(*given) if given[3] == 0 else 1 / 0
-        half.bind(StepWork(loads=[Move("a", [part(0, 2, 4), part(1, 1, 2)])]))
-        assert half.transfer_results() == (set(), set())
+        half.bind_connector_metadata(StepWork(loads=[Move("a", [part(0, 2, 4), part(1, 1, 2)])]))
+        assert half.get_transfer_results() == (set(), set())
         client.done = [completion(1)]
-        assert half.transfer_results() == ({"a"}, {"a"})
+        assert half.get_transfer_results() == ({"a"}, {"a"})
 
     @pytest.mark.parametrize("replicas", [1, 2, 3, 8])
     def test_ranks_with_equal_bytes_take_turns_and_store_each_chunk_once(self, replicas):
@@ -229,8 +229,8 @@ class TestWorker:
         taken = []
         for replica in range(replicas):
             client = Recorder()
-            half = WorkerHalf(two_groups(shards=Shards(1, replicas, replicas)), client, 0, replica)
-            half.bind(StepWork(number=1, stores=[Move("a", both)], computes=True))
+            half = LarderConnectorWorker(two_groups(shards=Shards(1, replicas, replicas)), client, 0, replica)
+            half.bind_connector_metadata(StepWork(number=1, stores=[Move("a", both)], computes=True))
             taken.append(client.chunks)
             assert set(client.chunks) == {0, 1} and client.chunks[0].keys() == client.chunks[1].keys()
             assert len(client.chunks[0]) > 240 / replicas / 2, "no rank's link carries all"
@@ -239,17 +239,17 @@ class TestWorker:
             assert sorted(stored) == sorted((name, tuple(range(i * w, i * w + w))) for i, name in enumerate(names))
 
     def test_a_rank_whose_turn_it_is_not_reports_the_step_all_the_same(self, client):
-        half = WorkerHalf(two_groups(shards=Shards(1, 2, 2)), client, 0, 1)
-        half.bind(StepWork(number=7, stores=[Move("a", [part(0, 1, 4), part(1, 1, 2)])], computes=True))
+        half = LarderConnectorWorker(two_groups(shards=Shards(1, 2, 2)), client, 0, 1)
+        half.bind_connector_metadata(StepWork(number=7, stores=[Move("a", [part(0, 1, 4), part(1, 1, 2)])], computes=True))
         half.wait_for_save()
         assert client.begun == [] and not client.submitted and half.report().ended == {7: 1}
 
     def test_each_group_registers_its_layers(self, client):
         import torch
 
-        half = WorkerHalf(two_groups(), client)
+        half = LarderConnectorWorker(two_groups(), client)
         shared = torch.zeros(10, 4096, dtype=torch.uint8)  # groups may stand on the same memory, at different blocks
-        half.register({"layer.0": shared, "layer.1": shared})
+        half.register_kv_caches({"layer.0": shared, "layer.1": shared})
         assert client.groups == [[(shared.data_ptr(), 4096, 4096, 10)]] * 2
 
 
@@ -266,9 +266,9 @@ class TestAdapters:
     def answer(self, half, request):
         """What the scheduler is told once the adapter's files are read."""
         until = time.monotonic() + 20
-        while (answer := half.matched_tokens(request, 0)) == LATER:
+        while (answer := half.get_num_new_matched_tokens(request, 0)) == LATER:
             assert time.monotonic() < until
-            half.step_work(step())
+            half.build_connector_meta(step())
         return answer
 
     @pytest.fixture(autouse=True)
@@ -291,15 +291,15 @@ class TestAdapters:
     def test_moves_name_the_adapter_and_workers_open_its_namespace_once(self, tmp_path, half, client):
         request = self.request("r", self.adapter(tmp_path / "one", b"one" * 100))
         self.answer(half, request)
-        half.allocated(request, blocks(range(1, 11), range(21, 31)), 0)
+        half.update_state_after_alloc(request, blocks(range(1, 11), range(21, 31)), 0)
         tables = (list(range(1, 11)), list(range(21, 31)))
-        work = half.step_work(step(new=[("r", 0, 300)], tables={"r": tables}))
+        work = half.build_connector_meta(step(new=[("r", 0, 300)], tables={"r": tables}))
         worker_client = WorkerClient()
-        worker = WorkerHalf(two_groups(), worker_client)
-        worker.bind(StepWork(namespace=NAMED.poll()))
-        worker.bind(work)
+        worker = LarderConnectorWorker(two_groups(), worker_client)
+        worker.bind_connector_metadata(StepWork(namespace=NAMED.poll()))
+        worker.bind_connector_metadata(work)
         worker.wait_for_save()
-        worker.bind(StepWork(stores=work.stores))
+        worker.bind_connector_metadata(StepWork(stores=work.stores))
         assert worker_client.namespaces == client.namespaces
 
     def test_a_worker_moves_nothing_of_an_adapter_whose_files_it_does_not_hold(self, tmp_path, half, client):
@@ -308,23 +308,23 @@ class TestAdapters:
         self.answer(half, request)
         client.stored.update((1, key) for key in chunk_keys(request))
         external, _ = self.answer(half, request)
-        half.allocated(request, blocks(range(1, 11), range(21, 31)), external)
-        work = half.step_work(step(new=[("r", 256, 44)], tables={"r": (list(range(1, 11)), list(range(21, 31)))}))
+        half.update_state_after_alloc(request, blocks(range(1, 11), range(21, 31)), external)
+        work = half.build_connector_meta(step(new=[("r", 256, 44)], tables={"r": (list(range(1, 11)), list(range(21, 31)))}))
         self.adapter(tmp_path / "one", b"two" * 101)
-        worker = WorkerHalf(two_groups(), WorkerClient())
-        worker.bind(work)
-        assert worker.transfer_results() == ({"r"}, {"r"}), "it is computed"
-        worker.bind(StepWork(number=1, stores=work.loads))
+        worker = LarderConnectorWorker(two_groups(), WorkerClient())
+        worker.bind_connector_metadata(work)
+        assert worker.get_transfer_results() == ({"r"}, {"r"}), "it is computed"
+        worker.bind_connector_metadata(StepWork(number=1, stores=work.loads))
         worker.wait_for_save()
         assert not worker.client.begun and not worker.client.submitted and worker.client.namespaces == []
 
     def test_an_adapter_that_vllm_loads_from_other_files_within_the_step_is_not_stored(self, tmp_path, half, client):
         request = self.request("r", self.adapter(tmp_path / "one", b"one" * 100))
         self.answer(half, request)
-        half.allocated(request, blocks(range(1, 11), range(21, 31)), 0)
-        work = half.step_work(step(new=[("r", 0, 300)], tables={"r": (list(range(1, 11)), list(range(21, 31)))}))
-        worker = WorkerHalf(two_groups(), WorkerClient())
-        worker.bind(work)
+        half.update_state_after_alloc(request, blocks(range(1, 11), range(21, 31)), 0)
+        work = half.build_connector_meta(step(new=[("r", 0, 300)], tables={"r": (list(range(1, 11)), list(range(21, 31)))}))
+        worker = LarderConnectorWorker(two_groups(), WorkerClient())
+        worker.bind_connector_metadata(work)
         self.adapter(tmp_path / "one", b"two" * 101)
         worker.wait_for_save()
         assert worker.client.begun and not worker.client.submitted and worker.client.abandoned == 1
@@ -337,8 +337,8 @@ class TestAdapters:
             one = Fake(lora_name="n", lora_int_id=9, lora_path="/nowhere")
         request = self.request("q", one)
         assert self.answer(half, request) == (0, False)
-        half.allocated(request, blocks(range(1, 11), range(21, 31)), 0)
+        half.update_state_after_alloc(request, blocks(range(1, 11), range(21, 31)), 0)
         tables = {"q": (list(range(1, 11)), list(range(21, 31)))}
-        assert half.step_work(step(new=[("q", 0, 300)], tables=tables)).stores == []
-        half.worker_output(ended())
+        assert half.build_connector_meta(step(new=[("q", 0, 300)], tables=tables)).stores == []
+        half.update_connector_output(ended())
         assert half.off is None

@@ -13,7 +13,7 @@ UNENDED = """
 import logging, os, sys
 from types import SimpleNamespace
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
-from larder.vllm import connector, guard
+from larder.vllm import connector, fail_safe
 
 handler = logging.StreamHandler(sys.stdout)  # as vLLM's own, once an engine has set up its log
 logging.getLogger("vllm").addHandler(handler)
@@ -38,8 +38,8 @@ config = SimpleNamespace(kv_transfer_config=SimpleNamespace(kv_load_failure_poli
 kept, shut = (connector.LarderConnector(config, KVConnectorRole.WORKER, None) for _ in range(2))
 shut.shutdown()
 kept._client = Client()
-kept._pump = guard.LogPump(kept._client)
-guard.late.info("Storing %d tokens", 512)
+kept._pump = fail_safe.LogPump(kept._client)
+fail_safe.late.info("Storing %d tokens", 512)
 """
 
 
@@ -68,7 +68,7 @@ def test_an_interpreter_that_ends_waits_so_long_at_most_for_copies():
 def test_a_forked_child_leaves_lines_and_client_to_its_parent():
     text = run_to_exit("""
 if (child := os.fork()) == 0:
-    guard.late.info("of the child")
+    fail_safe.late.info("of the child")
     sys.exit(0)
 assert os.waitpid(child, 0)[1] == 0
 """)

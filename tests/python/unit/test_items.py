@@ -16,7 +16,7 @@ from scheduler_fakes import client, half  # noqa: E402, F401
 
 from larder.vllm import item_digest  # noqa: E402
 from larder.vllm.items import items_hidden  # noqa: E402
-from larder.vllm.scheduler import SchedulerHalf  # noqa: E402
+from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
 
 HIT, MISS = (256, True), (0, False)
 
@@ -50,7 +50,7 @@ class TestNames:
 
     def test_another_engine_hits_it_too(self, half, client):
         computed(half, one_picture("first"), range(1, 11))
-        other = SchedulerHalf(setup(), client, NAMED)
+        other = LarderConnectorScheduler(setup(), client, NAMED)
         assert digested(other, one_picture("again")) == HIT
         assert digested(other, one_picture("other", 2.0)) == MISS
 
@@ -101,8 +101,8 @@ class TestNames:
         keys = computed(half, one_picture("first"), range(1, 11))
         again = one_picture("again")
         external, _ = digested(half, again)
-        half.allocated(again, blocks(range(21, 31)), external)
-        (load,) = half.step_work(step()).loads
+        half.update_state_after_alloc(again, blocks(range(21, 31)), external)
+        (load,) = half.build_connector_meta(step()).loads
         assert load.parts[0].hashes == b"".join(keys) and client.holds != {}
         assert client.reported[-1][1] == keys
 
@@ -120,23 +120,23 @@ class TestWaiting:
 
     def test_vllm_is_told_to_ask_again(self, half, goes_on):
         request = one_picture("r")
-        assert half.matched_tokens(request, 0) == half.matched_tokens(request, 0) == LATER
-        assert half.matched_tokens(with_pictures("text"), 0) == MISS, "others do not wait"
+        assert half.get_num_new_matched_tokens(request, 0) == half.get_num_new_matched_tokens(request, 0) == LATER
+        assert half.get_num_new_matched_tokens(with_pictures("text"), 0) == MISS, "others do not wait"
         goes_on.set()
         assert digested(half, request) == MISS and uncached(half) == []
 
     def test_a_step_that_computes_nothing_leaves_the_processor_to_the_thread(self, half, goes_on):
-        half.matched_tokens(one_picture("r"), 0)
+        half.get_num_new_matched_tokens(one_picture("r"), 0)
         begin = time.monotonic()
-        half.step_work(step())
+        half.build_connector_meta(step())
         assert time.monotonic() - begin >= 0.001
 
     def test_until_a_deadline(self, half, goes_on, caplog):
         half._items._clock = lambda: 100.0
         requests = [one_picture("r"), one_picture("q")]
-        assert {half.matched_tokens(request, 0) for request in requests} == {LATER}
+        assert {half.get_num_new_matched_tokens(request, 0) for request in requests} == {LATER}
         half._items._clock = lambda: 100.26
-        assert {half.matched_tokens(request, 0) for request in requests} == {MISS}
+        assert {half.get_num_new_matched_tokens(request, 0) for request in requests} == {MISS}
         goes_on.set()
         assert [computed(half, request, range(1, 11)) for request in requests] == [[], []]
         assert uncached(half) == ["late", "late"]
@@ -144,11 +144,11 @@ class TestWaiting:
 
     def test_one_that_opts_out_does_not_wait_and_is_not_counted(self, half, goes_on):
         request = one_picture("r", kv_transfer_params={"larder": "off"})
-        assert half.matched_tokens(request, 0) == MISS
+        assert half.get_num_new_matched_tokens(request, 0) == MISS
         assert computed(half, request, range(1, 11)) == [] and uncached(half) == []
 
     def test_an_engine_that_never_loads_stores_when_the_digest_is_there(self, client, goes_on):
-        half, request = SchedulerHalf(setup(loads=False), client, NAMED), one_picture("r", tokens=290)
+        half, request = LarderConnectorScheduler(setup(loads=False), client, NAMED), one_picture("r", tokens=290)
         assert computed(half, request, range(1, 11)) == []
         goes_on.set()
         assert len(stored_later(half, request, range(1, 11), 289)) == 2
@@ -169,8 +169,8 @@ class TestWaiting:
 
     def test_one_that_ends_meanwhile_leaves_nothing_behind(self, half, goes_on):
         request = one_picture("r")
-        half.matched_tokens(request, 0)
-        half.finished(request)
+        half.get_num_new_matched_tokens(request, 0)
+        half.request_finished(request)
         assert not half._items._lives and not half._items._waiting
 
 
@@ -190,14 +190,14 @@ class TestUnnamed:
         assert uncached(half) == [reason] and caplog.text.count("run without the cache") == 1
 
     def test_settings_that_hide_pictures(self, client):
-        half = SchedulerHalf(setup(items_hidden="by a setting"), client, NAMED)
+        half = LarderConnectorScheduler(setup(items_hidden="by a setting"), client, NAMED)
         request = one_picture("r")
         assert digested(half, request) == MISS and computed(half, request, range(1, 11)) == []
         assert uncached(half) == ["hidden"]
         assert len(computed(half, with_pictures("text"), range(1, 11))) == 2, "text is served"
 
     def test_an_engine_that_never_loads_counts_them_too(self, client):
-        half = SchedulerHalf(setup(loads=False, items_hidden="by a setting"), client, NAMED)
+        half = LarderConnectorScheduler(setup(loads=False, items_hidden="by a setting"), client, NAMED)
         computed(half, one_picture("r"), range(1, 11))
         assert uncached(half) == ["hidden"]
 
@@ -253,7 +253,7 @@ class TestSessions:
         request.tokens += range(140, 300)
         request.num_computed_tokens = 140
         request.mm_features.append(feature(item(1.0), 140))
-        half.allocated(request, blocks(range(1, 11)), 0)
+        half.update_state_after_alloc(request, blocks(range(1, 11)), 0)
         deadline, stored = (
             time.monotonic() + SECONDS,
             step_of(half, request, range(1, 11), 140, encodes=True),
@@ -269,7 +269,7 @@ class TestSessions:
         request.tokens += range(140, 300)
         request.num_computed_tokens = 140
         request.mm_features.append(feature(item(2.0), 140, identifier="second"))
-        half.allocated(request, blocks(range(1, 11)), 0)
+        half.update_state_after_alloc(request, blocks(range(1, 11)), 0)
         deadline, stored = (
             time.monotonic() + SECONDS,
             step_of(half, request, range(1, 11), 140, encodes=[1]),
@@ -282,7 +282,7 @@ class TestSessions:
 
 def test_a_client_alone_has_no_pictures():
     """An engine that is off follows none."""
-    half = SchedulerHalf(None, None)
+    half = LarderConnectorScheduler(None, None)
     half.turn_off("a test")
-    assert half.matched_tokens(one_picture("r"), 0) == MISS
+    assert half.get_num_new_matched_tokens(one_picture("r"), 0) == MISS
     assert Client().stored == set()

@@ -17,7 +17,7 @@ from vllm.v1.core.sched.output import SchedulerOutput  # noqa: E402
 from larder.vllm import connector  # noqa: E402
 from larder.vllm.engine_metrics import Observed  # noqa: E402
 from larder.vllm.groups import Shards  # noqa: E402
-from larder.vllm.guard import Guarded  # noqa: E402
+from larder.vllm.fail_safe import FailSafe  # noqa: E402
 
 LARDER = {"kv_connector": "LarderConnector", "kv_connector_module_path": "larder.vllm", "kv_role": "kv_both"}
 
@@ -46,8 +46,8 @@ def make(monkeypatch, told):
 
     monkeypatch.setattr(connector, "setup_of", served)
     monkeypatch.setattr(connector, "_open", refuse)
-    monkeypatch.setattr(connector, "SchedulerHalf", lambda *_: Guarded(None, None))
-    monkeypatch.setattr(connector, "WorkerHalf", lambda *_: Guarded(None, None))
+    monkeypatch.setattr(connector, "LarderConnectorScheduler", lambda *_: FailSafe(None, None))
+    monkeypatch.setattr(connector, "LarderConnectorWorker", lambda *_: FailSafe(None, None))
 
     def maker(config, role=KVConnectorRole.SCHEDULER):
         outer = KVTransferConfig(**config)
@@ -153,7 +153,7 @@ def served(make):
     while isinstance(found, MultiConnector):
         (found,) = found.sub_connectors
     found._half.off, found._half.setup = None, SimpleNamespace(loads=True)
-    found._half.matched_tokens = lambda request, local: (0, False)
+    found._half.get_num_new_matched_tokens = lambda request, local: (0, False)
     return outer, found._half
 
 

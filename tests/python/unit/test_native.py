@@ -31,7 +31,7 @@ STATUSES = (
 ).split()
 
 REASONS = "DONE ABSENT LATE NO_ROOM FAILED BOUND".split()
-LOOK_REASONS = "DONE LATE FAILED BOUND".split()
+PROBE_REASONS = "DONE LATE FAILED BOUND".split()
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def compiled(root, tmp_path_factory):
         lines += [f'printf("{c}.{f[0]} %zu\\n", offsetof({c}, {f[0]}));' for f in python._fields_]
     lines += [f'printf("{s} %zu\\n", (size_t)LARDER_{s});' for s in STATUSES]
     lines += [f'printf("FETCH_{r} %zu\\n", (size_t)LARDER_FETCH_{r});' for r in REASONS]
-    lines += [f'printf("LOOK_{r} %zu\\n", (size_t)LARDER_LOOK_{r});' for r in LOOK_REASONS]
+    lines += [f'printf("PROBE_{r} %zu\\n", (size_t)LARDER_PROBE_{r});' for r in PROBE_REASONS]
     lines.append('printf("NO_PAGE %zu\\n", (size_t)LARDER_NO_PAGE);')
     folder = tmp_path_factory.mktemp("header")
     source = folder / "sizes.c"
@@ -65,8 +65,8 @@ def test_numbers_are_the_headers(compiled):
         assert getattr(native, status) == compiled[status], status
     assert native.NO_PAGE == compiled["NO_PAGE"]
     assert [compiled[f"FETCH_{reason}"] for reason in REASONS] == list(range(len(native.FETCH_REASONS) - 1))
-    assert [compiled[f"LOOK_{reason}"] for reason in LOOK_REASONS] == list(range(len(native.LOOK_REASONS) - 1))
-    assert native.LOOK_LATE == compiled["LOOK_LATE"]
+    assert [compiled[f"PROBE_{reason}"] for reason in PROBE_REASONS] == list(range(len(native.PROBE_REASONS) - 1))
+    assert native.PROBE_LATE == compiled["PROBE_LATE"]
     assert (native.FETCH_LATE, native.FETCH_FAILED) == (compiled["FETCH_LATE"], compiled["FETCH_FAILED"])
 
 

@@ -9,7 +9,7 @@ pytest.importorskip("vllm")
 import fakes  # noqa: E402
 
 from larder.vllm.neighbours import Neighbours  # noqa: E402
-from larder.vllm.scheduler import SchedulerHalf  # noqa: E402
+from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
 
 
 def step(new=(), resumed=(), running=(), sync=False):
@@ -67,16 +67,16 @@ def test_vllms_cache_keeps_the_blocks_of_a_load_that_failed_within_its_step(batc
 
 
 def test_a_later_request_that_hits_such_blocks_is_not_stored():
-    half = SchedulerHalf(fakes.setup(), fakes.Client(), fakes.NAMED)
+    half = LarderConnectorScheduler(fakes.setup(), fakes.Client(), fakes.NAMED)
     half._neighbours.step(step(new=[("a", 512)], sync=True), {})
-    half.worker_output(SimpleNamespace(**vars(fakes.ended()), invalid_block_ids={7}))
+    half.update_connector_output(SimpleNamespace(**vars(fakes.ended()), invalid_block_ids={7}))
     for name, local, is_stale in (("b", 128, True), ("c", 0, False)):
         request = fakes.Request(name, range(400))
-        external, _ = half.matched_tokens(request, local)
-        half.allocated(request, fakes.blocks(range(1, 40)), external)
+        external, _ = half.get_num_new_matched_tokens(request, local)
+        half.update_state_after_alloc(request, fakes.blocks(range(1, 40)), external)
         assert half._tracked[name].stale is is_stale
     half.prefix_cache_emptied()
     request = fakes.Request("d", range(400))
-    half.matched_tokens(request, 128)
-    half.allocated(request, fakes.blocks(range(1, 40)), 0)
+    half.get_num_new_matched_tokens(request, 128)
+    half.update_state_after_alloc(request, fakes.blocks(range(1, 40)), 0)
     assert not half._tracked["d"].stale

@@ -122,34 +122,34 @@ class TestWorker:
         return on_gpu(half, monkeypatch, {"layer.0": torch.zeros(10, 4096, dtype=torch.uint8)})
 
     def test_the_speed_of_a_gpu_is_told_in_a_later_step(self, half, client, gpu):
-        half.bind(StepWork(prefill_tokens=TOKENS, computes=True))
+        half.bind_connector_metadata(StepWork(prefill_tokens=TOKENS, computes=True))
         gpu.queue(300)
         half.wait_for_save()
-        half.transfer_results()
+        half.get_transfer_results()
         assert not hasattr(client, "prefill") and half.report() is None
         gpu.passes(300)
-        half.bind(COMPUTES)
+        half.bind_connector_metadata(COMPUTES)
         half.wait_for_save()
-        half.transfer_results()
+        half.get_transfer_results()
         assert client.prefill == (TOKENS, 300_000_000)
         report = half.report()
         assert (report.prefill_tokens, report.prefill_ns) == (TOKENS, 300_000_000)
 
     def test_the_order_for_copies_is_no_part_of_a_pass(self, half, client, gpu):
         """Events stand between the orders: what is queued for copies in bind() comes before, what is saved after."""
-        half.bind(StepWork(number=1, loads=[move("l")], stores=[move("a")], prefill_tokens=TOKENS, computes=True))
+        half.bind_connector_metadata(StepWork(number=1, loads=[move("l")], stores=[move("a")], prefill_tokens=TOKENS, computes=True))
         gpu.queue(20)
-        half.forward_ended()
+        half.finish_forward()
         gpu.queue(7)  # sampling
         half.wait_for_save()
         gpu.passes(27)
-        half.transfer_results()
+        half.get_transfer_results()
         assert client.prefill == (TOKENS, 20_000_000)
 
     def test_a_clock_that_fails_turns_the_cache_off_and_raises_nothing(self, half, gpu):
-        half.bind(StepWork(prefill_tokens=TOKENS, computes=True))
+        half.bind_connector_metadata(StepWork(prefill_tokens=TOKENS, computes=True))
         gpu.record = None
         half.wait_for_save()
         assert "unexpected TypeError" in half.off
-        half.bind(StepWork(prefill_tokens=TOKENS, computes=True))
-        assert half.transfer_results() == (set(), set())
+        half.bind_connector_metadata(StepWork(prefill_tokens=TOKENS, computes=True))
+        assert half.get_transfer_results() == (set(), set())

@@ -12,7 +12,7 @@ from item_fakes import computed, digested, feature, item, step_of, with_pictures
 from scheduler_fakes import client, half  # noqa: E402, F401
 
 from larder.vllm import provenance  # noqa: E402
-from larder.vllm.scheduler import SchedulerHalf  # noqa: E402
+from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
 
 NAME = "named by the client"
 TABLE, OTHER = range(1, 11), range(21, 31)
@@ -82,7 +82,7 @@ class TestEncoderCache:
 
     def test_embeddings_of_weights_that_were_replaced(self, half):
         computed(half, picture("first", 1.0), TABLE)
-        half.reset()
+        half.reset_cache()
         assert computed(half, picture("again", 1.0), OTHER, encodes=False) == []
         assert len(computed(half, picture("third", 1.0), OTHER, freed=[NAME])) == 2
 
@@ -151,7 +151,7 @@ class TestPrefixCache:
 
     def test_blocks_of_weights_that_were_replaced(self, half):
         computed(half, picture("first", 1.0, tokens=160), TABLE)
-        half.reset()
+        half.reset_cache()
         assert (
             computed(half, picture("again", 1.0), [*TABLE[:5], *OTHER], local=160, freed=[NAME])
             == []
@@ -168,17 +168,17 @@ class TestPrefixCache:
         computed(half, picture("first", 1.0, tokens=160), TABLE)
         other, again = picture("other", 2.0, tokens=300), picture("again", 1.0)
         digested(half, other)
-        half.allocated(other, blocks(OTHER[:1]), 0)
+        half.update_state_after_alloc(other, blocks(OTHER[:1]), 0)
         step_of(half, other, OTHER[:1], 0, 32, encodes=True, freed=[NAME])
         digested(half, again, 160)
         table = [*TABLE[:5], *range(41, 46)]
-        half.allocated(again, blocks(table), 0)
+        half.update_state_after_alloc(again, blocks(table), 0)
         both = step(
             new=[("again", 160, 140)],
             cached=[("other", 32, 128)],
             tables={"again": table, "other": [OTHER[0], *TABLE[1:5]]},
         )
-        assert [move.request_id for move in half.step_work(both).stores] == ["other"]
+        assert [move.request_id for move in half.build_connector_meta(both).stores] == ["other"]
 
     def test_blocks_that_a_request_is_given_and_another_hits_in_the_same_step(self, half):
         first, again, other = picture("first", 1.0), picture("again", 1.0), picture("other", 2.0)
@@ -189,17 +189,17 @@ class TestPrefixCache:
         }
         for request, local in ((first, 0), (again, 160), (other, 160)):
             digested(half, request, local)
-            half.allocated(request, blocks(tables[request.request_id]), 0)
+            half.update_state_after_alloc(request, blocks(tables[request.request_id]), 0)
         made = step(
             new=[("first", 0, 300), ("again", 160, 140), ("other", 160, 140)], tables=tables
         )
         made.scheduled_encoder_inputs = {"first": [0]}
-        assert {move.request_id for move in half.step_work(made).stores} == {"first", "again"}
+        assert {move.request_id for move in half.build_connector_meta(made).stores} == {"first", "again"}
 
     def test_a_request_that_is_preempted_hits_its_own(self, half):
         request = picture("r", 1.0, tokens=300)
         digested(half, request)
-        half.allocated(request, blocks(TABLE), 0)
+        half.update_state_after_alloc(request, blocks(TABLE), 0)
         step_of(half, request, TABLE, 0, 160, encodes=True)
         assert len(computed(half, request, [*TABLE[:5], *OTHER], local=160, encodes=False)) == 1
 
@@ -227,20 +227,20 @@ class TestPrefixCache:
 
     def test_null_blocks_behind_a_window_are_left_alone(self, client):
         window = group(1, window=64)
-        half = SchedulerHalf(setup(groups=(group(), window)), client, NAMED)
+        half = LarderConnectorScheduler(setup(groups=(group(), window)), client, NAMED)
         request = picture("first", 1.0)
         tables = ([*TABLE], [0, 0, *OTHER[2:]])
         digested(half, request)
-        half.allocated(request, blocks(*tables), 0)
+        half.update_state_after_alloc(request, blocks(*tables), 0)
         made = step(new=[("first", 0, 300)], tables={"first": tables})
         made.scheduled_encoder_inputs = {"first": [0]}
-        half.step_work(made)
+        half.build_connector_meta(made)
         again = picture("again", 1.0, tokens=428)
         hit = ([*TABLE[:8], *range(61, 70)], [0, 0, 0, 0, 0, 0, *OTHER[6:8], *range(71, 80)])
         digested(half, again, 256)
-        half.allocated(again, blocks(*hit), 0)
+        half.update_state_after_alloc(again, blocks(*hit), 0)
         assert (
-            len(half.step_work(step(new=[("again", 256, 172)], tables={"again": hit})).stores) == 1
+            len(half.build_connector_meta(step(new=[("again", 256, 172)], tables={"again": hit})).stores) == 1
         )
         assert 0 not in half._items._provenance._blocks
 
@@ -252,13 +252,13 @@ class TestLoads:
         loading = picture("loading", 1.0, tokens=428)
         external, _ = digested(half, loading)
         assert external == 256
-        half.allocated(loading, blocks(OTHER), external)
-        assert len(half.step_work(step()).loads) == 1
+        half.update_state_after_alloc(loading, blocks(OTHER), external)
+        assert len(half.build_connector_meta(step()).loads) == 1
         return loading
 
     def test_what_is_loaded_is_the_requests_own(self, half, client):
         loading, table = self.load(half, client), [*OTHER, *range(31, 41)]
-        half.allocated(loading, blocks(table), 0)
+        half.update_state_after_alloc(loading, blocks(table), 0)
         assert len(step_of(half, loading, table, 256)) == 1
         client.stored.clear()
         assert (
@@ -276,12 +276,12 @@ class TestLoads:
 
     def test_a_load_that_failed_is_computed_in_the_same_blocks(self, half, client):
         loading, table = self.load(half, client), [*OTHER, *range(31, 41)]
-        half.allocated(loading, blocks(table), 0)
+        half.update_state_after_alloc(loading, blocks(table), 0)
         assert len(step_of(half, loading, table, 0, encodes=False)) == 1
 
     def test_a_load_that_failed_is_computed_by_other_embeddings(self, half, client):
         loading, table = self.load(half, client), [*OTHER, *range(31, 41)]
-        half.allocated(loading, blocks(table), 0)
+        half.update_state_after_alloc(loading, blocks(table), 0)
         assert step_of(half, loading, table, 0, freed=[NAME]) == []
         hit = [*table[:5], *range(51, 61)]
         client.stored.clear()
@@ -293,8 +293,8 @@ class TestLoads:
         computed(half, picture("other", 2.0), OTHER, freed=[NAME])
         loading, again = picture("loading", 2.0), picture("again", 1.0)
         external, _ = digested(half, loading)
-        half.allocated(loading, blocks(TABLE), external)
-        half.step_work(step())
+        half.update_state_after_alloc(loading, blocks(TABLE), external)
+        half.build_connector_meta(step())
         table = [*TABLE[:5], *range(41, 51)]
         assert computed(half, again, table, local=160, freed=[NAME]) == []
 

@@ -10,20 +10,20 @@ from fakes import FAST, NAMED, Client, Request, blocks, ended, measured_half, se
 from scheduler_fakes import chunk_keys, client, half, no_wait, run_prefill, store_all  # noqa: E402, F401
 
 from larder.vllm.groups import Unsupported  # noqa: E402
-from larder.vllm.scheduler import SchedulerHalf  # noqa: E402
+from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
 
 
 def test_pages_older_than_a_reset_are_not_stored(half, client):
     """With weights changed in place they would verify for ever under the namespace of the new ones."""
     old = Request("old", range(512))
     table = list(range(1, 17))
-    half.allocated(old, blocks(table), 0)
-    half.step_work(step(new=[("old", 0, 200)], tables={"old": table}))
+    half.update_state_after_alloc(old, blocks(table), 0)
+    half.build_connector_meta(step(new=[("old", 0, 200)], tables={"old": table}))
     client.stored.clear()
-    assert half.reset() is True
-    half.allocated(old, blocks(table), 0)  # as vLLM does again when an asynchronous load has ended
-    assert half.step_work(step(cached=[("old", 200, 312)], tables={"old": table})).stores == []
-    half.finished(old)
+    assert half.reset_cache() is True
+    half.update_state_after_alloc(old, blocks(table), 0)  # as vLLM does again when an asynchronous load has ended
+    assert half.build_connector_meta(step(cached=[("old", 200, 312)], tables={"old": table})).stores == []
+    half.request_finished(old)
     half.prefix_cache_emptied()
     assert len(run_prefill(half, Request("new", range(512)), table, 512)) == 4
 
@@ -33,13 +33,13 @@ def test_pages_older_than_a_reset_are_not_stored_when_a_load_fails_after_it(half
     old = Request("old", range(512))
     table = list(range(1, 17))
     store_all(client, old)
-    external, _ = half.matched_tokens(old, 128)
-    half.allocated(old, blocks(table), external)
-    half.step_work(step())
-    assert half.reset() is True
-    half.worker_output(ended(["old"], ["old"]))
-    half.allocated(old, blocks(table), 0)
-    assert half.step_work(step(new=[("old", 128, 384)], tables={"old": table})).stores == []
+    external, _ = half.get_num_new_matched_tokens(old, 128)
+    half.update_state_after_alloc(old, blocks(table), external)
+    half.build_connector_meta(step())
+    assert half.reset_cache() is True
+    half.update_connector_output(ended(["old"], ["old"]))
+    half.update_state_after_alloc(old, blocks(table), 0)
+    assert half.build_connector_meta(step(new=[("old", 128, 384)], tables={"old": table})).stores == []
 
 
 def test_a_reset_leaves_what_others_may_use(half, client):
@@ -47,7 +47,7 @@ def test_a_reset_leaves_what_others_may_use(half, client):
     store_all(client, Request("s", range(512)))
     before = set(client.stored)
     for _ in range(3):
-        assert half.reset() is True
+        assert half.reset_cache() is True
     assert client.stored == before and client.closed == []
 
 
@@ -56,10 +56,10 @@ def test_what_is_being_fetched_is_let_go(client):
     half = measured_half(client)
     client.tier, client.on_disk = FAST, set(chunk_keys(Request("r", range(512))))
     request = Request("r", range(600))
-    assert half.matched_tokens(request, 0) == (None, False)
-    assert half.reset() is True
+    assert half.get_num_new_matched_tokens(request, 0) == (None, False)
+    assert half.reset_cache() is True
     assert client.fetches == {}
-    assert half.matched_tokens(request, 0) == (0, False), "and it is computed"
+    assert half.get_num_new_matched_tokens(request, 0) == (0, False), "and it is computed"
 
 
 class TestWhatVllmsOwnCacheKeeps:
@@ -67,10 +67,10 @@ class TestWhatVllmsOwnCacheKeeps:
 
     def stores(self, half, name, local):
         request, table = Request(name, range(512)), list(range(1, 17))
-        half.matched_tokens(request, local)
-        half.allocated(request, blocks(table), 0)
-        work = half.step_work(step(new=[(name, local, 512 - local)], tables={name: table}))
-        half.finished(request)
+        half.get_num_new_matched_tokens(request, local)
+        half.update_state_after_alloc(request, blocks(table), 0)
+        work = half.build_connector_meta(step(new=[(name, local, 512 - local)], tables={name: table}))
+        half.request_finished(request)
         return bool(work.stores)
 
     def test_kv_of_before_a_change_of_weights_is_not_stored_in_the_namespace_of_after(self, half):
@@ -86,15 +86,15 @@ class TestAfterAReset:
     """Weights may have been changed in place. An engine that was started from the old files has the old fingerprint."""
 
     def stored_lines(self, half, request):
-        half.matched_tokens(request, 0)
-        half.allocated(request, blocks(range(1, 17)), 0)
+        half.get_num_new_matched_tokens(request, 0)
+        half.update_state_after_alloc(request, blocks(range(1, 17)), 0)
         name = request.request_id
-        work = half.step_work(step(new=[(name, 0, request.num_tokens)], tables={name: list(range(1, 17))}))
+        work = half.build_connector_meta(step(new=[(name, 0, request.num_tokens)], tables={name: list(range(1, 17))}))
         return {move.line for move in work.stores}
 
     def test_the_engine_has_a_namespace_that_nobody_else_reaches(self, half, client):
         assert self.stored_lines(half, Request("before", range(300))) == {""}
-        others = [SchedulerHalf(setup(), Client(), NAMED) for _ in range(2)]
+        others = [LarderConnectorScheduler(setup(), Client(), NAMED) for _ in range(2)]
         for one in (half, *others):
             assert one.reset() is True
         lines = [self.stored_lines(one, Request("after", range(300))).pop() for one in (half, *others)]
@@ -102,74 +102,74 @@ class TestAfterAReset:
         assert client.namespaces == [NAMED.poll(), NAMED.poll() + lines[0]]
 
     def test_what_other_engines_store_is_not_hit(self, half, client):
-        half.reset()
+        half.reset_cache()
         store_all(client, Request("other", range(512)))  # in the namespace of the files
-        assert half.matched_tokens(Request("r", range(300)), 0) == (0, False)
+        assert half.get_num_new_matched_tokens(Request("r", range(300)), 0) == (0, False)
         client.stored = {(1, key) for key in chunk_keys(Request("own", range(512)))}
-        assert half.matched_tokens(Request("r", range(300)), 0) == (256, True)
+        assert half.get_num_new_matched_tokens(Request("r", range(300)), 0) == (256, True)
 
     def test_a_load_that_fails_after_it_stores_nothing_where_the_old_weights_did(self, half, client):
         request = Request("r", range(300))
         store_all(client, request)
-        external, _ = half.matched_tokens(request, 0)
-        half.allocated(request, blocks(range(1, 17)), external)
-        half.step_work(step())
-        half.reset()
-        half.worker_output(ended(["r"], ["r"]))
+        external, _ = half.get_num_new_matched_tokens(request, 0)
+        half.update_state_after_alloc(request, blocks(range(1, 17)), external)
+        half.build_connector_meta(step())
+        half.reset_cache()
+        half.update_connector_output(ended(["r"], ["r"]))
         assert self.stored_lines(half, request) == set()
 
     def test_each_reset_has_a_fresh_namespace_and_closes_the_one_before(self, half, client):
         """A backend that was stopped, or a disk that was restored, brings back what a drop once took away."""
         for number in range(3):
-            half.reset()
-            half.matched_tokens(Request(f"r{number}", range(300)), 0)
+            half.reset_cache()
+            half.get_num_new_matched_tokens(Request(f"r{number}", range(300)), 0)
         assert len(set(client.namespaces)) == 4 and client.closed == [(1, True), (2, True)]
-        closed = half.step_work(step()).closed
+        closed = half.build_connector_meta(step()).closed
         assert [drop for _, drop in closed] == [True, True] and {line for line, _ in closed} < {n.removeprefix(NAMED.poll()) for n in client.namespaces}
-        assert half.step_work(step()).closed == []
+        assert half.build_connector_meta(step()).closed == []
 
     def test_a_call_that_may_change_weights_is_as_a_reset(self, half, client):
         half.weights_change("reload_weights")
         store_all(client, Request("other", range(512)))
-        assert half.matched_tokens(Request("r", range(300)), 0) == (0, False)
+        assert half.get_num_new_matched_tokens(Request("r", range(300)), 0) == (0, False)
         assert "private: " in client.namespaces[1]
 
 
 def test_a_reset_before_the_weights_are_known_counts(client):
     waiting = SimpleNamespace(poll=lambda wait_s=0: None)
-    half = SchedulerHalf(setup(), client, waiting)
-    half.reset()
+    half = LarderConnectorScheduler(setup(), client, waiting)
+    half.reset_cache()
     waiting.poll = NAMED.poll
-    half.matched_tokens(Request("r", range(300)), 0)
+    half.get_num_new_matched_tokens(Request("r", range(300)), 0)
     assert "private: " in client.namespaces[1]
 
 
 def test_until_the_weights_are_known_requests_run_without_the_cache(client):
     waiting = SimpleNamespace(poll=lambda wait_s=0: None)
-    half = SchedulerHalf(setup(), client, waiting)
+    half = LarderConnectorScheduler(setup(), client, waiting)
     early = Request("early", range(512))
     store_all(client, early)
-    assert half.matched_tokens(early, 0) == (0, False)
+    assert half.get_num_new_matched_tokens(early, 0) == (0, False)
     assert run_prefill(half, early, list(range(1, 17)), 512) == []
-    assert half.step_work(step()).namespace == "" and client.namespaces == []
+    assert half.build_connector_meta(step()).namespace == "" and client.namespaces == []
     waiting.poll = NAMED.poll
-    assert half.matched_tokens(Request("late", range(600)), 0) == (512, True)
-    assert client.namespaces[0] == NAMED.poll() == half.step_work(step()).namespace
-    assert half.step_work(step()).namespace == "", "once"
+    assert half.get_num_new_matched_tokens(Request("late", range(600)), 0) == (512, True)
+    assert client.namespaces[0] == NAMED.poll() == half.build_connector_meta(step()).namespace
+    assert half.build_connector_meta(step()).namespace == "", "once"
 
 
 def test_weights_that_cannot_be_named_turn_the_cache_off(client):
     def unknown(wait_s=0):
         raise Unsupported("set weights_id")
 
-    half = SchedulerHalf(setup(), client, SimpleNamespace(poll=unknown))
-    assert half.matched_tokens(Request("r", range(512)), 0) == (0, False)
+    half = LarderConnectorScheduler(setup(), client, SimpleNamespace(poll=unknown))
+    assert half.get_num_new_matched_tokens(Request("r", range(512)), 0) == (0, False)
     assert half.off == "set weights_id"
 
 
 def test_an_engine_whose_weights_came_from_running_ones_is_private_from_the_start(client, monkeypatch):
     monkeypatch.setenv("VLLM_ELASTIC_EP_SCALE_UP_LAUNCH", "1")
-    half = SchedulerHalf(setup(), client, NAMED)
+    half = LarderConnectorScheduler(setup(), client, NAMED)
     half.begin()
-    half.matched_tokens(Request("r", range(300)), 0)
+    half.get_num_new_matched_tokens(Request("r", range(300)), 0)
     assert "private: " in client.namespaces[1]

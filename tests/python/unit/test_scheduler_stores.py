@@ -12,7 +12,7 @@ from scheduler_fakes import chunk_keys, client, half, no_wait, run_prefill, stor
 
 from larder.vllm.groups import Shards  # noqa: E402
 from larder.vllm.messages import RESTS, WorkerReport  # noqa: E402
-from larder.vllm.scheduler import SchedulerHalf  # noqa: E402
+from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
 
 
 class TestBlocksUnderCopies:
@@ -22,60 +22,60 @@ class TestBlocksUnderCopies:
 
     def stored_by(self, half, request):
         """A step that fills all of the request and stores it: its number."""
-        half.allocated(request, blocks(self.TABLE), 0)
-        work = half.step_work(step(new=[(request.request_id, 0, request.num_tokens)], tables={request.request_id: self.TABLE}))
+        half.update_state_after_alloc(request, blocks(self.TABLE), 0)
+        work = half.build_connector_meta(step(new=[(request.request_id, 0, request.num_tokens)], tables={request.request_id: self.TABLE}))
         assert work.stores
         return work.number
 
     def hears(self, half, *ended_steps, sent=()):
-        half.worker_output(ended(meta=WorkerReport(ended=dict.fromkeys(ended_steps, 1)), sent=sent))
+        half.update_connector_output(ended(meta=WorkerReport(ended=dict.fromkeys(ended_steps, 1)), sent=sent))
 
     def test_a_request_that_ends_keeps_them_until_its_copies_have_ended(self, half):
         request, other = Request("r", range(256)), Request("s", range(300, 556))
         number = self.stored_by(half, request)
         later = self.stored_by(half, other)
         assert (number, later) == (1, 2)
-        assert half.finished(request) is True
+        assert half.request_finished(request) is True
         assert half.waits_for_blocks
-        work = half.step_work(step())
+        work = half.build_connector_meta(step())
         assert work.kept == ("r",) and pickle.loads(pickle.dumps(work)) == work
-        assert half.step_work(step()) is RESTS, "told once"
+        assert half.build_connector_meta(step()) is RESTS, "told once"
         self.hears(half, number, sent=("r",))
         assert not half.waits_for_blocks
         self.hears(half, later)
-        assert half.finished(other) is False
-        assert half.step_work(step()) is RESTS
+        assert half.request_finished(other) is False
+        assert half.build_connector_meta(step()) is RESTS
 
     def test_one_that_stored_nothing_keeps_none(self, half):
         request = Request("r", range(100))
-        half.allocated(request, blocks(self.TABLE), 0)
-        assert half.step_work(step(new=[("r", 0, 100)], tables={"r": self.TABLE})).number == 0
-        assert half.finished(request) is False
+        half.update_state_after_alloc(request, blocks(self.TABLE), 0)
+        assert half.build_connector_meta(step(new=[("r", 0, 100)], tables={"r": self.TABLE})).number == 0
+        assert half.request_finished(request) is False
 
     def test_each_worker_is_waited_for(self, client):
-        half = SchedulerHalf(setup(shards=Shards(stages=2, ranks=2)), client, NAMED)
+        half = LarderConnectorScheduler(setup(shards=Shards(stages=2, ranks=2)), client, NAMED)
         request = Request("r", range(256))
         number = self.stored_by(half, request)
-        half.worker_output(ended(meta=WorkerReport(ended={number: 3})))
-        assert half.finished(request) is True
-        half.worker_output(ended(meta=WorkerReport(ended={number: 1})))
-        assert half.finished(request) is False
+        half.update_connector_output(ended(meta=WorkerReport(ended={number: 3})))
+        assert half.request_finished(request) is True
+        half.update_connector_output(ended(meta=WorkerReport(ended={number: 1})))
+        assert half.request_finished(request) is False
 
     def test_a_preempted_request_keeps_none_and_workers_are_told_before_its_blocks_are_written(self, half):
         request, other = Request("r", range(256)), Request("s", range(300, 556))
         self.stored_by(half, request)
         self.stored_by(half, other)
-        work = half.step_work(step(preempted=("r", "x")))
+        work = half.build_connector_meta(step(preempted=("r", "x")))
         assert work.preempted == ("r",), "of x nothing is stored"
-        assert half.finished(request) is False, "vLLM frees blocks that are the next load's when that ends"
-        assert half.finished(other) is True
+        assert half.request_finished(request) is False, "vLLM frees blocks that are the next load's when that ends"
+        assert half.request_finished(other) is True
 
     def test_a_cache_that_went_off_keeps_them_too(self, half):
         request = Request("r", range(256))
         self.stored_by(half, request)
         half.turn_off("a reason")
-        assert half.finished(request) is True
-        assert half.step_work(step(preempted=("y",))).kept == ("r",)
+        assert half.request_finished(request) is True
+        assert half.build_connector_meta(step(preempted=("y",))).kept == ("r",)
 
 
 class Pool:
@@ -103,34 +103,34 @@ class TestHeldBlocks:
 
     @pytest.fixture
     def half(self, client):
-        return SchedulerHalf(setup(zeroes=True, shards=Shards(ranks=2)), client, NAMED)
+        return LarderConnectorScheduler(setup(zeroes=True, shards=Shards(ranks=2)), client, NAMED)
 
     def store(self, half, name="r", tokens=range(256)):
-        half.allocated(Request(name, tokens), blocks(self.TABLE), 0)
-        return half.step_work(step(new=[(name, 0, 256)], tables={name: self.TABLE}))
+        half.update_state_after_alloc(Request(name, tokens), blocks(self.TABLE), 0)
+        return half.build_connector_meta(step(new=[(name, 0, 256)], tables={name: self.TABLE}))
 
     def test_they_are_held_until_every_worker_has_reported(self, half):
         pool = Pool()
-        half.bind_pool(pool)
+        half.bind_gpu_block_pool(pool)
         number = self.store(half).number
         assert pool.held() == self.TABLE and half.holds_blocks and not half.waits_for_blocks
-        half.step_work(step(preempted=("r",)))
+        half.build_connector_meta(step(preempted=("r",)))
         for block in pool.blocks:
             block.ref_cnt -= 1  # the request's own
         assert half.waits_for_blocks, "they come free without a further preemption"
-        half.worker_output(ended(meta=WorkerReport(ended={number: 1})))
+        half.update_connector_output(ended(meta=WorkerReport(ended={number: 1})))
         assert half.holds_blocks
-        half.worker_output(ended(meta=WorkerReport(ended={number: 1})))
+        half.update_connector_output(ended(meta=WorkerReport(ended={number: 1})))
         assert not half.holds_blocks and not half.waits_for_blocks
         assert all(block.ref_cnt == 0 for block in pool.blocks)
 
     def test_a_pool_that_is_another_than_this_vllms_turns_the_cache_off(self, half):
         pool = Pool()
         pool.touch = lambda blocks, more: None
-        half.bind_pool(pool)
+        half.bind_gpu_block_pool(pool)
         work = self.store(half)
         assert work.stores == [] and work.number == 0 and "TypeError" in half.off
-        assert not half.holds_blocks and half.step_work(step()) is not None
+        assert not half.holds_blocks and half.build_connector_meta(step()) is not None
 
     def test_without_the_pool_nothing_is_stored(self, half):
         work = self.store(half)
@@ -138,8 +138,8 @@ class TestHeldBlocks:
         self.store(half, "s", range(300, 556))
 
     def test_other_engines_hold_nothing(self, client):
-        half, pool = SchedulerHalf(setup(), client, NAMED), Pool()
-        half.bind_pool(pool)
+        half, pool = LarderConnectorScheduler(setup(), client, NAMED), Pool()
+        half.bind_gpu_block_pool(pool)
         assert self.store(half).number and not pool.held() and not half.holds_blocks
 
 
@@ -150,9 +150,9 @@ class TestWindowBlocks:
 
     @pytest.fixture
     def half(self, client):
-        half = SchedulerHalf(setup(groups=(group(), group(1, window=65, layers=("layer.1",)))), client, NAMED)
-        half.allocated(Request("r", range(256)), blocks(self.FULL, self.WINDOW), 0)
-        work = half.step_work(step(new=[("r", 0, 256)], tables={"r": (self.FULL, self.WINDOW)}))
+        half = LarderConnectorScheduler(setup(groups=(group(), group(1, window=65, layers=("layer.1",)))), client, NAMED)
+        half.update_state_after_alloc(Request("r", range(256)), blocks(self.FULL, self.WINDOW), 0)
+        work = half.build_connector_meta(step(new=[("r", 0, 256)], tables={"r": (self.FULL, self.WINDOW)}))
         assert work.number == 1 and work.rewritten == ()
         return half  # of the window blocks 13, 14, 17 and 18 are being stored
 
@@ -171,51 +171,51 @@ class TestWindowBlocks:
         ],
     )
     def test_blocks_that_a_step_hands_out(self, half, does, rewritten):
-        assert half.step_work(step(**does)).rewritten == rewritten
-        assert half.step_work(step(**does)).rewritten == (), "the workers have waited for them"
+        assert half.build_connector_meta(step(**does)).rewritten == rewritten
+        assert half.build_connector_meta(step(**does)).rewritten == (), "the workers have waited for them"
 
     def test_blocks_that_a_load_of_any_connector_writes(self, half):
-        half.allocated(Request("s", range(256)), blocks([31, 32], [33, 18]), 0)
-        assert half.step_work(step()).rewritten == (1,)
+        half.update_state_after_alloc(Request("s", range(256)), blocks([31, 32], [33, 18]), 0)
+        assert half.build_connector_meta(step()).rewritten == (1,)
 
     def test_but_not_those_that_vllm_hit_by_itself(self, half, client):
         request = Request("s", range(300))
         store_all(client, request)
-        assert half.matched_tokens(request, 128) == (128, True)
-        half.allocated(request, blocks([1, 2, 3, 4, 35, 36, 37, 38], [11, 12, 13, 14, 39, 40, 41, 42]), 128)
-        assert half.step_work(step()).rewritten == ()
+        assert half.get_num_new_matched_tokens(request, 128) == (128, True)
+        half.update_state_after_alloc(request, blocks([1, 2, 3, 4, 35, 36, 37, 38], [11, 12, 13, 14, 39, 40, 41, 42]), 128)
+        assert half.build_connector_meta(step()).rewritten == ()
 
     def test_nor_where_larder_looks_nothing_up(self, half):
         half._failed.add("s")
-        assert half.matched_tokens(Request("s", range(300)), 128) == (0, False)
-        half.allocated(Request("s", range(300)), blocks([1, 2, 3, 4, 35], [13, 14, 17, 18, 39]), 0)
-        assert half.step_work(step()).rewritten == ()
+        assert half.get_num_new_matched_tokens(Request("s", range(300)), 128) == (0, False)
+        half.update_state_after_alloc(Request("s", range(300)), blocks([1, 2, 3, 4, 35], [13, 14, 17, 18, 39]), 0)
+        assert half.build_connector_meta(step()).rewritten == ()
 
     def test_nor_those_of_a_load_that_has_ended(self, half):
         """vLLM tells of the request's blocks once more when it goes on."""
         request = Request("s", range(300))
         request.num_computed_tokens = 128
-        half.allocated(request, blocks([1, 2, 3, 4, 35], [13, 14, 17, 18, 39]), 0)
-        assert half.step_work(step()).rewritten == ()
+        half.update_state_after_alloc(request, blocks([1, 2, 3, 4, 35], [13, 14, 17, 18, 39]), 0)
+        assert half.build_connector_meta(step()).rewritten == ()
 
     def test_a_look_up_that_was_not_the_last_tells_nothing(self, half, client):
         """vLLM's own blocks were evicted meanwhile, and Larder was not asked about it."""
         request = Request("s", range(256))
         store_all(client, request)
-        half.matched_tokens(request, 128)
+        half.get_num_new_matched_tokens(request, 128)
         half.turn_off("a reason")
-        half.matched_tokens(request, 0)
-        half.allocated(request, blocks([1, 2, 3, 4], [13, 14, 39, 40]), 0)
-        assert half.step_work(step()).rewritten == (1,)
+        half.get_num_new_matched_tokens(request, 0)
+        half.update_state_after_alloc(request, blocks([1, 2, 3, 4], [13, 14, 39, 40]), 0)
+        assert half.build_connector_meta(step()).rewritten == (1,)
 
     def test_stores_that_have_ended_are_not_waited_for(self, half):
-        half.worker_output(ended(meta=WorkerReport(ended={1: 1})))
-        assert half.step_work(step(new=[("s", 0, 64)], tables={"s": ([21, 22], [17, 23])})).rewritten == ()
+        half.update_connector_output(ended(meta=WorkerReport(ended={1: 1})))
+        assert half.build_connector_meta(step(new=[("s", 0, 64)], tables={"s": ([21, 22], [17, 23])})).rewritten == ()
 
     def test_where_it_cannot_be_told_all_are_waited_for(self, half):
         unlike = step(new=[("s", 0, 64)], tables={"s": ([21, 22], [27, 23])})
         del unlike.scheduled_new_reqs[0].block_ids
-        assert half.step_work(unlike).rewritten == (1,)
+        assert half.build_connector_meta(unlike).rewritten == (1,)
 
 
 class TestStores:
@@ -239,7 +239,7 @@ class TestStores:
         for token in range(60):
             request.tokens.append(1000 + token)
             computed = request.num_tokens - 1
-            work = half.step_work(step(cached=[("r", computed, 1)], tables={"r": table}))
+            work = half.build_connector_meta(step(cached=[("r", computed, 1)], tables={"r": table}))
             for move in work.stores:
                 stored_at.append(request.num_tokens)
                 half.client.stored.update(split(move.parts[0].hashes, 32))
@@ -247,11 +247,11 @@ class TestStores:
 
     def test_what_was_refused_is_asked_again_a_few_times(self, half, client):
         request = Request("r", range(300))
-        half.allocated(request, blocks(range(1, 21)), 0)
+        half.update_state_after_alloc(request, blocks(range(1, 21)), 0)
         asked = []
         for computed in (0, 299, 300, 301, 302):
             kind = "new" if computed == 0 else "cached"
-            work = half.step_work(step(**{kind: [("r", computed, 299 if computed == 0 else 1)]}, tables={"r": list(range(1, 21))}))
+            work = half.build_connector_meta(step(**{kind: [("r", computed, 299 if computed == 0 else 1)]}, tables={"r": list(range(1, 21))}))
             asked.append([len(split(move.parts[0].hashes, 32)) for move in work.stores])
             client.stored.add(chunk_keys(request)[0])  # only the first chunk was granted
         assert asked == [[2], [1], [1], [], []]
@@ -261,10 +261,10 @@ class TestStores:
         request = Request("r", range(125))
         table = list(range(1, 21))
         run_prefill(half, request, table, 125)
-        work = half.step_work(step(cached=[("r", 124, 5)], tables={"r": table}))
+        work = half.build_connector_meta(step(cached=[("r", 124, 5)], tables={"r": table}))
         assert work.stores == []
         request.tokens += [1, 2, 3]
-        work = half.step_work(step(cached=[("r", 127, 5)], tables={"r": table}))
+        work = half.build_connector_meta(step(cached=[("r", 127, 5)], tables={"r": table}))
         assert split(work.stores[0].parts[0].hashes, 32) == chunk_keys(request)
 
     def test_a_resumed_request_uses_its_new_blocks(self, half, client):
@@ -276,8 +276,8 @@ class TestStores:
         assert [p for _, p in again] == [(34, 35, 36, 37)]
 
     def test_requests_never_allocated_are_ignored(self, half):
-        assert half.step_work(step(new=[("unknown", 0, 300)])).stores == []
+        assert half.build_connector_meta(step(new=[("unknown", 0, 300)])).stores == []
 
     def test_prefill_tokens_are_told_only_where_the_step_is_prefill(self, half):
-        assert half.step_work(step(new=[("a", 0, 96)], cached=[("b", 9, 1)])).prefill_tokens == 96
-        assert half.step_work(step(new=[("a", 0, 4)], cached=[("b", 9, 1)])).prefill_tokens == 0
+        assert half.build_connector_meta(step(new=[("a", 0, 96)], cached=[("b", 9, 1)])).prefill_tokens == 96
+        assert half.build_connector_meta(step(new=[("a", 0, 4)], cached=[("b", 9, 1)])).prefill_tokens == 0

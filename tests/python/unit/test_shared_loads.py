@@ -11,7 +11,7 @@ from fakes import FAST, LATER, NAMED, Client, Request, blocks, chunk_keys, ended
 from scheduler_fakes import store_all  # noqa: E402
 
 from larder.vllm import shared_loads  # noqa: E402
-from larder.vllm.scheduler import SchedulerHalf  # noqa: E402
+from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
 
 TABLE = range(1, 40)
 
@@ -34,7 +34,7 @@ def clock():
 
 
 def half_over(client, clock=None, **changes):
-    half = SchedulerHalf(setup(**changes), client, NAMED)
+    half = LarderConnectorScheduler(setup(**changes), client, NAMED)
     if clock is not None:
         half._shared._clock = clock
     return half
@@ -55,14 +55,14 @@ def equal(count, tokens=400, client=None, **fields):
 
 def admit(half, request, local=0):
     """vLLM asks for the request and, unless it shall ask again, gives it blocks. Returns the answer."""
-    external, _ = answer = half.matched_tokens(request, local)
+    external, _ = answer = half.get_num_new_matched_tokens(request, local)
     if external is not None:
-        half.allocated(request, blocks(TABLE), external)
+        half.update_state_after_alloc(request, blocks(TABLE), external)
     return answer
 
 
 def loads(half, preempted=()):
-    return [move.request_id for move in half.step_work(step(preempted=preempted)).loads]
+    return [move.request_id for move in half.build_connector_meta(step(preempted=preempted)).loads]
 
 
 def nothing_left(half):
@@ -77,7 +77,7 @@ class TestOneLoadsForAll:
         for _ in range(3):
             assert [admit(half, other) for other in others] == [LATER] * 11
         assert loads(half) == ["r0"]
-        half.worker_output(ended(["r0"]))
+        half.update_connector_output(ended(["r0"]))
         assert [admit(half, other, 384) for other in others] == [(0, False)] * 11
         assert loads(half) == [] and len(client.holds) == 0
 
@@ -93,7 +93,7 @@ class TestOneLoadsForAll:
         for request in requests:
             admit(half, request)
         for request in requests[::-1]:
-            half.finished(request)
+            half.request_finished(request)
         assert nothing_left(half)
 
     @pytest.mark.parametrize(("tokens", "waits"), [(128, False), (129, True), (256, True), (300, True)])
@@ -109,7 +109,7 @@ class TestOneLoadsForAll:
         first, *others = equal(3, tokens=384, client=client)
         admit(half, first)
         assert [admit(half, other) for other in others] == [LATER] * 2
-        half.worker_output(ended(["r0"]))
+        half.update_connector_output(ended(["r0"]))
         assert [admit(half, other, 352) for other in others] == [(32, True)] * 2, "waiting once more would bring nothing"
 
     def test_a_load_that_begins_behind_vllms_own_hit_is_waited_for(self, half, client):
@@ -145,9 +145,9 @@ class TestWhoHasMore:
         store_all(client, two)
         assert [admit(half, one), admit(half, two)] == [(512, True)] * 2
         assert admit(half, Request("c", two.tokens)) == LATER
-        half.worker_output(ended(["a"]))
+        half.update_connector_output(ended(["a"]))
         assert admit(half, Request("c", two.tokens)) == LATER
-        half.worker_output(ended(["b"]))
+        half.update_connector_output(ended(["b"]))
         assert admit(half, Request("c", two.tokens), 512) == (0, False)
 
     def test_it_may_wait_for_one_after_the_other(self, half, client):
@@ -156,7 +156,7 @@ class TestWhoHasMore:
         admit(half, Request("short", range(300)))
         long = [Request(name, range(600)) for name in "ab"]
         assert admit(half, long[0]) == (512, True) and admit(half, long[1]) == LATER
-        half.worker_output(ended(["short", "a"]))
+        half.update_connector_output(ended(["short", "a"]))
         assert admit(half, long[1], 512) == (0, False)
 
 
@@ -181,9 +181,9 @@ class TestWindows:
         store_all(client, Request("s", range(400)))
         for name, tokens in (("a", loads), ("b", asks)):
             request = Request(name, range(tokens))
-            external, _ = half.matched_tokens(request, 0)
+            external, _ = half.get_num_new_matched_tokens(request, 0)
             if name == "a":
-                half.allocated(request, blocks(TABLE, TABLE), external)
+                half.update_state_after_alloc(request, blocks(TABLE, TABLE), external)
         assert (external is None) is waits
 
 
@@ -201,19 +201,19 @@ class TestInVain:
         assert [admit(half, other) for other in others] == [(384, True)] * len(others)
         assert {"r1", "r2"} <= set(loads(half))
         for other in others:
-            half.finished(other)
+            half.request_finished(other)
 
     def test_the_load_failed(self, half, waiting):
-        half.worker_output(ended(["r0"], ["r0"]))
+        half.update_connector_output(ended(["r0"], ["r0"]))
         self.all_load(half, waiting[1])
-        assert half.matched_tokens(waiting[0], 0) == (0, False)
-        half.finished(waiting[0])
+        assert half.get_num_new_matched_tokens(waiting[0], 0) == (0, False)
+        half.request_finished(waiting[0])
         assert nothing_left(half)
 
     def test_its_request_was_aborted(self, half, waiting):
-        half.finished(waiting[0])
+        half.request_finished(waiting[0])
         self.all_load(half, waiting[1])
-        half.worker_output(ended(["r0"]))
+        half.update_connector_output(ended(["r0"]))
         assert nothing_left(half)
 
     def test_its_request_was_preempted(self, half, waiting):
@@ -228,38 +228,38 @@ class TestInVain:
         self.all_load(half, waiting[1])
 
     def test_vllm_has_lost_the_blocks(self, half, waiting):
-        half.worker_output(ended(["r0"]))
+        half.update_connector_output(ended(["r0"]))
         self.all_load(half, waiting[1])
 
     def test_the_worker_could_not_begin_it(self, half, client):
         first, other = equal(2, client=client)
-        external, _ = half.matched_tokens(first, 0)
+        external, _ = half.get_num_new_matched_tokens(first, 0)
         client.fail = "hold"
-        half.allocated(first, blocks(TABLE), external)
+        half.update_state_after_alloc(first, blocks(TABLE), external)
         client.fail = None
-        assert half.matched_tokens(other, 0) == (0, False), "the half is off"
+        assert half.get_num_new_matched_tokens(other, 0) == (0, False), "the half is off"
 
     def test_the_engine_is_reset(self, half, waiting, client):
-        half.reset()
+        half.reset_cache()
         assert [admit(half, other) for other in waiting[1]] == [(0, False)] * 2
         for request in (waiting[0], *waiting[1]):
-            half.finished(request)
+            half.request_finished(request)
         assert nothing_left(half)
 
     def test_larder_is_off(self, half, waiting):
         half.turn_off("a test")
         assert [admit(half, other) for other in waiting[1]] == [(0, False)] * 2
-        half.finished(waiting[0])
+        half.request_finished(waiting[0])
         for other in waiting[1]:
-            half.finished(other)
+            half.request_finished(other)
         assert nothing_left(half)
 
     def test_one_that_waits_is_aborted(self, half, waiting):
-        half.finished(waiting[1][0])
-        half.worker_output(ended(["r0"]))
+        half.request_finished(waiting[1][0])
+        half.update_connector_output(ended(["r0"]))
         assert admit(half, waiting[1][1], 384) == (0, False)
-        half.finished(waiting[0])
-        half.finished(waiting[1][1])
+        half.request_finished(waiting[0])
+        half.request_finished(waiting[1][1])
         assert nothing_left(half)
 
     def test_every_order_of_ends_leaves_nothing(self, client):
@@ -273,9 +273,9 @@ class TestInVain:
                     admit(half, request)
                 for event in order:
                     if event == "load":
-                        half.worker_output(ended(["r0"]))
+                        half.update_connector_output(ended(["r0"]))
                     else:
-                        half.finished(alive.pop(event))
+                        half.request_finished(alive.pop(event))
                     if asks:
                         for request in list(alive.values())[1:]:
                             admit(half, request)
@@ -293,14 +293,14 @@ class TestBounds:
         first, *others = equal(4, client=client)
         admit(half, first)
         assert [admit(half, other) for other in others] == [LATER, LATER, (384, True)]
-        half.finished(others[0])
+        half.request_finished(others[0])
         assert admit(half, Request("later", range(400))) == LATER
 
     def test_none_waits_for_one_that_waits(self, half, client):
         first, second, third = equal(3, client=client)
         admit(half, first)
         admit(half, second)
-        half.finished(first)
+        half.request_finished(first)
         assert admit(half, third) == (384, True), "the second waits, or will load itself"
         assert admit(half, second) == (384, True), "it has waited once"
 
@@ -308,7 +308,7 @@ class TestBounds:
         """vLLM asks again for one that it had no blocks for, and for one that it has preempted."""
         (first,) = equal(1, client=client)
         admit(half, first)
-        assert half.matched_tokens(first, 0) == (384, True)
+        assert half.get_num_new_matched_tokens(first, 0) == (384, True)
 
 
 class TestOthersChunks:
@@ -369,7 +369,7 @@ class TestFetches:
         client.arrive(client.the_fetch())
         assert [admit(half, request) for request in requests] == [(384, True)] + [LATER] * 11
         assert loads(half) == ["r0"]
-        half.worker_output(ended(["r0"]))
+        half.update_connector_output(ended(["r0"]))
         assert [admit(half, request, 384) for request in requests[1:]] == [(0, False)] * 11
         assert client.call_names().count("fetch") == 1
 
@@ -378,7 +378,7 @@ class TestFetches:
             admit(half, request)
         client.arrive(client.the_fetch(), 2)
         assert [admit(half, request) for request in requests[:3]] == [(256, True), LATER, LATER]
-        half.worker_output(ended(["r0"]))
+        half.update_connector_output(ended(["r0"]))
         assert [admit(half, request, 256) for request in requests[1:]] == [LATER] * 11
         assert client.call_names().count("fetch") == 2, "one fetches what is still below"
 
@@ -391,7 +391,7 @@ class TestFetches:
     def test_its_request_was_aborted(self, half, client, requests):
         for request in requests:
             admit(half, request)
-        half.finished(requests[0])
+        half.request_finished(requests[0])
         assert admit(half, requests[1]) == LATER and len(client.fetches) == 1
         client.arrive(client.the_fetch())
         assert admit(half, requests[1]) == (384, True)
@@ -413,7 +413,7 @@ class TestFetches:
             admit(half, request)
         _, deadline_ms = client.fetches[client.the_fetch()]
         client.arrive(client.the_fetch())
-        assert half.matched_tokens(requests[0], 0) == (384, True)
+        assert half.get_num_new_matched_tokens(requests[0], 0) == (384, True)
         assert admit(half, requests[1]) == LATER
         clock.now += deadline_ms / 1e3
         assert admit(half, requests[1]) == (384, True)

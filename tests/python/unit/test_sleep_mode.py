@@ -21,7 +21,7 @@ from larder.client import LarderError  # noqa: E402
 from larder.vllm import connector, sleep_mode, worker  # noqa: E402
 from larder.vllm.groups import Unsupported  # noqa: E402
 from larder.vllm.messages import RESTS, StepWork  # noqa: E402
-from larder.vllm.worker import WorkerHalf  # noqa: E402
+from larder.vllm.worker import LarderConnectorWorker  # noqa: E402
 
 ASLEEP = ["abandon", "leave", "sleep"]
 
@@ -90,8 +90,8 @@ def half(client, monkeypatch):
 
 
 def registered(client):
-    half = WorkerHalf(setup(), client)
-    half.register({"layer.0": torch.zeros(32, 4096, dtype=torch.uint8)})
+    half = LarderConnectorWorker(setup(), client)
+    half.register_kv_caches({"layer.0": torch.zeros(32, 4096, dtype=torch.uint8)})
     assert half.off is None
     return half
 
@@ -126,13 +126,13 @@ class TestOrder:
         assert calls == ["wake None", "back"]
 
     def test_what_was_begun_or_submitted_is_given_up(self, backend, half, client, calls):
-        half.bind(StepWork(number=1, stores=[move("a")], computes=True))
+        half.bind_connector_metadata(StepWork(number=1, stores=[move("a")], computes=True))
         half.wait_for_save()
-        half.bind(StepWork(number=2, stores=[move("a")], computes=True))  # and never saved
+        half.bind_connector_metadata(StepWork(number=2, stores=[move("a")], computes=True))  # and never saved
         backend.suspend(1)
         assert calls == ["abandon", "overtake 1", "leave", "sleep"]
         client.ended = [1]
-        half.transfer_results()
+        half.get_transfer_results()
         assert half.report().ended == {1: 1, 2: 1}, "each step is reported once all the same"
 
     def test_the_other_half_of_a_partial_wake(self, backend, calls):
@@ -167,7 +167,7 @@ class TestRefusals:
         with pytest.raises(RuntimeError, match="2 copies of Larder from and to KV pages have not ended in 0.02 s: .* cannot fall asleep now"):
             backend.suspend(1)
         assert "sleep" not in calls and "leave" not in calls and backend.state() == "RUNNING"
-        half.bind(StepWork(loads=[move()]))
+        half.bind_connector_metadata(StepWork(loads=[move()]))
         assert client.loads and half.off is None, "it goes on with the cache"
         client.running = [(0, 0)]
         backend.suspend(1)
@@ -203,31 +203,31 @@ class TestRefusals:
         allocator.fails = True
         with pytest.raises(MemoryError):
             backend.suspend(1)
-        half.bind(StepWork(loads=[move()]))
+        half.bind_connector_metadata(StepWork(loads=[move()]))
         assert not client.loads
         backend.resume()
-        half.bind(StepWork(loads=[move()]))
+        half.bind_connector_metadata(StepWork(loads=[move()]))
         assert client.loads
 
 
 class TestAway:
     def test_what_is_asked_meanwhile_is_computed_or_left_out_and_reported(self, backend, half, client):
         backend.suspend(1)
-        half.bind(StepWork(number=1, loads=[move("l")], stores=[move("s")], computes=True))
+        half.bind_connector_metadata(StepWork(number=1, loads=[move("l")], stores=[move("s")], computes=True))
         half.wait_for_save()
         assert not client.loads and not client.begun and not client.submitted
-        assert half.transfer_results() == ({"l"}, {"l"})
+        assert half.get_transfer_results() == ({"l"}, {"l"})
         assert half.report().ended == {1: 1} and half.off is None
 
     def test_and_goes_on_when_they_are_back(self, backend, half, client):
         backend.suspend(2)
-        half.bind(RESTS)
+        half.bind_connector_metadata(RESTS)
         backend.resume()
-        half.bind(StepWork(number=1, loads=[move("l")], stores=[move("s")], computes=True))
+        half.bind_connector_metadata(StepWork(number=1, loads=[move("l")], stores=[move("s")], computes=True))
         half.wait_for_save()
         assert client.loads and client.submitted
         client.done = [completion(1)]
-        assert half.transfer_results() == ({"l"}, set())
+        assert half.get_transfer_results() == ({"l"}, set())
 
 
 class TestConfiguration:

@@ -14,7 +14,7 @@ from timeline_fakes import on_gpu  # noqa: E402
 from worker_fakes import client, completion, move, named  # noqa: E402, F401
 
 from larder.vllm.messages import COMPUTES, RESTS, StepWork  # noqa: E402
-from larder.vllm.worker import IDLE_WAIT_MS, WorkerHalf  # noqa: E402
+from larder.vllm.worker import IDLE_WAIT_MS, LarderConnectorWorker  # noqa: E402
 
 PAGES = {"layer.0": torch.zeros(10, 4096, dtype=torch.uint8)}
 BATCH = SimpleNamespace(idx_mapping=None, req_ids=[], num_tokens=8192)
@@ -22,7 +22,7 @@ BATCH = SimpleNamespace(idx_mapping=None, req_ids=[], num_tokens=8192)
 
 @pytest.fixture
 def half(client):
-    return named(WorkerHalf(setup(v2_runner=True), client))
+    return named(LarderConnectorWorker(setup(v2_runner=True), client))
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def calls(half, monkeypatch):
 
         monkeypatch.setattr(half, name, call)
 
-    for name in ("make_way", "bind", "_order", "_store", "forward_ended", "wait_for_save", "transfer_results", "report"):
+    for name in ("make_way", "bind", "_order", "_store", "finish_forward", "wait_for_save", "get_transfer_results", "report"):
         note(name, getattr(half, name))
     return seen
 
@@ -72,7 +72,7 @@ def test_loads_come_behind_earlier_steps_and_stores_behind_sampling(active, half
     step(active, StepWork(number=1, stores=[move("a")], loads=[move("b")], prefill_tokens=8192, computes=True))
     assert calls == [
         *("make_way", "bind", "make_way", "_order", "_store"),
-        *("forward_ended", "wait_for_save", "_order", "transfer_results", "report"),
+        *("finish_forward", "wait_for_save", "_order", "get_transfer_results", "report"),
     ]
     assert client.streams == [(77, 0, 0), (77, 1, 0)] and len(client.submitted) == 1
 
@@ -126,16 +126,16 @@ def test_a_step_without_a_pass_waits_for_nothing_on_a_gpu(active, client):
 @pytest.mark.parametrize(("data_parallel", "waits"), [(True, 0), (False, IDLE_WAIT_MS)])
 def test_a_data_parallel_rank_on_a_cpu_does_not_wait_either(client, data_parallel, waits):
     """The others' steps would wait for it."""
-    half = named(WorkerHalf(setup(data_parallel=data_parallel), client))
-    half.bind(StepWork(loads=[move("a")], computes=True))
-    half.transfer_results()
-    half.bind(RESTS)
-    half.transfer_results()
+    half = named(LarderConnectorWorker(setup(data_parallel=data_parallel), client))
+    half.bind_connector_metadata(StepWork(loads=[move("a")], computes=True))
+    half.get_transfer_results()
+    half.bind_connector_metadata(RESTS)
+    half.get_transfer_results()
     assert client.waits == [0, waits]
     client.done = [completion(1)]
-    half.bind(StepWork(number=1, stores=[move("b")], computes=True))
+    half.bind_connector_metadata(StepWork(number=1, stores=[move("b")], computes=True))
     half.wait_for_save()
-    half.transfer_results()
-    half.bind(StepWork(kept=("b",)))
-    half.transfer_results()
+    half.get_transfer_results()
+    half.bind_connector_metadata(StepWork(kept=("b",)))
+    half.get_transfer_results()
     assert client.store_waits == [0, waits]

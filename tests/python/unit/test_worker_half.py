@@ -16,13 +16,13 @@ from larder.kv_pages import stream_of  # noqa: E402
 from larder.vllm import one_process  # noqa: E402
 from larder.vllm.groups import Unsupported  # noqa: E402
 from larder.vllm.messages import COMPUTES, Move, StepWork, WorkerReport  # noqa: E402
-from larder.vllm.scheduler import SchedulerHalf  # noqa: E402
-from larder.vllm.worker import IDLE_WAIT_MS, WorkerHalf  # noqa: E402
+from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
+from larder.vllm.worker import IDLE_WAIT_MS, LarderConnectorWorker  # noqa: E402
 
 
 class TestPages:
     def pages_of(self, half, tensor):
-        half.register({"layer.0": tensor})
+        half.register_kv_caches({"layer.0": tensor})
         return half.client.layers
 
     def test_one_storage_of_its_own(self, half):
@@ -68,7 +68,7 @@ class TestPages:
         assert f"unexpected {type(error).__name__} in register" in half.off
 
     def test_a_missing_layer_turns_the_cache_off(self, half):
-        half.register({"other": torch.zeros(10, 4096, dtype=torch.uint8)})
+        half.register_kv_caches({"other": torch.zeros(10, 4096, dtype=torch.uint8)})
         assert "layer.0" in half.off
 
 
@@ -77,59 +77,59 @@ class TestStream:
 
     @pytest.fixture
     def half(self, client):
-        half = named(WorkerHalf(setup(v2_runner=True), client))
-        half.register({"layer.0": torch.zeros(10, 4096, dtype=torch.uint8)})
+        half = named(LarderConnectorWorker(setup(v2_runner=True), client))
+        half.register_kv_caches({"layer.0": torch.zeros(10, 4096, dtype=torch.uint8)})
         assert half._stream is None, "pages in host memory have none"
         half._stream = lambda: 77
         return half
 
     def test_it_is_told_before_loads_and_before_stores_are_copied(self, half, client):
-        half.bind(StepWork(loads=[move("a"), move("b")]))
+        half.bind_connector_metadata(StepWork(loads=[move("a"), move("b")]))
         assert client.streams == [(77, 0, 0)]
-        half.bind(StepWork(number=1, stores=[move("c")], computes=True))
+        half.bind_connector_metadata(StepWork(number=1, stores=[move("c")], computes=True))
         half.wait_for_save()
         assert client.streams == [(77, 0, 0), (77, 2, 0)] and len(client.submitted) == 1
 
     def test_a_step_that_moves_nothing_tells_nothing(self, half, client):
-        half.bind(COMPUTES)
+        half.bind_connector_metadata(COMPUTES)
         half.wait_for_save()
         assert client.streams == []
 
     @pytest.mark.parametrize("work", [StepWork(loads=[move("a")]), StepWork(number=1, stores=[move("a")], computes=True)])
     def test_copies_that_have_ended_turn_the_cache_off(self, half, client, work):
         client.fail = "after_stream"
-        half.bind(work)
+        half.bind_connector_metadata(work)
         half.wait_for_save()
         assert "copies from and to the GPU have ended" in half.off
         assert not client.loads and not client.submitted
-        assert half.transfer_results() == (({"a"}, {"a"}) if work.loads else (set(), set()))
+        assert half.get_transfer_results() == (({"a"}, {"a"}) if work.loads else (set(), set()))
 
     def test_a_stream_that_is_captured_costs_the_step_alone(self, half, client):
         client.fail = "captured"
-        half.bind(StepWork(loads=[move("a")]))
-        assert half.transfer_results() == ({"a"}, {"a"}), "it is computed"
-        half.bind(StepWork(number=1, stores=[move("b")], computes=True))
+        half.bind_connector_metadata(StepWork(loads=[move("a")]))
+        assert half.get_transfer_results() == ({"a"}, {"a"}), "it is computed"
+        half.bind_connector_metadata(StepWork(number=1, stores=[move("b")], computes=True))
         half.wait_for_save()
         assert half.report().ended == {1: 1} and not client.submitted, "nothing of it is stored, and nothing is read"
         assert half.off is None
         client.fail = None
-        half.bind(StepWork(number=2, stores=[move("c")], loads=[move("d")], computes=True))
+        half.bind_connector_metadata(StepWork(number=2, stores=[move("c")], loads=[move("d")], computes=True))
         half.wait_for_save()
         assert len(client.loads) == 1 and len(client.submitted) == 1
 
     def test_workers_on_another_machine_than_the_scheduler_go_off(self, client):
         """Ray may place them there: their larderd is another one."""
-        half = WorkerHalf(setup(), client)
-        half.bind(StepWork(namespace="engine: test\n", host="another kernel's boot"))
+        half = LarderConnectorWorker(setup(), client)
+        half.bind_connector_metadata(StepWork(namespace="engine: test\n", host="another kernel's boot"))
         assert "several machines" in half.off and client.namespaces == []
         assert half.report().disabled == half.off
 
     def test_workers_on_the_same_machine_do_not(self, client):
-        half, scheduler = WorkerHalf(setup(), client), SchedulerHalf(setup(), SchedulerClient(), NAMED)
+        half, scheduler = LarderConnectorWorker(setup(), client), LarderConnectorScheduler(setup(), SchedulerClient(), NAMED)
         scheduler.begin()
-        work = scheduler.step_work(step(new=[("r", 0, 1)]))
+        work = scheduler.build_connector_meta(step(new=[("r", 0, 1)]))
         assert work.host
-        half.bind(work)
+        half.bind_connector_metadata(work)
         assert half.off is None and client.namespaces == [work.namespace]
 
     def test_only_tensors_on_a_gpu_have_one(self):
@@ -139,72 +139,72 @@ class TestStream:
 
 class TestLoads:
     def test_each_load_is_one_call_and_reported_once(self, half, client):
-        half.bind(StepWork(loads=[move("a"), move("b", 5)]))
+        half.bind_connector_metadata(StepWork(loads=[move("a"), move("b", 5)]))
         assert client.loads == [(2, 8), (5, 20)]
-        assert half.transfer_results() == (set(), set())
+        assert half.get_transfer_results() == (set(), set())
         client.done = [completion(2), completion(1, ok=False)]
-        assert half.transfer_results() == ({"a", "b"}, {"a"})
-        assert half.transfer_results() == (set(), set())
+        assert half.get_transfer_results() == ({"a", "b"}, {"a"})
+        assert half.get_transfer_results() == (set(), set())
 
     def test_a_load_that_cannot_start_is_reported_as_failed(self, half, client):
         client.fail = "load"
-        half.bind(StepWork(loads=[move("a")]))
-        assert half.transfer_results() == ({"a"}, {"a"})
-        assert half.transfer_results() == (set(), set())
+        half.bind_connector_metadata(StepWork(loads=[move("a")]))
+        assert half.get_transfer_results() == ({"a"}, {"a"})
+        assert half.get_transfer_results() == (set(), set())
 
     def test_only_a_step_without_a_forward_pass_waits_for_loads(self, half, client):
-        half.bind(StepWork())
-        half.transfer_results()
+        half.bind_connector_metadata(StepWork())
+        half.get_transfer_results()
         assert client.waits == []  # nothing is loaded
-        half.bind(StepWork(loads=[move("a")]))
-        half.transfer_results()
-        half.bind(StepWork(computes=True))
-        half.transfer_results()
+        half.bind_connector_metadata(StepWork(loads=[move("a")]))
+        half.get_transfer_results()
+        half.bind_connector_metadata(StepWork(computes=True))
+        half.get_transfer_results()
         assert client.waits == [IDLE_WAIT_MS, 0]
 
     def test_an_empty_load_is_reported_as_failed(self, half, client):
-        half.bind(StepWork(loads=[Move("a")]))
+        half.bind_connector_metadata(StepWork(loads=[Move("a")]))
         assert client.loads == []
-        assert half.transfer_results() == ({"a"}, {"a"})
+        assert half.get_transfer_results() == ({"a"}, {"a"})
 
     def test_a_vllm_that_is_told_by_request_is_told_of_no_pages(self, half, client):
-        half.bind(StepWork(loads=[Move("a", pages=(7,))]))
-        assert half.transfer_results() == ({"a"}, {"a"})
-        assert half.failed_pages() == set()
+        half.bind_connector_metadata(StepWork(loads=[Move("a", pages=(7,))]))
+        assert half.get_transfer_results() == ({"a"}, {"a"})
+        assert half.get_block_ids_with_load_errors() == set()
         assert half.report() is None
 
     def test_a_vllm_that_is_told_by_page_is_told_once_of_all_of_a_failed_load(self, client):
-        half = WorkerHalf(setup(fails_by_page=True), client)
+        half = LarderConnectorWorker(setup(fails_by_page=True), client)
         good, bad = (replace(move(name), pages=given) for name, given in (("good", (1, 2)), ("bad", (3, 4))))
-        half.bind(StepWork(loads=[good, bad, Move("empty", pages=(5,))]))
+        half.bind_connector_metadata(StepWork(loads=[good, bad, Move("empty", pages=(5,))]))
         client.done = [completion(1), completion(2, ok=False)]
-        half.transfer_results()
-        assert half.failed_pages() == {3, 4, 5}
-        assert half.failed_pages() == set()
+        half.get_transfer_results()
+        assert half.get_block_ids_with_load_errors() == {3, 4, 5}
+        assert half.get_block_ids_with_load_errors() == set()
         assert half.report().failed == {"bad", "empty"}, "the scheduler's half is not told of it by vLLM"
         assert half.report() is None
 
     def test_running_loads_are_still_reported_after_the_cache_went_off(self, half, client):
-        half.bind(StepWork(loads=[move("a")]))
+        half.bind_connector_metadata(StepWork(loads=[move("a")]))
         half.turn_off("a reason")
-        half.bind(StepWork(loads=[move("b")]))
+        half.bind_connector_metadata(StepWork(loads=[move("b")]))
         client.done = [completion(1)]
-        assert half.transfer_results() == ({"a", "b"}, {"b"})
+        assert half.get_transfer_results() == ({"a", "b"}, {"b"})
 
 
 class TestSpeeds:
     """By which the scheduler chooses between loading and computing."""
 
     def prefill(self, half, tokens):
-        half.bind(StepWork(prefill_tokens=tokens, computes=True))
+        half.bind_connector_metadata(StepWork(prefill_tokens=tokens, computes=True))
         half.wait_for_save()
 
     def test_what_was_computed_and_loaded_is_reported_once(self, half, client):
         self.prefill(half, 200)
         self.prefill(half, 300)
-        half.bind(StepWork(loads=[move("a"), move("b")]))
+        half.bind_connector_metadata(StepWork(loads=[move("a"), move("b")]))
         client.done = [completion(1), completion(2, ok=False)]
-        half.transfer_results()
+        half.get_transfer_results()
         report = half.report()
         assert (report.disabled, report.prefill_tokens) == ("", 500) and report.prefill_ns > 0
         assert (report.load_bytes, report.load_ns) == (completion(1).bytes, completion(1).copy_ns)
@@ -213,9 +213,9 @@ class TestSpeeds:
     def test_without_a_tier_below_memory_nothing_is_told_each_step(self, half, client):
         client.tier = None
         self.prefill(half, 500)
-        half.bind(StepWork(loads=[move("a")]))
+        half.bind_connector_metadata(StepWork(loads=[move("a")]))
         client.done = [completion(1)]
-        half.transfer_results()
+        half.get_transfer_results()
         assert half.report() is None
         assert client.prefill[0] == 500
 
@@ -232,15 +232,15 @@ class TestSpeeds:
 
 
 def test_without_a_client_every_hook_answers():
-    half = WorkerHalf(None, None)
+    half = LarderConnectorWorker(None, None)
     half.turn_off("refused")
-    half.register({"layer.0": SimpleNamespace()})
-    half.bind(StepWork(loads=[move("a")], stores=[move("b")], prefill_tokens=5))
+    half.register_kv_caches({"layer.0": SimpleNamespace()})
+    half.bind_connector_metadata(StepWork(loads=[move("a")], stores=[move("b")], prefill_tokens=5))
     half.wait_for_save()
-    assert half.transfer_results() == ({"a"}, {"a"})
-    half.bind(StepWork(number=1, stores=[move("b")], preempted=("c",), kept=("b",)))
+    assert half.get_transfer_results() == ({"a"}, {"a"})
+    half.bind_connector_metadata(StepWork(number=1, stores=[move("b")], preempted=("c",), kept=("b",)))
     half.wait_for_save()
-    half.transfer_results()
+    half.get_transfer_results()
     assert half.free_requests() == {"b"}
     report = half.report()
     assert (report.disabled, report.ended) == ("refused", {1: 1})
@@ -250,14 +250,14 @@ def test_pages_of_a_second_engine_of_the_process_end_the_cache_of_both(half, mon
     """vLLM has one connector for the workers of a process: which engine a step is of, nothing says. The end of one engine takes the
     connector from the other, so that the schedulers of both must know without a step."""
     monkeypatch.setattr(one_process, "_shared", False)
-    scheduler = SchedulerHalf(setup(), SchedulerClient(), NAMED)
+    scheduler = LarderConnectorScheduler(setup(), SchedulerClient(), NAMED)
     monkeypatch.setattr(one_process.weight_changes, "_HALVES", {scheduler: None})
     one_process.check()
     for _ in range(2):
-        half.register({"layer.0": torch.zeros(10, 4096, dtype=torch.uint8)})
+        half.register_kv_caches({"layer.0": torch.zeros(10, 4096, dtype=torch.uint8)})
     assert len(half.client.groups) == 1, "the first engine's loads must not go to the second's pages"
-    half.bind(StepWork(namespace="engine: test\n", loads=[move("r")], computes=True))
-    assert half.transfer_results() == ({"r"}, {"r"}) and half.client.loads == []
+    half.bind_connector_metadata(StepWork(namespace="engine: test\n", loads=[move("r")], computes=True))
+    assert half.get_transfer_results() == ({"r"}, {"r"}) and half.client.loads == []
     for _ in range(2):  # whichever engine steps next
         assert "VLLM_ENABLE_V1_MULTIPROCESSING" in half.report().disabled
     assert scheduler.off == one_process.SHARED

@@ -12,28 +12,28 @@ from worker_fakes import client, half, move, named, part  # noqa: E402, F401
 from larder.client import Stored  # noqa: E402
 from larder.vllm.messages import COMPUTES, Move, StepWork, WorkerReport  # noqa: E402
 from larder.vllm.stores_under_way import WINDOW_ANSWER_WAIT_MS, WINDOW_COPY_WAIT_MS  # noqa: E402
-from larder.vllm.worker import IDLE_WAIT_MS, WorkerHalf  # noqa: E402
+from larder.vllm.worker import IDLE_WAIT_MS, LarderConnectorWorker  # noqa: E402
 
 
 class TestStores:
     def test_one_call_and_one_finish_a_step(self, half, client):
-        half.bind(StepWork(number=1, stores=[move("a"), move("b", 3)], prefill_tokens=96, computes=True))
+        half.bind_connector_metadata(StepWork(number=1, stores=[move("a"), move("b", 3)], prefill_tokens=96, computes=True))
         assert client.begun == [(5, 20)]
         half.wait_for_save()
-        half.bind(StepWork())
+        half.bind_connector_metadata(StepWork())
         half.wait_for_save()
         assert len(client.submitted) == 1
         assert client.prefill[0] == 96
 
     def test_groups_and_namespaces_have_calls_of_their_own(self, client):
-        half = WorkerHalf(setup(groups=(group(0), group(1, window=33))), client)
+        half = LarderConnectorWorker(setup(groups=(group(0), group(1, window=33))), client)
         both, other = Move("a", [part(0, 2, 4), part(1, 2, 1)]), Move("b", [part(0, 1, 4)], "adapter: x\n")
-        half.bind(StepWork(number=1, stores=[both, other, both], computes=True))
+        half.bind_connector_metadata(StepWork(number=1, stores=[both, other, both], computes=True))
         assert client.begun == [(4, 16), (4, 4), (1, 4)]
 
     def test_a_failing_call_turns_the_cache_off_and_raises_nothing(self, half, client):
         client.fail = "store_begin"
-        half.bind(StepWork(number=1, stores=[move("a")]))
+        half.bind_connector_metadata(StepWork(number=1, stores=[move("a")]))
         half.wait_for_save()
         assert "made to fail" in half.off
 
@@ -43,56 +43,56 @@ class TestStores:
 
         @contextmanager
         def step():
-            half.bind(StepWork(number=1, stores=[move("a")], computes=True))
+            half.bind_connector_metadata(StepWork(number=1, stores=[move("a")], computes=True))
             try:
                 yield
             finally:
                 half.wait_for_save()
-                half.transfer_results()
+                half.get_transfer_results()
 
         with pytest.raises(error), step():
             raise error
         assert client.begun and not client.submitted
         assert client.abandoned == 1, "larderd gets its grants back"
-        half.bind(StepWork(number=2, stores=[move("b")]))
+        half.bind_connector_metadata(StepWork(number=2, stores=[move("b")]))
         half.wait_for_save()
         assert not client.submitted, "what was begun before is copied by the next finish"
 
     def test_a_step_that_follows_one_without_a_save_stores_nothing(self, half, client):
-        half.bind(StepWork(number=1, stores=[move("a")]))
-        half.bind(StepWork(number=2, stores=[move("b")]))
+        half.bind_connector_metadata(StepWork(number=1, stores=[move("a")]))
+        half.bind_connector_metadata(StepWork(number=2, stores=[move("b")]))
         half.wait_for_save()
         assert not client.submitted and client.abandoned == 1
 
     def test_a_quiet_step_after_one_without_a_save_turns_the_cache_off_too(self, half, client):
-        half.bind(StepWork(number=1, stores=[move("a")]))
-        half.bind(COMPUTES)
+        half.bind_connector_metadata(StepWork(number=1, stores=[move("a")]))
+        half.bind_connector_metadata(COMPUTES)
         half.wait_for_save()
         assert not client.submitted and client.abandoned == 1
 
     def test_halves_that_disagree_about_the_namespace_do_not_store(self, half, client):
-        half.bind(StepWork(namespace="engine: other\n", stores=[move("a")]))
+        half.bind_connector_metadata(StepWork(namespace="engine: other\n", stores=[move("a")]))
         assert client.begun == [] and "fingerprints: engine" in half.off
 
     def test_the_scheduler_tells_the_rest_of_the_fingerprint(self, client):
         """Models change their configuration while they are built, in the worker's process alone: only the facts are compared."""
-        half = WorkerHalf(setup(), client)
+        half = LarderConnectorWorker(setup(), client)
         told = "engine: test\nrope: yarn\n"
-        half.bind(StepWork(namespace=told, loads=[move("a")], stores=[move("b")], number=1))
+        half.bind_connector_metadata(StepWork(namespace=told, loads=[move("a")], stores=[move("b")], number=1))
         assert half.off is None and client.namespaces == [told]
         assert client.spaces == [0, 0], "load and store are in the namespace that the scheduler looks up"
         half.wait_for_save()
-        half.bind(StepWork(number=1, stores=[Move("c", [part(0, 1, 4)], line="adapter: x\n")]))
+        half.bind_connector_metadata(StepWork(number=1, stores=[Move("c", [part(0, 1, 4)], line="adapter: x\n")]))
         half.wait_for_save()
         assert client.namespaces == [told, told + "adapter: x\n"]
 
     def test_a_namespace_that_the_scheduler_has_closed_is_closed_and_may_come_again(self, client):
-        half = named(WorkerHalf(setup(), client))
+        half = named(LarderConnectorWorker(setup(), client))
         line = "adapter: x\n"
         for _ in range(2):
-            half.bind(StepWork(number=1, stores=[Move("c", [part(0, 1, 4)], line=line)]))
+            half.bind_connector_metadata(StepWork(number=1, stores=[Move("c", [part(0, 1, 4)], line=line)]))
             half.wait_for_save()
-            half.bind(StepWork(closed=[(line, True)]))
+            half.bind_connector_metadata(StepWork(closed=[(line, True)]))
         assert client.namespaces == ["engine: test\n", *["engine: test\n" + line] * 2] and client.closed == [(1, True), (2, True)]
 
 
@@ -100,16 +100,16 @@ class TestStoresUnderWay:
     """Copies go on after their step: vLLM must not give their blocks to others meanwhile."""
 
     def store(self, half, number=1, *names):
-        half.bind(StepWork(number=number, stores=[move(name) for name in names or ("a",)], computes=True))
+        half.bind_connector_metadata(StepWork(number=number, stores=[move(name) for name in names or ("a",)], computes=True))
         half.wait_for_save()
 
     def step(self, half, **work):
         """One more step: (requests whose blocks are free, numbers of steps that ended)."""
         work = StepWork(**{"computes": True, **work})
-        half.make_way(work.preempted)
-        half.bind(work)
+        half.handle_preemptions(work.preempted)
+        half.bind_connector_metadata(work)
         half.wait_for_save()
-        half.transfer_results()
+        half.get_transfer_results()
         report = half.report()
         return half.free_requests(), report.ended if report is not None else {}
 
@@ -135,7 +135,7 @@ class TestStoresUnderWay:
     def test_one_whose_copies_have_ended_meanwhile_is_reported_at_once(self, half, client):
         self.store(half)
         client.ended = [1]
-        half.transfer_results()
+        half.get_transfer_results()
         assert self.step(half, kept=("a",)) == ({"a"}, {1: 1})
 
     def test_only_a_step_without_a_forward_pass_waits_for_them(self, half, client):
@@ -147,17 +147,17 @@ class TestStoresUnderWay:
     def test_what_a_preempted_request_stores_is_overtaken_before_its_blocks_are_written(self, half, client):
         self.store(half, 1, "a")
         self.store(half, 2, "b")
-        half.make_way(("b", "c"))
+        half.handle_preemptions(("b", "c"))
         assert client.overtaken == [2]
-        half.bind(StepWork(preempted=("a",), computes=True))
+        half.bind_connector_metadata(StepWork(preempted=("a",), computes=True))
         assert client.overtaken == [2, 1], "by a vLLM that does not tell before"
 
     @pytest.fixture
     def windows(self, client):
-        return WorkerHalf(setup(groups=(group(0), group(1, window=33))), client)
+        return LarderConnectorWorker(setup(groups=(group(0), group(1, window=33))), client)
 
     def store_window(self, half, number):
-        half.bind(StepWork(number=number, stores=[Move("a", [part(0, 1, 4), part(1, 1, 1)])], computes=True))
+        half.bind_connector_metadata(StepWork(number=number, stores=[Move("a", [part(0, 1, 4), part(1, 1, 1)])], computes=True))
         half.wait_for_save()
 
     def test_blocks_of_a_window_that_a_step_writes_are_waited_for_and_then_taken(self, windows, client):
@@ -165,18 +165,18 @@ class TestStoresUnderWay:
         self.store_window(windows, 2)
         assert client.submitted == [WINDOW_ANSWER_WAIT_MS] * 2
         client.ended = [1]
-        windows.make_way(rewritten=(1,))
+        windows.handle_preemptions(rewritten=(1,))
         assert client.store_waits == [WINDOW_COPY_WAIT_MS] and client.overtaken == []
-        windows.make_way(rewritten=(2,))
+        windows.handle_preemptions(rewritten=(2,))
         assert client.store_waits == [WINDOW_COPY_WAIT_MS] * 2 and client.overtaken == [2], "in vain, so nothing of it may be seen"
-        windows.bind(StepWork(computes=True, rewritten=(2,)))
+        windows.bind_connector_metadata(StepWork(computes=True, rewritten=(2,)))
         assert len(client.store_waits) == 2, "nothing of it can be seen any more: it is waited for once"
 
     def test_a_step_that_writes_none_of_them_waits_for_nothing(self, windows, client):
         self.store_window(windows, 1)
         for _ in range(5):
-            windows.make_way()
-            windows.bind(COMPUTES)
+            windows.handle_preemptions()
+            windows.bind_connector_metadata(COMPUTES)
             windows.wait_for_save()
         assert client.store_waits == [] and client.overtaken == []
 
@@ -185,10 +185,10 @@ class TestStoresUnderWay:
             self.store_window(windows, number)
         ends = iter(([1], [3], [2]))
         client.store_poll, wait = lambda wait_ms: [(ticket, Stored(1, 0, 0, 1, 1)) for ticket in next(ends)], client.store_poll
-        windows.make_way(rewritten=(2,))
+        windows.handle_preemptions(rewritten=(2,))
         assert next(ends, None) is None and client.overtaken == []
         client.store_poll = wait
-        windows.transfer_results()
+        windows.get_transfer_results()
         assert windows.report().ended == {1: 1, 2: 1, 3: 1}
 
     @pytest.mark.parametrize("fail", ["store_submit", "store_begin"])

@@ -52,6 +52,6 @@ def on_gpu(half, monkeypatch, tensors):
     monkeypatch.setattr(DeviceStream, "__call__", lambda self: 77)
     monkeypatch.setattr("larder.vllm.worker.stream_of", lambda _: stream)
     monkeypatch.setattr("larder.vllm.worker.Timeline", lambda device: timeline)
-    half.register(tensors)
+    half.register_kv_caches(tensors)
     assert half.off is None
     return timeline

@@ -11,7 +11,7 @@ from fakes import setup  # noqa: E402
 from larder._native import FAILED_PRECONDITION  # noqa: E402
 from larder.client import Below, Completion, LarderError, Stored  # noqa: E402
 from larder.vllm.messages import Move, Part, StepWork  # noqa: E402
-from larder.vllm.worker import WorkerHalf  # noqa: E402
+from larder.vllm.worker import LarderConnectorWorker  # noqa: E402
 
 
 class Client:
@@ -104,12 +104,12 @@ def client():
 
 @pytest.fixture
 def half(client):
-    return named(WorkerHalf(setup(), client))
+    return named(LarderConnectorWorker(setup(), client))
 
 
 def named(half):
     """It has heard the fingerprint."""
-    half.bind(StepWork(namespace="engine: test\n"))
+    half.bind_connector_metadata(StepWork(namespace="engine: test\n"))
     return half
 
 

@@ -68,9 +68,9 @@ TEST(LooksOfASidecarThatSharesNothing, AreNotAskedFor) {
   const std::vector<protocol::BlockHash> hashes{hash_of(0)};
   for (const std::uint64_t capabilities : {protocol::kCapabilityBelow, protocol::kCapabilityShared}) {
     FakeSession session(capabilities);
-    TierProbes looks;
-    EXPECT_FALSE(LookKind::shares(*session.attachment));
-    EXPECT_EQ(looks.start(session.attachment, hashes_of(hashes), 1000).status().code(), Code::kUnsupported);
+    TierProbes probes;
+    EXPECT_FALSE(ProbeKind::shares(*session.attachment));
+    EXPECT_EQ(probes.start(session.attachment, hashes_of(hashes), 1000).status().code(), Code::kUnsupported);
     EXPECT_TRUE(session.silent());
   }
 }

@@ -58,7 +58,7 @@ class RequestsTest : public testing::Test {
   std::uint32_t request_ = 0;
 };
 
-using Kinds = testing::Types<FetchKind, LookKind>;
+using Kinds = testing::Types<FetchKind, ProbeKind>;
 TYPED_TEST_SUITE(RequestsTest, Kinds);
 
 TYPED_TEST(RequestsTest, WithoutAnAnswerItEndsByItsDeadline) {

@@ -38,7 +38,7 @@ class OwnCopies final : public testing_support::HostCopies {
     return HostCopies::store(from, slot);
   }
   Status digests(const copy::PieceList& of, std::span<std::uint64_t> table) const override {
-    ++looked;
+    ++probed;
     gate.enter();
     if (gated) gate.pass();
     const std::uint64_t units = protocol::units_per_piece(of.piece_bytes);
@@ -47,7 +47,7 @@ class OwnCopies final : public testing_support::HostCopies {
     if (others) table[0] ^= 1;
     return {};
   }
-  mutable int stores = 0, looked = 0;
+  mutable int stores = 0, probed = 0;
   mutable testing_support::Gate gate;
   bool gated = false;
   bool others = false;
@@ -230,9 +230,9 @@ TEST_F(SidecarCopiesTest, PagesThatAreAboutToGoAreNotLookedAtAndOnceTheyAreBackT
   later_ = true;
   copies_.beaten(*session.attachment, pages_of_all_, true);
   EXPECT_TRUE(copies_.leave(std::chrono::milliseconds(1)).ok());
-  own_.looked = 0;
+  own_.probed = 0;
   background_.front()();
-  EXPECT_EQ(own_.looked, 0);
+  EXPECT_EQ(own_.probed, 0);
   copies_.back();
   copies_.beaten(*session.attachment, pages_of_all_, true);
   ASSERT_EQ(background_.size(), 2U);
@@ -245,7 +245,7 @@ TEST_F(SidecarCopiesTest, WhoseMemoryGoesWaitsUntilNobodyLooksAtIt) {
   later_ = true;
   own_.gated = true;
   copies_.beaten(*session.attachment, pages_of_all_, true);
-  std::jthread looks([&] { background_.front()(); });
+  std::jthread probes([&] { background_.front()(); });
   ASSERT_TRUE(own_.gate.await_entered(1));
   EXPECT_EQ(copies_.leave(std::chrono::milliseconds(20)).code(), Code::kDeadlineExceeded);
   own_.gate.open();

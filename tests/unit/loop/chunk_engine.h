@@ -69,9 +69,9 @@ class ChunkEngine : public Client {
     const protocol::ResidencyReader reader = below();
     return reader.has(reader.place(protocol::namespace_id(fingerprint_), hash(n), 0, 0));
   }
-  protocol::Probed look(std::uint64_t from, std::uint64_t to, std::uint32_t deadline_ms = 5000) {
-    send_look(kLookRequest, handle_, hashes(from, to), deadline_ms);
-    return receive_looked(kLookRequest);
+  protocol::Probed probe(std::uint64_t from, std::uint64_t to, std::uint32_t deadline_ms = 5000) {
+    send_probe(kProbeRequest, handle_, hashes(from, to), deadline_ms);
+    return receive_probed(kProbeRequest);
   }
   protocol::Fetched fetch(std::uint32_t request, std::uint64_t from, std::uint64_t to, std::uint32_t deadline_ms = 5000) {
     send_fetch(request, handle_, hashes(from, to), deadline_ms);
@@ -79,7 +79,7 @@ class ChunkEngine : public Client {
   }
 
  private:
-  static constexpr std::uint32_t kLookRequest = 77;
+  static constexpr std::uint32_t kProbeRequest = 77;
   std::string fingerprint_;
   std::uint32_t handle_ = 0;
 };

@@ -217,23 +217,23 @@ class Client {
                 decoder->read(fetched));
     return fetched;
   }
-  void send_look(std::uint32_t request, std::uint32_t handle, const std::vector<protocol::BlockHash>& hashes,
-                 std::uint32_t deadline_ms = 5000) {
+  void send_probe(std::uint32_t request, std::uint32_t handle, const std::vector<protocol::BlockHash>& hashes,
+                  std::uint32_t deadline_ms = 5000) {
     protocol::Encoder encoder(MessageType::kProbe, request);
     encoder.append(protocol::Probe{handle, deadline_ms, static_cast<std::uint32_t>(hashes.size()), 0});
     encoder.append_all(std::span(hashes));
     ASSERT_TRUE(send(encoder).ok());
   }
   // The answer, which comes next; or families that are none.
-  protocol::Probed receive_looked(std::uint32_t request) {
-    protocol::Probed looked{UINT32_MAX, 0, 0, 0, 0, 0};
+  protocol::Probed receive_probed(std::uint32_t request) {
+    protocol::Probed probed{UINT32_MAX, 0, 0, 0, 0, 0};
     const Result<protocol::Packet> packet = receive();
     EXPECT_TRUE(packet.ok()) << packet.status().to_string();
-    if (!packet.ok()) return looked;
+    if (!packet.ok()) return probed;
     Result<protocol::Decoder> decoder = protocol::Decoder::open(packet->bytes);
     EXPECT_TRUE(decoder.ok() && decoder->type() == MessageType::kProbed && decoder->request() == request &&
-                decoder->read(looked));
-    return looked;
+                decoder->read(probed));
+    return probed;
   }
   void end_fetch(std::uint32_t request) {
     protocol::Encoder encoder(MessageType::kFetchEnd, 0);

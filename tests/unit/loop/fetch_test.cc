@@ -147,7 +147,7 @@ TEST_F(FetchTest, WithoutABackendALookIsRefusedByName) {
   start(real_);
   attach();
   EXPECT_EQ(client_->welcome().capabilities & protocol::kCapabilityShared, 0U);
-  client_->send_look(1, handle_, hashes(1, 1));
+  client_->send_probe(1, handle_, hashes(1, 1));
   const Status why = client_->receive_error();
   EXPECT_EQ(why.code(), Code::kUnsupported);
   EXPECT_NE(why.text().find("shares no backend"), std::string::npos) << why.text();
@@ -164,13 +164,13 @@ TEST_F(FetchTest, ABackendThatIsNotThereIsNoErrorAndALookSaysSo) {
   ASSERT_TRUE(wait([&] { return !stats().backend.takes_gets; }));
   store(1);
   ASSERT_TRUE(wait([&] { return find(1); }));
-  EXPECT_EQ(client_->look(1, 1).reason, static_cast<std::uint32_t>(protocol::ProbeEnd::kAll));
-  const protocol::Probed looked = client_->look(1, 2);
-  EXPECT_EQ(looked.families, 1U);
-  EXPECT_EQ(looked.reason, static_cast<std::uint32_t>(protocol::ProbeEnd::kFailed));
+  EXPECT_EQ(client_->probe(1, 1).reason, static_cast<std::uint32_t>(protocol::ProbeEnd::kAll));
+  const protocol::Probed probed = client_->probe(1, 2);
+  EXPECT_EQ(probed.families, 1U);
+  EXPECT_EQ(probed.reason, static_cast<std::uint32_t>(protocol::ProbeEnd::kFailed));
   EXPECT_EQ(stats().disk.place, "");
   EXPECT_EQ(stats().backend.place, "unix:///nowhere");
-  client_->send_look(1, handle_ + 1, hashes(1, 1));
+  client_->send_probe(1, handle_ + 1, hashes(1, 1));
   EXPECT_EQ(client_->receive_error().code(), Code::kInvalidArgument);
   attach();
   protocol::Encoder torn(MessageType::kProbe, 1);

@@ -45,8 +45,8 @@ TEST(MetricsTest, EverythingIsThereFromTheStart) {
   busy.disk.mode = "io_uring";
   busy.backend.place = "redis://r";
   busy.backend.mode = "TLS";
-  busy.looks = busy.probe_hits_shared = 1;
-  busy.look.record(1000);
+  busy.probes = busy.probe_hits_shared = 1;
+  busy.probe.record(1000);
   busy.decisions = {1, 2, 3, 4, 5};
   busy.age_at_eviction.record(5000);
   busy.estimate.reuse_distance.record(1 << 30);
@@ -144,7 +144,7 @@ TEST(MetricsTest, TheBackend) {
   stats.probes_late = 8;
   stats.probes_failed = 9;
   stats.probe_hits_shared = 10;
-  stats.look.record(2000);
+  stats.probe.record(2000);
   const std::string text = text_of(stats);
   EXPECT_THAT(text, HasSubstr("larder_tier_operations_total{tier=\"backend\",operation=\"get\",result=\"ok\"} 5"));
   EXPECT_THAT(text, HasSubstr("larder_tier_device_bytes_total{tier=\"backend\",direction=\"read\"} 6"));

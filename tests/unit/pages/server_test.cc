@@ -80,7 +80,7 @@ TEST_F(ServerTest, StatusTellsOfTheBackendWhereThereIsOne) {
   known.reason = "no connection to the server";
   known.puts = 5;
   control_.stats.probes = 6;
-  control_.stats.look.record(2'000'000);
+  control_.stats.probe.record(2'000'000);
   control_.stats.probe_hits_shared = 7;
   start();
   const auto backend = nlohmann::json::parse(body(tcp("GET /v1/status")))["backend"];

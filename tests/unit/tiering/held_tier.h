@@ -57,8 +57,8 @@ class HeldTier final : public tiers::Tier {
     tiers::Ticket ticket = 0;
     std::vector<tiers::ChunkKey> keys;
   };
-  const std::deque<Probe>& looks() const { return tier_probes_; }
-  void finish_look(Status status = {}) {
+  const std::deque<Probe>& probes() const { return tier_probes_; }
+  void finish_probe(Status status = {}) {
     tiers::Message message{tiers::Message::Kind::kDone, tiers::Operation::kProbe, false,
                            tier_probes_.front().ticket, std::move(status),        {}};
     for (const tiers::ChunkKey& key : tier_probes_.front().keys)
@@ -66,7 +66,7 @@ class HeldTier final : public tiers::Tier {
     tier_probes_.pop_front();
     messages_.push_back(std::move(message));
   }
-  std::size_t most_looks = 16;
+  std::size_t most_probes = 16;
 
   Status put(tiers::Ticket, const tiers::ChunkKey&, const tiers::ChunkFacts&, std::span<const std::byte>,
              std::uint64_t) override {
@@ -78,9 +78,9 @@ class HeldTier final : public tiers::Tier {
     waiting_.push_back({ticket, key, slot, deadline_ns});
     return {};
   }
-  Status look(tiers::Ticket ticket, std::span<const tiers::ChunkKey> keys, std::uint64_t) override {
+  Status probe(tiers::Ticket ticket, std::span<const tiers::ChunkKey> keys, std::uint64_t) override {
     if (!state_.takes_gets) return {Code::kUnavailable, state_.reason};
-    if (tier_probes_.size() >= most_looks) return {Code::kResourceExhausted, "too many looks"};
+    if (tier_probes_.size() >= most_probes) return {Code::kResourceExhausted, "too many looks"};
     tier_probes_.push_back({ticket, {keys.begin(), keys.end()}});
     return {};
   }

@@ -34,13 +34,13 @@ class LowerTiersTest : public testing::Test {
                                           std::span(box_.arena(), kSlots * StoreBox::kSlotBytes));
     return *below_;
   }
-  void look(std::uint32_t request, std::uint32_t deadline_ms = 1000) {
+  void probe(std::uint32_t request, std::uint32_t deadline_ms = 1000) {
     const std::vector hashes{box_.key(1).hash};
-    ASSERT_TRUE(below_->looks()->look(1, request, {box_.handle(), deadline_ms, 1, 0}, hashes).ok());
+    ASSERT_TRUE(below_->probes()->probe(1, request, {box_.handle(), deadline_ms, 1, 0}, hashes).ok());
     while (below_->go_on()) {
     }
   }
-  std::size_t answers() { return below_->looks()->take_answers().size(); }
+  std::size_t answers() { return below_->probes()->take_answers().size(); }
 
   base::ManualClock clock_;
   config::Config config_;
@@ -53,9 +53,9 @@ TEST_F(LowerTiersTest, MessagesAreThoseOfTheirTier) {
   add<HeldTier>(TierKind::kDisk);
   HeldTier& backend = add<HeldTier>(TierKind::kBackend);
   open();
-  look(7);
-  ASSERT_EQ(backend.looks().size(), 1U);
-  backend.finish_look();
+  probe(7);
+  ASSERT_EQ(backend.probes().size(), 1U);
+  backend.finish_probe();
   below_->deliver(kDisk);
   EXPECT_EQ(answers(), 0U);
   below_->deliver(kBackend);
@@ -64,22 +64,22 @@ TEST_F(LowerTiersTest, MessagesAreThoseOfTheirTier) {
 
 TEST_F(LowerTiersTest, ADiskAloneIsAskedNoLooks) {
   add<HeldTier>(TierKind::kDisk);
-  EXPECT_EQ(open().looks(), nullptr);
+  EXPECT_EQ(open().probes(), nullptr);
   EXPECT_EQ(below_->next_deadline_ns(), UINT64_MAX);
 }
 
 TEST_F(LowerTiersTest, ALookEndsByItsDeadlineAndWithItsSession) {
   HeldTier& backend = add<HeldTier>(TierKind::kBackend);
   open();
-  look(7, 5);
+  probe(7, 5);
   EXPECT_EQ(below_->next_deadline_ns(), clock_.now_ns() + 5'000'000);
   clock_.advance_ms(5);
   below_->miss_deadlines();
   EXPECT_EQ(answers(), 1U);
-  look(8);
+  probe(8);
   below_->end_session(1);
-  backend.finish_look();
-  backend.finish_look();
+  backend.finish_probe();
+  backend.finish_probe();
   below_->deliver(kBackend);
   EXPECT_EQ(answers(), 0U);
   EXPECT_EQ(below_->next_deadline_ns(), UINT64_MAX);
@@ -88,11 +88,11 @@ TEST_F(LowerTiersTest, ALookEndsByItsDeadlineAndWithItsSession) {
 TEST_F(LowerTiersTest, ATickAsksAgainForWhatTheBackendHadNoRoomFor) {
   HeldTier& backend = add<HeldTier>(TierKind::kBackend);
   open();
-  backend.most_looks = 0;
-  look(7);
-  backend.most_looks = 1;
+  backend.most_probes = 0;
+  probe(7);
+  backend.most_probes = 1;
   below_->tick(false);
-  EXPECT_EQ(backend.looks().size(), 1U);
+  EXPECT_EQ(backend.probes().size(), 1U);
 }
 
 TEST_F(LowerTiersTest, EachIsWrittenToByItsOwnRules) {
@@ -109,8 +109,8 @@ TEST_F(LowerTiersTest, WhatATierHasStillToDropIsNotAskedAbout) {
   ScriptedTier& backend = add<ScriptedTier>(TierKind::kBackend);
   open();
   const auto reason = [this](std::uint32_t request) {
-    look(request);
-    return static_cast<protocol::ProbeEnd>(below_->looks()->take_answers().at(0).looked.reason);
+    probe(request);
+    return static_cast<protocol::ProbeEnd>(below_->probes()->take_answers().at(0).probed.reason);
   };
   EXPECT_EQ(reason(7), protocol::ProbeEnd::kFailed) << "it takes no looks";
   backend.refusal = {Code::kResourceExhausted, "no room for a drop"};

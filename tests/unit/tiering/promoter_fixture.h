@@ -22,7 +22,7 @@ class PromoterBox {
         backend_region(*ResidencyFilter::create(0)),
         backend_source(backend_link, *backend_region, clock),
         promotions(sources, memory.store(), memory.stats(), clock, std::span(memory.arena(), slots * kSlotBytes)),
-        looks(backend_link, backend_source, sources, promotions, memory.store(), memory.stats(), clock) {}
+        probes(backend_link, backend_source, sources, promotions, memory.store(), memory.stats(), clock) {}
 
   tiers::ChunkKey chunk(const protocol::Key& key) {
     return {memory.store().namespaces().at(key.namespace_handle).spec.id, key.hash, key.shard, key.group};
@@ -55,18 +55,18 @@ class PromoterBox {
       one->take_messages(messages);
       for (const tiers::Message& message : messages) {
         if (message.operation == tiers::Operation::kProbe)
-          looks.on_look(message);
+          probes.on_probe(message);
         else
           EXPECT_TRUE(promotions.on_get(message));
       }
     }
-    while (promotions.go_on() || looks.go_on()) {
+    while (promotions.go_on() || probes.go_on()) {
     }
     promotions.miss_deadlines();
-    looks.miss_deadlines();
-    for (const TierProbes::Answer& answer : looks.take_answers()) {
-      EXPECT_FALSE(looked_.contains({answer.session, answer.request})) << "answered twice";
-      looked_[{answer.session, answer.request}] = answer.looked;
+    probes.miss_deadlines();
+    for (const TierProbes::Answer& answer : probes.take_answers()) {
+      EXPECT_FALSE(probed_.contains({answer.session, answer.request})) << "answered twice";
+      probed_[{answer.session, answer.request}] = answer.probed;
     }
     for (const Promoter::Answer& answer : promotions.take_answers()) {
       EXPECT_FALSE(answers_.contains({answer.session, answer.request})) << "answered twice";
@@ -80,31 +80,31 @@ class PromoterBox {
       turn();
     }
   }
-  void look(std::uint32_t request, const std::vector<std::uint64_t>& numbers, std::uint32_t deadline_ms = 1000,
-            store::SessionNumber session = 1) {
-    EXPECT_TRUE(try_look(request, numbers, deadline_ms, session).ok());
+  void probe(std::uint32_t request, const std::vector<std::uint64_t>& numbers, std::uint32_t deadline_ms = 1000,
+             store::SessionNumber session = 1) {
+    EXPECT_TRUE(try_probe(request, numbers, deadline_ms, session).ok());
     turn();
   }
-  Status try_look(std::uint32_t request, const std::vector<std::uint64_t>& numbers, std::uint32_t deadline_ms,
-                  store::SessionNumber session) {
+  Status try_probe(std::uint32_t request, const std::vector<std::uint64_t>& numbers, std::uint32_t deadline_ms,
+                   store::SessionNumber session) {
     std::vector<protocol::BlockHash> hashes;
     for (const std::uint64_t n : numbers) hashes.push_back(memory.key(n).hash);
-    return looks.look(session, request, {memory.handle(), deadline_ms, static_cast<std::uint32_t>(hashes.size()), 0}, hashes);
+    return probes.probe(session, request, {memory.handle(), deadline_ms, static_cast<std::uint32_t>(hashes.size()), 0}, hashes);
   }
-  void finish_look(Status status = {}) {
-    backend.finish_look(std::move(status));
+  void finish_probe(Status status = {}) {
+    backend.finish_probe(std::move(status));
     turn();
   }
-  std::optional<protocol::Probed> looked(std::uint32_t request, store::SessionNumber session = 1) const {
-    const auto found = looked_.find({session, request});
-    return found == looked_.end() ? std::nullopt : std::optional(found->second);
+  std::optional<protocol::Probed> probed(std::uint32_t request, store::SessionNumber session = 1) const {
+    const auto found = probed_.find({session, request});
+    return found == probed_.end() ? std::nullopt : std::optional(found->second);
   }
   // As one line: families, those of them in the backend, why there are no more.
-  std::string told_of_look(std::uint32_t request, store::SessionNumber session = 1) const {
-    const std::optional<protocol::Probed> looked = this->looked(request, session);
-    if (!looked) return "nothing";
+  std::string told_of_probe(std::uint32_t request, store::SessionNumber session = 1) const {
+    const std::optional<protocol::Probed> probed = this->probed(request, session);
+    if (!probed) return "nothing";
     static constexpr std::string_view kReasons[] = {"all", "late", "failed", "bound"};
-    return std::to_string(looked->families) + " " + std::to_string(looked->shared) + " " + std::string(kReasons[looked->reason]);
+    return std::to_string(probed->families) + " " + std::to_string(probed->shared) + " " + std::string(kReasons[probed->reason]);
   }
   std::optional<protocol::Fetched> answer(std::uint32_t request, store::SessionNumber session = 1) const {
     const auto found = answers_.find({session, request});
@@ -145,13 +145,13 @@ class PromoterBox {
   ReadableTier backend_source;
   const std::array<ReadableTier*, 2> sources{&source, &backend_source};
   Promoter promotions;
-  TierProbes looks;
+  TierProbes probes;
 
  private:
   store::SessionNumber stranger_ = 0;
   std::uint64_t next_stranger_ = 1'000'000;
   std::map<std::pair<store::SessionNumber, std::uint32_t>, protocol::Fetched> answers_;
-  std::map<std::pair<store::SessionNumber, std::uint32_t>, protocol::Probed> looked_;
+  std::map<std::pair<store::SessionNumber, std::uint32_t>, protocol::Probed> probed_;
 };
 
 }  // namespace larder::tiering::testing_support

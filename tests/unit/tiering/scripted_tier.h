@@ -62,7 +62,7 @@ class ScriptedTier final : public tiers::Tier {
   Status get(tiers::Ticket, const tiers::ChunkKey&, std::span<std::byte>, std::uint64_t) override {
     return {Code::kUnavailable, "no gets here"};
   }
-  Status look(tiers::Ticket, std::span<const tiers::ChunkKey>, std::uint64_t) override {
+  Status probe(tiers::Ticket, std::span<const tiers::ChunkKey>, std::uint64_t) override {
     return {Code::kUnavailable, "no looks here"};
   }
   Status drop_namespace(tiers::Ticket ticket, const protocol::NamespaceId& id, std::uint64_t) override {

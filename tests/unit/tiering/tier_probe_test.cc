@@ -29,16 +29,16 @@ class TierProbeTest : public testing::Test {
 TEST_F(TierProbeTest, WhatIsHereOrOnTheDiskIsToldAtOnceAndTheBackendIsNotAsked) {
   put_into_memory(1);
   box_.put_below(2);
-  box_.look(7, {1, 2});
-  EXPECT_EQ(box_.told_of_look(7), "2 0 all");
-  EXPECT_TRUE(box_.backend.looks().empty());
-  EXPECT_EQ(box_.looked(7)->read_bytes_per_s, box_.source.speed().read_bytes_per_s);
-  EXPECT_EQ(box_.looked(7)->read_latency_ns, box_.source.speed().read_latency_ns);
-  box_.look(8, {1});
-  EXPECT_EQ(box_.told_of_look(8), "1 0 all");
-  EXPECT_EQ(box_.looked(8)->read_bytes_per_s, 0U) << "nothing would be read";
-  box_.look(9, {});
-  EXPECT_EQ(box_.told_of_look(9), "0 0 all");
+  box_.probe(7, {1, 2});
+  EXPECT_EQ(box_.told_of_probe(7), "2 0 all");
+  EXPECT_TRUE(box_.backend.probes().empty());
+  EXPECT_EQ(box_.probed(7)->read_bytes_per_s, box_.source.speed().read_bytes_per_s);
+  EXPECT_EQ(box_.probed(7)->read_latency_ns, box_.source.speed().read_latency_ns);
+  box_.probe(8, {1});
+  EXPECT_EQ(box_.told_of_probe(8), "1 0 all");
+  EXPECT_EQ(box_.probed(8)->read_bytes_per_s, 0U) << "nothing would be read";
+  box_.probe(9, {});
+  EXPECT_EQ(box_.told_of_probe(9), "0 0 all");
 }
 
 TEST_F(TierProbeTest, AboutAllElseTheBackendIsAskedInOneLook) {
@@ -46,29 +46,29 @@ TEST_F(TierProbeTest, AboutAllElseTheBackendIsAskedInOneLook) {
   box_.put_below(2);
   box_.put_into_backend(3);
   box_.put_into_backend(5);
-  box_.look(7, {1, 2, 3, 4, 5});
-  EXPECT_EQ(box_.told_of_look(7), "nothing");
-  ASSERT_EQ(box_.backend.looks().size(), 1U);
+  box_.probe(7, {1, 2, 3, 4, 5});
+  EXPECT_EQ(box_.told_of_probe(7), "nothing");
+  ASSERT_EQ(box_.backend.probes().size(), 1U);
   std::vector<tiers::ChunkKey> asked;
   for (const std::uint64_t n : {3, 4, 5})
     for (const protocol::Key& key : box_.family(n)) asked.push_back(box_.chunk(key));
-  EXPECT_EQ(box_.backend.looks().front().keys, asked) << "also about what was known to be there";
+  EXPECT_EQ(box_.backend.probes().front().keys, asked) << "also about what was known to be there";
   box_.clock.advance_ms(2);
-  box_.finish_look();
-  EXPECT_EQ(box_.told_of_look(7), "3 1 all") << "the prefix ends at what is nowhere";
-  EXPECT_EQ(box_.looked(7)->elapsed_us, 2000U);
-  EXPECT_EQ(box_.memory.stats().look.total(), 1U);
+  box_.finish_probe();
+  EXPECT_EQ(box_.told_of_probe(7), "3 1 all") << "the prefix ends at what is nowhere";
+  EXPECT_EQ(box_.probed(7)->elapsed_us, 2000U);
+  EXPECT_EQ(box_.memory.stats().probe.total(), 1U);
   EXPECT_EQ(box_.memory.stats().probe_hits_shared, 1U);
 }
 
 TEST_F(TierProbeTest, OfAFamilyThatIsHalfHereTheOtherHalfIsAskedAbout) {
   box_.memory.put(2, box_.memory.key(1));
   box_.put_into_backend(1);
-  box_.look(7, {1});
-  ASSERT_EQ(box_.backend.looks().size(), 1U);
-  EXPECT_EQ(box_.backend.looks().front().keys, std::vector{box_.chunk(box_.memory.sibling(1))});
-  box_.finish_look();
-  EXPECT_EQ(box_.told_of_look(7), "1 1 all");
+  box_.probe(7, {1});
+  ASSERT_EQ(box_.backend.probes().size(), 1U);
+  EXPECT_EQ(box_.backend.probes().front().keys, std::vector{box_.chunk(box_.memory.sibling(1))});
+  box_.finish_probe();
+  EXPECT_EQ(box_.told_of_probe(7), "1 1 all");
 }
 
 // Two tiers of known speed: what is told is neither of the two.
@@ -86,14 +86,14 @@ TEST_F(TierProbeTest, TheSpeedIsThatOfTheMix) {
   }
   const protocol::ResidencySpeed disk = box_.source.speed(), backend = box_.backend_source.speed();
   ASSERT_GT(backend.read_latency_ns, 2 * disk.read_latency_ns);
-  box_.look(7, {1, 2, 3});
-  box_.finish_look();
-  ASSERT_EQ(box_.told_of_look(7), "3 2 all");
-  EXPECT_EQ(box_.looked(7)->read_latency_ns, disk.read_latency_ns + backend.read_latency_ns);
+  box_.probe(7, {1, 2, 3});
+  box_.finish_probe();
+  ASSERT_EQ(box_.told_of_probe(7), "3 2 all");
+  EXPECT_EQ(box_.probed(7)->read_latency_ns, disk.read_latency_ns + backend.read_latency_ns);
   const double bytes = 2 * PromoterBox::kSlotBytes;
   const double seconds =
       bytes / static_cast<double>(disk.read_bytes_per_s) + 2 * bytes / static_cast<double>(backend.read_bytes_per_s);
-  EXPECT_NEAR(static_cast<double>(box_.looked(7)->read_bytes_per_s), 3 * bytes / seconds, 2);
+  EXPECT_NEAR(static_cast<double>(box_.probed(7)->read_bytes_per_s), 3 * bytes / seconds, 2);
 }
 
 TEST_F(TierProbeTest, WhereTheBackendTakesNoReadsItTellsWhatMemoryAndDiskHave) {
@@ -101,17 +101,17 @@ TEST_F(TierProbeTest, WhereTheBackendTakesNoReadsItTellsWhatMemoryAndDiskHave) {
   box_.put_below(2);
   box_.put_into_backend(3);
   box_.backend.degrade();
-  box_.look(7, {1, 2, 3});
-  EXPECT_EQ(box_.told_of_look(7), "2 0 failed");
-  EXPECT_GT(box_.looked(7)->read_bytes_per_s, 0U) << "the disk serves";
+  box_.probe(7, {1, 2, 3});
+  EXPECT_EQ(box_.told_of_probe(7), "2 0 failed");
+  EXPECT_GT(box_.probed(7)->read_bytes_per_s, 0U) << "the disk serves";
   EXPECT_EQ(box_.memory.stats().probes_failed, 1U);
 }
 
 TEST_F(TierProbeTest, WhoNeedsNoBackendIsNotToldThatItIsAway) {
   put_into_memory(1);
   box_.backend.degrade();
-  box_.look(7, {1});
-  EXPECT_EQ(box_.told_of_look(7), "1 0 all");
+  box_.probe(7, {1});
+  EXPECT_EQ(box_.told_of_probe(7), "1 0 all");
 }
 
 // An engine that stores nothing knows of no chunk after the server's restart: nothing would show that it is fast again.
@@ -127,71 +127,71 @@ TEST_F(TierProbeTest, NobodyWaitsForASlowBackendAndOneQuestionGoesThereAllTheSam
   box_.turn();
   ASSERT_EQ(box_.told(5), "0 late");
   ASSERT_FALSE(box_.backend_source.in_time());
-  box_.look(6, {1});
-  EXPECT_EQ(box_.told_of_look(6), "1 1 all") << "it is on its way";
-  EXPECT_EQ(box_.looked(6)->read_bytes_per_s, 0U) << "nobody may rely on when it comes";
+  box_.probe(6, {1});
+  EXPECT_EQ(box_.told_of_probe(6), "1 1 all") << "it is on its way";
+  EXPECT_EQ(box_.probed(6)->read_bytes_per_s, 0U) << "nobody may rely on when it comes";
   box_.backend.finish_all();
   box_.turn();  // in memory now, late
-  box_.look(7, {1, 2});
-  EXPECT_EQ(box_.told_of_look(7), "1 0 failed");
-  box_.look(8, {2});
-  EXPECT_EQ(box_.told_of_look(8), "0 0 failed");
-  EXPECT_EQ(box_.backend.looks().size(), 1U);
-  box_.finish_look();
-  box_.look(9, {2});
-  EXPECT_EQ(box_.backend.looks().size(), 1U) << "and the next one";
+  box_.probe(7, {1, 2});
+  EXPECT_EQ(box_.told_of_probe(7), "1 0 failed");
+  box_.probe(8, {2});
+  EXPECT_EQ(box_.told_of_probe(8), "0 0 failed");
+  EXPECT_EQ(box_.backend.probes().size(), 1U);
+  box_.finish_probe();
+  box_.probe(9, {2});
+  EXPECT_EQ(box_.backend.probes().size(), 1U) << "and the next one";
 }
 
 TEST_F(TierProbeTest, AFailedLookTellsWhatMemoryAndDiskHave) {
   put_into_memory(1);
   box_.put_into_backend(2);
-  box_.look(7, {1, 2});
-  box_.finish_look({Code::kUnavailable, "connection lost"});
-  EXPECT_EQ(box_.told_of_look(7), "1 0 failed");
-  EXPECT_EQ(box_.looked(7)->read_bytes_per_s, 0U);
+  box_.probe(7, {1, 2});
+  box_.finish_probe({Code::kUnavailable, "connection lost"});
+  EXPECT_EQ(box_.told_of_probe(7), "1 0 failed");
+  EXPECT_EQ(box_.probed(7)->read_bytes_per_s, 0U);
 }
 
 TEST_F(TierProbeTest, ItIsAnsweredByItsDeadline) {
   put_into_memory(1);
   box_.put_into_backend(2);
-  EXPECT_EQ(box_.looks.next_deadline_ns(), UINT64_MAX);
-  box_.look(7, {1, 2}, 5);
-  EXPECT_EQ(box_.looks.next_deadline_ns(), box_.clock.now_ns() + 5'000'000);
+  EXPECT_EQ(box_.probes.next_deadline_ns(), UINT64_MAX);
+  box_.probe(7, {1, 2}, 5);
+  EXPECT_EQ(box_.probes.next_deadline_ns(), box_.clock.now_ns() + 5'000'000);
   box_.clock.advance_ms(4);
   box_.turn();
-  EXPECT_EQ(box_.told_of_look(7), "nothing");
+  EXPECT_EQ(box_.told_of_probe(7), "nothing");
   box_.clock.advance_ms(1);
   box_.turn();
-  EXPECT_EQ(box_.told_of_look(7), "1 0 late");
-  EXPECT_EQ(box_.looked(7)->elapsed_us, 5000U);
-  EXPECT_EQ(box_.looks.next_deadline_ns(), UINT64_MAX);
-  box_.finish_look();  // too late for anybody
+  EXPECT_EQ(box_.told_of_probe(7), "1 0 late");
+  EXPECT_EQ(box_.probed(7)->elapsed_us, 5000U);
+  EXPECT_EQ(box_.probes.next_deadline_ns(), UINT64_MAX);
+  box_.finish_probe();  // too late for anybody
   EXPECT_EQ(box_.memory.stats().probes_late, 1U);
-  box_.look(8, {1, 2}, protocol::kMaxLookMs + 1000);
-  EXPECT_EQ(box_.looks.next_deadline_ns(), box_.clock.now_ns() + std::uint64_t{protocol::kMaxLookMs} * 1'000'000);
+  box_.probe(8, {1, 2}, protocol::kMaxProbeMs + 1000);
+  EXPECT_EQ(box_.probes.next_deadline_ns(), box_.clock.now_ns() + std::uint64_t{protocol::kMaxProbeMs} * 1'000'000);
 }
 
 TEST_F(TierProbeTest, WhatTheTierSaysOfItsDeadlineIsLateToo) {
-  box_.look(7, {1}, 5);
-  box_.finish_look({Code::kDeadlineExceeded, "the server did not answer"});
-  EXPECT_EQ(box_.told_of_look(7), "0 0 late");
+  box_.probe(7, {1}, 5);
+  box_.finish_probe({Code::kDeadlineExceeded, "the server did not answer"});
+  EXPECT_EQ(box_.told_of_probe(7), "0 0 late");
 }
 
 TEST_F(TierProbeTest, OneSessionMayHaveSoManyAtOnce) {
   put_into_memory(1);
   box_.put_into_backend(2);
-  box_.backend.most_looks = 1000;
-  for (std::uint32_t request = 1; request <= protocol::kMaxProbes; ++request) box_.look(request, {1, 2});
-  box_.look(1000, {1, 2});
-  EXPECT_EQ(box_.told_of_look(1000), "1 0 bound") << "at once";
-  box_.look(1, {1, 2}, 1000, 2);
-  EXPECT_EQ(box_.told_of_look(1, 2), "nothing") << "another session's";
-  for (std::uint32_t request = 1; request <= protocol::kMaxProbes; ++request) box_.finish_look();
-  EXPECT_EQ(box_.told_of_look(1), "2 1 all");
-  box_.look(2000, {1, 2});
-  box_.finish_look();
-  box_.finish_look();
-  EXPECT_EQ(box_.told_of_look(2000), "2 1 all");
+  box_.backend.most_probes = 1000;
+  for (std::uint32_t request = 1; request <= protocol::kMaxProbes; ++request) box_.probe(request, {1, 2});
+  box_.probe(1000, {1, 2});
+  EXPECT_EQ(box_.told_of_probe(1000), "1 0 bound") << "at once";
+  box_.probe(1, {1, 2}, 1000, 2);
+  EXPECT_EQ(box_.told_of_probe(1, 2), "nothing") << "another session's";
+  for (std::uint32_t request = 1; request <= protocol::kMaxProbes; ++request) box_.finish_probe();
+  EXPECT_EQ(box_.told_of_probe(1), "2 1 all");
+  box_.probe(2000, {1, 2});
+  box_.finish_probe();
+  box_.finish_probe();
+  EXPECT_EQ(box_.told_of_probe(2000), "2 1 all");
 }
 
 TEST_F(TierProbeTest, OneLookAsksAboutSoManyKeys) {
@@ -200,90 +200,90 @@ TEST_F(TierProbeTest, OneLookAsksAboutSoManyKeys) {
   put_into_memory(2000);
   std::vector<std::uint64_t> wanted = numbers(1, families + 1);
   wanted.insert(wanted.begin(), 2000);
-  box_.look(7, wanted);
-  ASSERT_EQ(box_.backend.looks().size(), 1U);
-  EXPECT_EQ(box_.backend.looks().front().keys.size(), protocol::kMaxKeysPerProbe);
-  box_.finish_look();
-  EXPECT_EQ(box_.told_of_look(7), std::to_string(families + 1) + " " + std::to_string(families) + " bound");
+  box_.probe(7, wanted);
+  ASSERT_EQ(box_.backend.probes().size(), 1U);
+  EXPECT_EQ(box_.backend.probes().front().keys.size(), protocol::kMaxKeysPerProbe);
+  box_.finish_probe();
+  EXPECT_EQ(box_.told_of_probe(7), std::to_string(families + 1) + " " + std::to_string(families) + " bound");
 }
 
 TEST_F(TierProbeTest, ANumberThatRunsIsNotTakenTwice) {
-  box_.look(7, {1});
-  EXPECT_EQ(box_.try_look(7, {1}, 1000, 1).code(), Code::kInvalidArgument);
-  EXPECT_TRUE(box_.try_look(7, {1}, 1000, 2).ok());
+  box_.probe(7, {1});
+  EXPECT_EQ(box_.try_probe(7, {1}, 1000, 1).code(), Code::kInvalidArgument);
+  EXPECT_TRUE(box_.try_probe(7, {1}, 1000, 2).ok());
   box_.turn();
-  box_.finish_look();
-  box_.finish_look();
-  EXPECT_EQ(box_.told_of_look(7), "0 0 all");
-  EXPECT_TRUE(box_.try_look(7, {}, 1000, 1).ok()) << "that one is over";
+  box_.finish_probe();
+  box_.finish_probe();
+  EXPECT_EQ(box_.told_of_probe(7), "0 0 all");
+  EXPECT_TRUE(box_.try_probe(7, {}, 1000, 1).ok()) << "that one is over";
 }
 
 TEST_F(TierProbeTest, AnEndedSessionIsToldNothing) {
-  box_.look(7, {1});
-  box_.look(7, {1}, 1000, 2);
-  box_.looks.end_session(1);
-  box_.finish_look();
-  box_.finish_look();
-  EXPECT_EQ(box_.told_of_look(7), "nothing");
-  EXPECT_EQ(box_.told_of_look(7, 2), "0 0 all");
-  EXPECT_EQ(box_.looks.next_deadline_ns(), UINT64_MAX);
+  box_.probe(7, {1});
+  box_.probe(7, {1}, 1000, 2);
+  box_.probes.end_session(1);
+  box_.finish_probe();
+  box_.finish_probe();
+  EXPECT_EQ(box_.told_of_probe(7), "nothing");
+  EXPECT_EQ(box_.told_of_probe(7, 2), "0 0 all");
+  EXPECT_EQ(box_.probes.next_deadline_ns(), UINT64_MAX);
 }
 
 TEST_F(TierProbeTest, WhereTheBackendHasTooManyItWaitsForOneToEnd) {
   box_.put_into_backend(1);
-  box_.backend.most_looks = 1;
-  for (const std::uint32_t request : {1, 2, 3, 4}) box_.look(request, {1}, request == 3 ? 5 : 1000);
-  EXPECT_EQ(box_.backend.looks().size(), 1U);
+  box_.backend.most_probes = 1;
+  for (const std::uint32_t request : {1, 2, 3, 4}) box_.probe(request, {1}, request == 3 ? 5 : 1000);
+  EXPECT_EQ(box_.backend.probes().size(), 1U);
   box_.clock.advance_ms(5);
   box_.turn();
-  EXPECT_EQ(box_.told_of_look(3), "0 0 late") << "it was never asked";
-  box_.finish_look();
-  EXPECT_EQ(box_.told_of_look(1), "1 1 all");
-  EXPECT_EQ(box_.backend.looks().size(), 1U);
-  box_.finish_look();
-  EXPECT_EQ(box_.told_of_look(2), "1 1 all");
-  box_.finish_look();
-  EXPECT_EQ(box_.told_of_look(4), "1 1 all") << "in the order in which they came";
-  EXPECT_TRUE(box_.backend.looks().empty());
+  EXPECT_EQ(box_.told_of_probe(3), "0 0 late") << "it was never asked";
+  box_.finish_probe();
+  EXPECT_EQ(box_.told_of_probe(1), "1 1 all");
+  EXPECT_EQ(box_.backend.probes().size(), 1U);
+  box_.finish_probe();
+  EXPECT_EQ(box_.told_of_probe(2), "1 1 all");
+  box_.finish_probe();
+  EXPECT_EQ(box_.told_of_probe(4), "1 1 all") << "in the order in which they came";
+  EXPECT_TRUE(box_.backend.probes().empty());
 }
 
 // Puts and gets may be what it has too much of: no message of a look will come.
 TEST_F(TierProbeTest, WhereTheBackendHasTooMuchElseItIsAskedAtTheNextTick) {
-  box_.backend.most_looks = 0;
-  box_.look(7, {1});
-  box_.backend.most_looks = 1;
-  box_.looks.tick();
-  EXPECT_EQ(box_.backend.looks().size(), 1U);
-  box_.finish_look();
-  EXPECT_EQ(box_.told_of_look(7), "0 0 all");
+  box_.backend.most_probes = 0;
+  box_.probe(7, {1});
+  box_.backend.most_probes = 1;
+  box_.probes.tick();
+  EXPECT_EQ(box_.backend.probes().size(), 1U);
+  box_.finish_probe();
+  EXPECT_EQ(box_.told_of_probe(7), "0 0 all");
 }
 
 TEST_F(TierProbeTest, ItEndsAtWhatAnEngineIsWriting) {
   box_.put_into_backend(1);
   box_.put_into_backend(2);
   ASSERT_EQ(box_.memory.reserve(2, box_.memory.sibling(2)).status, status_of(protocol::GrantStatus::kGranted));
-  box_.look(7, {1, 2, 1});
-  EXPECT_EQ(box_.backend.looks().front().keys.size(), 2U) << "nothing of a family that is not whole anyway";
-  box_.finish_look();
-  EXPECT_EQ(box_.told_of_look(7), "1 1 all");
+  box_.probe(7, {1, 2, 1});
+  EXPECT_EQ(box_.backend.probes().front().keys.size(), 2U) << "nothing of a family that is not whole anyway";
+  box_.finish_probe();
+  EXPECT_EQ(box_.told_of_probe(7), "1 1 all");
 }
 
 TEST_F(TierProbeTest, WhatIsOnItsWayIsThere) {
   box_.put_into_backend(1);
   box_.fetch(5, {1});
   ASSERT_EQ(box_.backend.waiting().size(), 2U);
-  box_.look(7, {1});
-  EXPECT_EQ(box_.told_of_look(7), "1 1 all");
-  EXPECT_TRUE(box_.backend.looks().empty());
-  EXPECT_EQ(box_.looked(7)->read_bytes_per_s, box_.backend_source.speed().read_bytes_per_s);
+  box_.probe(7, {1});
+  EXPECT_EQ(box_.told_of_probe(7), "1 1 all");
+  EXPECT_TRUE(box_.backend.probes().empty());
+  EXPECT_EQ(box_.probed(7)->read_bytes_per_s, box_.backend_source.speed().read_bytes_per_s);
 }
 
 TEST_F(TierProbeTest, WhatIsBeingDroppedIsNotAskedAbout) {
   box_.put_into_backend(1);
   box_.backend_source.set_hidden([](const protocol::NamespaceId&) { return true; });
-  box_.look(7, {1});
-  EXPECT_EQ(box_.told_of_look(7), "0 0 all");
-  EXPECT_TRUE(box_.backend.looks().empty());
+  box_.probe(7, {1});
+  EXPECT_EQ(box_.told_of_probe(7), "0 0 all");
+  EXPECT_TRUE(box_.backend.probes().empty());
 }
 
 // A disk that stalls: what the backend has, too, is read there.
@@ -291,14 +291,14 @@ TEST_F(TierProbeTest, WhatADiskHasThatServesNobodyIsLookedForInTheBackend) {
   box_.put_below(1);
   box_.tier.degrade();
   box_.promotions.tick(false);
-  box_.look(7, {1});
-  ASSERT_EQ(box_.backend.looks().size(), 1U);
-  box_.finish_look();
-  EXPECT_EQ(box_.told_of_look(7), "0 0 all");
+  box_.probe(7, {1});
+  ASSERT_EQ(box_.backend.probes().size(), 1U);
+  box_.finish_probe();
+  EXPECT_EQ(box_.told_of_probe(7), "0 0 all");
   box_.put_into_backend(1);
-  box_.look(8, {1});
-  box_.finish_look();
-  EXPECT_EQ(box_.told_of_look(8), "1 1 all");
+  box_.probe(8, {1});
+  box_.finish_probe();
+  EXPECT_EQ(box_.told_of_probe(8), "1 1 all");
   box_.fetch(9, {1});
   EXPECT_EQ(box_.backend.waiting().size(), 2U);
   box_.finish_reads();
@@ -316,13 +316,13 @@ TEST_F(TierProbeTest, ItGoesThroughThemInSlices) {
   for (std::uint64_t n = 0; n < hashes.size(); ++n)
     for (std::uint16_t shard = 0; shard < 256; ++shard)
       if (n < 200) box_.put_into(box_.tier, *box_.below, {hashes[n], handle, shard, 0}, 1);
-  ASSERT_TRUE(box_.looks.look(1, 7, {handle, 1000, 1024, 0}, hashes).ok());
+  ASSERT_TRUE(box_.probes.probe(1, 7, {handle, 1000, 1024, 0}, hashes).ok());
   const std::uint64_t before = box_.memory.store().effort();
-  EXPECT_TRUE(box_.looks.go_on()) << "there is more of it";
+  EXPECT_TRUE(box_.probes.go_on()) << "there is more of it";
   EXPECT_LE(box_.memory.store().effort() - before, store::Store::kSliceEffort + 256);
   box_.turn();
-  box_.finish_look();
-  EXPECT_EQ(box_.told_of_look(7), "200 0 bound") << "four families more were asked about";
+  box_.finish_probe();
+  EXPECT_EQ(box_.told_of_probe(7), "200 0 bound") << "four families more were asked about";
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ class DiskDamageTest : public DiskWorld {
   struct Found {
     std::uint64_t right = 0, caught_by_engine = 0;
   };
-  Found look() {
+  Found probe() {
     Found found;
     for (std::uint64_t i = 0; i < kChunks; ++i) {
       Slot slot(protocol::slot_bytes(kPayloadBytes, kPieceBytes));
@@ -47,7 +47,7 @@ class DiskDamageTest : public DiskWorld {
 
 TEST_F(DiskDamageTest, NoneIsNoLoss) {
   ASSERT_TRUE(open().ok());
-  EXPECT_EQ(look().right, kChunks);
+  EXPECT_EQ(probe().right, kChunks);
 }
 
 TEST_F(DiskDamageTest, ABrokenHeaderCostsItsChunk) {
@@ -56,31 +56,31 @@ TEST_F(DiskDamageTest, ABrokenHeaderCostsItsChunk) {
   EXPECT_EQ(loop_->get(0).code(), Code::kDataLoss);
   EXPECT_EQ(loop_->get(0).code(), Code::kNotFound) << "it is not tried again";
   EXPECT_EQ(tier_->counters().records_corrupt, 1U);
-  EXPECT_EQ(look().right, kChunks - 1);
+  EXPECT_EQ(probe().right, kChunks - 1);
 }
 
 TEST_F(DiskDamageTest, ABrokenFooterIsReadAroundByReadingTheRegion) {
   damage(offset_of(0, kRegionBlocks - 2) + 8, 1, 0x01);
   ASSERT_TRUE(open().ok());
-  EXPECT_EQ(look().right, kChunks);
+  EXPECT_EQ(probe().right, kChunks);
 }
 
 TEST_F(DiskDamageTest, ABrokenTrailerCostsItsRegion) {
   damage(offset_of(0, kRegionBlocks - 1) + 8, 1, 0x01);
   ASSERT_TRUE(open().ok());
-  EXPECT_EQ(look().right, kChunks - kChunksARegion);
+  EXPECT_EQ(probe().right, kChunks - kChunksARegion);
 }
 
 TEST_F(DiskDamageTest, OneBrokenLabelCostsNothingAndBothEverything) {
   damage(100, 1, 0x01);
   ASSERT_TRUE(open().ok());
-  EXPECT_EQ(look().right, kChunks);
+  EXPECT_EQ(probe().right, kChunks);
   close();
   fill_up();
   damage(100, 1, 0x01);
   damage(kSuperblockBytes + 100, 1, 0x01);
   ASSERT_TRUE(open().ok());
-  EXPECT_EQ(look().right, 0U);
+  EXPECT_EQ(probe().right, 0U);
   EXPECT_LE(disk_usage(), options_.size_bytes);
   ASSERT_TRUE(loop_->put(1, 2).ok());
 }
@@ -90,7 +90,7 @@ TEST_F(DiskDamageTest, ATruncatedFileLosesWhatIsCutOff) {
     fill_up();
     std::filesystem::resize_file(file(), keep);
     ASSERT_TRUE(open().ok()) << keep;
-    const Found found = look();
+    const Found found = probe();
     EXPECT_EQ(found.right + found.caught_by_engine, keep > kHeadBytes ? 2 * kChunksARegion : 0) << keep;
     EXPECT_EQ(found.caught_by_engine, 0U);
     EXPECT_LE(disk_usage(), options_.size_bytes);
@@ -149,7 +149,7 @@ TEST_F(DiskDamageTest, ATornTailOfAnOpenRegionIsNotFound) {
     damage(offset_of(region, blocks) + at, 1, 0x80);
     ASSERT_TRUE(open().ok());
     EXPECT_FALSE(tier_->probe(key_of(13)).has_value()) << at;
-    const Found found = look();
+    const Found found = probe();
     EXPECT_EQ(found.right, kChunks - 1) << at;
     EXPECT_EQ(found.caught_by_engine, 0U) << at;
   }
@@ -194,7 +194,7 @@ TEST_F(DiskDamageTest, RandomDamageIsAMissOrShowsInTheRoot) {
       damage(places[pick], length, static_cast<unsigned char>(1U << random() % 8));
     }
     ASSERT_TRUE(open().ok());
-    const Found found = look();
+    const Found found = probe();
     lost += kChunks - found.right;
     caught += found.caught_by_engine;
     EXPECT_LE(disk_usage(), options_.size_bytes);

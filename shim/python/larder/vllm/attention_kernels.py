@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from larder import fingerprint
 from larder.vllm.groups import Unsupported
-from larder.vllm.guard import logger
+from larder.vllm.fail_safe import logger
 
 _WITH_SINKS = ("gpt_oss",)  # kinds of model whose every layer has attention sinks
 

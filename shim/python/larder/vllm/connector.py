@@ -13,13 +13,13 @@ from larder import vllm_plugin
 from larder.client import Client, await_copies
 from larder.vllm import loaded_adapters, one_process, sleep_mode, surroundings, weight_changes, words
 from larder.vllm.engine_metrics import Exported, Observed
-from larder.vllm.guard import LogPump, logger
+from larder.vllm.fail_safe import LogPump, logger
 from larder.vllm.messages import StepWork
 from larder.vllm.naming import START_WAIT_S, Naming
-from larder.vllm.scheduler import SchedulerHalf
+from larder.vllm.scheduler import LarderConnectorScheduler
 from larder.vllm.setup import Unsupported, setup_of
 from larder.vllm.tier_events import TierEvents, wanted
-from larder.vllm.worker import WorkerHalf
+from larder.vllm.worker import LarderConnectorWorker
 
 try:
     from vllm.v1.metrics.cache_hit_source import CacheHitSource
@@ -69,9 +69,9 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
             off = words.of_error(error)
         if is_scheduler:
             events = TierEvents(setup, self._client) if off is None and wanted(vllm_config) else None
-            self._half = SchedulerHalf(setup, self._client, self._naming, vllm_config, events)
+            self._half = LarderConnectorScheduler(setup, self._client, self._naming, vllm_config, events)
         else:
-            self._half = WorkerHalf(setup, self._client, shard, replica, getattr(vllm_config, "lora_config", None))
+            self._half = LarderConnectorWorker(setup, self._client, shard, replica, getattr(vllm_config, "lora_config", None))
         if off is not None:
             self._half.turn_off(off, level)
         elif is_scheduler:
@@ -88,7 +88,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
     def get_num_new_matched_tokens(self, request, num_computed_tokens, **kwargs):
         if not self._looked_around:
             self._look_around()
-        return self._half.matched_tokens(request, num_computed_tokens)
+        return self._half.get_num_new_matched_tokens(request, num_computed_tokens)
 
     def _look_around(self):
         """At the first request, when vLLM's scheduler is made."""
@@ -97,16 +97,16 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
             self._half.turn_off(reason)
 
     def update_state_after_alloc(self, request, blocks, num_external_tokens, **kwargs):
-        self._half.allocated(request, blocks, num_external_tokens)
+        self._half.update_state_after_alloc(request, blocks, num_external_tokens)
 
     def build_connector_meta(self, scheduler_output):
-        return self._half.step_work(scheduler_output)
+        return self._half.build_connector_meta(scheduler_output)
 
     def update_connector_output(self, connector_output):
-        self._half.worker_output(connector_output)
+        self._half.update_connector_output(connector_output)
 
     def request_finished(self, request, block_ids):
-        return self._half.finished(request), None
+        return self._half.request_finished(request), None
 
     def request_finished_all_groups(self, request, block_ids):
         return self.request_finished(request, block_ids)
@@ -118,17 +118,17 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         return self._half.holds_blocks
 
     def bind_gpu_block_pool(self, gpu_block_pool):
-        self._half.bind_pool(gpu_block_pool)
+        self._half.bind_gpu_block_pool(gpu_block_pool)
 
     def take_events(self):
         return self._half.take_events()
 
     def reset_cache(self):
-        return self._half.reset()
+        return self._half.reset_cache()
 
     def get_kv_connector_stats(self):
         """vLLM asks both halves; a worker has nothing to say."""
-        return self._half.observed() if isinstance(self._half, SchedulerHalf) else None
+        return self._half.observed() if isinstance(self._half, LarderConnectorScheduler) else None
 
     @classmethod
     def build_kv_connector_stats(cls, data=None):
@@ -141,17 +141,17 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
     # ---- worker
 
     def register_kv_caches(self, kv_caches):
-        self._half.register(kv_caches, self._vllm_config)
+        self._half.register_kv_caches(kv_caches, self._vllm_config)
 
     def handle_preemptions(self, kv_connector_metadata=None, **_):
         # vLLM 0.15 names its argument preempted_req_ids, and gives requests of which bind hears as well.
         if isinstance(kv_connector_metadata, StepWork):
-            self._half.make_way(kv_connector_metadata.preempted, kv_connector_metadata.rewritten)
+            self._half.handle_preemptions(kv_connector_metadata.preempted, kv_connector_metadata.rewritten)
 
     def bind_connector_metadata(self, connector_metadata):
         """Keeps nothing: while no metadata is set (has_connector_metadata) vLLM leaves out the empty hooks of the layers."""
         if isinstance(connector_metadata, StepWork):
-            self._half.bind(connector_metadata)
+            self._half.bind_connector_metadata(connector_metadata)
 
     def start_load_kv(self, forward_context, **kwargs):
         """Nothing: asynchronous loads start in bind_connector_metadata, so that the forward pass hides them."""
@@ -163,23 +163,23 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         """Nothing: whole chunks are stored from wait_for_save on."""
 
     def finish_forward(self):
-        self._half.forward_ended()
+        self._half.finish_forward()
 
     def wait_for_save(self):
         self._half.wait_for_save()
 
     def get_transfer_results(self, finished_req_ids):
-        ended, failed = self._half.transfer_results()
+        ended, failed = self._half.get_transfer_results()
         free = self._half.free_requests()
         return base.KVConnectorTransferResults(finished_sending=free, finished_recving=ended, failed_recving=failed)
 
     def get_finished(self, finished_req_ids):
         """Asked by vLLM 0.29 and older, which is then told of what failed by page."""
-        ended, _ = self._half.transfer_results()
+        ended, _ = self._half.get_transfer_results()
         return self._half.free_requests() or None, ended or None
 
     def get_block_ids_with_load_errors(self):
-        return self._half.failed_pages()
+        return self._half.get_block_ids_with_load_errors()
 
     def build_connector_worker_meta(self):
         return self._half.report()

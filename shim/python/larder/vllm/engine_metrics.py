@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import prometheus_client
 from vllm.distributed.kv_transfer.kv_connector.v1.metrics import KVConnectorPromMetrics, KVConnectorStats
 
-from larder.vllm.guard import logger
+from larder.vllm.fail_safe import logger
 
 # Labels. hit: something was loaded from Larder; own: nothing was, and the engine's own prefix cache had half of the prompt or more.
 CACHES = ("hit", "own", "miss")

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from larder import _native as native
 from larder.client import Below, LarderError
-from larder.vllm.guard import late
+from larder.vllm.fail_safe import late
 from larder.vllm.keys import stride_of
-from larder.vllm.looks import Looks
-from larder.vllm.worth import Plan
+from larder.vllm.tier_probes import TierProbes
+from larder.vllm.cost_model import Plan
 
 # How long a step with nothing to compute waits for a fetch or a look: see worker.IDLE_WAIT_MS.
 IDLE_WAIT_MS = 2
@@ -35,14 +35,14 @@ class Fetches:
         self._client = client
         self._worth = worth
         self._shared = shared
-        self._looks = Looks(client, worth)
+        self._probes = TierProbes(client, worth)
         self._fetches: dict[str, Running] = {}  # until the request's holds stand, or it ends
         self._decided: set[str] = set()
         self._recomputed: set[str] = set()  # of these, those for which there was more below, and nothing was fetched
 
     def runs(self, request_id):
         """Whether the request waits for its look or its fetch."""
-        if self._looks.runs(request_id):
+        if self._probes.runs(request_id):
             return True
         fetch = self._fetches.get(request_id)
         if fetch is None or fetch.ended:
@@ -60,9 +60,9 @@ class Fetches:
         reachable = self._client.reachable(hashes, stride, space.number) if below is not None and below.serving else there
         found = None
         if below is not None and below.shared and reachable < len(hashes) // stride:
-            if self._looks.begin(request, space, first, hashes, lacking_tokens):
+            if self._probes.begin(request, space, first, hashes, lacking_tokens):
                 return True
-            found = self._looks.found(request.request_id, first + there)
+            found = self._probes.found(request.request_id, first + there)
         end = there + found[0] if found else reachable
         if end > there and self._shared.join(request, space, hashes[: end * stride], stride, first + end, local_tokens, fetches=True):
             return True
@@ -100,13 +100,13 @@ class Fetches:
     def forget(self, request_id):
         """The request ended."""
         self.end(request_id)
-        self._looks.forget(request_id)
+        self._probes.forget(request_id)
         self._decided.discard(request_id)
         self._recomputed.discard(request_id)
 
     def rest(self):
         """A step that computes nothing: leaves the processor to whoever brings the chunks, until one look or fetch has ended."""
-        if self._looks.rest(IDLE_WAIT_MS):
+        if self._probes.rest(IDLE_WAIT_MS):
             return
         for request_id, fetch in self._fetches.items():
             if not fetch.ended:

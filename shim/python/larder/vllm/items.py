@@ -14,7 +14,7 @@ import time
 from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass, field
 
-from larder.vllm.guard import logger
+from larder.vllm.fail_safe import logger
 from larder.vllm.item_digest import Digests, Undigested
 from larder.vllm.keys import places_of
 from larder.vllm.provenance import Past, Provenance

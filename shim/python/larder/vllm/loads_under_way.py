@@ -6,7 +6,7 @@ once, well or failed, and never while a thread still writes its pages."""
 from dataclasses import dataclass
 
 from larder.vllm import words
-from larder.vllm.guard import late, logger
+from larder.vllm.fail_safe import late, logger
 
 
 @dataclass

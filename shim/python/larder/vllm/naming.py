@@ -10,7 +10,7 @@ import time
 
 from larder import fingerprint
 from larder.vllm.groups import Unsupported
-from larder.vllm.guard import logger
+from larder.vllm.fail_safe import logger
 from larder.vllm.identity import configuration_of
 from larder.vllm.model_source import weights_source
 from larder.weights import UnknownWeights, WeightsReader

@@ -4,7 +4,7 @@ thread."""
 from larder.client import LarderError
 from larder.vllm import words
 from larder.vllm.adapters import Unserved
-from larder.vllm.guard import logger
+from larder.vllm.fail_safe import logger
 from larder.vllm.spaces import NoSpace
 
 _MOST_TOLD = 1024  # adapters of which the log has told; then it may name one again

@@ -12,7 +12,7 @@ from larder.vllm.engine_metrics import Observed
 from larder.vllm.fetches import IDLE_WAIT_MS, Fetches
 from larder.vllm.first_tokens import FirstTokens
 from larder.vllm.groups import Unsupported
-from larder.vllm.guard import Guarded, guarded, late, logger
+from larder.vllm.fail_safe import FailSafe, guarded, late, logger
 from larder.vllm.hosts import this_host
 from larder.vllm.items import Items
 from larder.vllm.keys import chunk_hashes, stride_of
@@ -25,10 +25,10 @@ from larder.vllm.shared_loads import SharedLoads
 from larder.vllm.spaces import Spaces
 from larder.vllm.store_plan import StorePlan, Tracked
 from larder.vllm.stored_blocks import StoredBlocks
-from larder.vllm.worth import LoadOrRecompute
+from larder.vllm.cost_model import LoadOrRecompute
 
 
-class SchedulerHalf(Guarded):
+class LarderConnectorScheduler(FailSafe):
     def __init__(self, setup, client, naming=None, vllm_config=None, events=None):
         """naming: a Naming. Requests run without the cache until it knows the engine's fingerprint.
         events: TierEvents, where the engine publishes KV events."""
@@ -72,7 +72,7 @@ class SchedulerHalf(Guarded):
     # ---- hits
 
     @guarded(lambda: (0, False))
-    def matched_tokens(self, request, local_tokens):
+    def get_num_new_matched_tokens(self, request, local_tokens):
         self._lookups.pop(request.request_id, None)
         self._local_tokens[request.request_id] = local_tokens
         if request.lora_request is not None:
@@ -103,7 +103,7 @@ class SchedulerHalf(Guarded):
         self._lookups[request.request_id] = Lookup(space, local_tokens, hits, time.perf_counter_ns() - begin)
         return external, external > 0
 
-    def allocated(self, request, blocks, external_tokens):
+    def update_state_after_alloc(self, request, blocks, external_tokens):
         """vLLM has blocks for the request; where external_tokens is not 0 it now waits for a load."""
         lookup = self._lookups.pop(request.request_id, None)
         self._hand_out(request, blocks)
@@ -229,7 +229,7 @@ class SchedulerHalf(Guarded):
 
     # ---- the step
 
-    def step_work(self, scheduler_output):
+    def build_connector_meta(self, scheduler_output):
         loads = self._loads.take()
         namespace, stores, prefill_tokens = "", [], 0
         if self.off is None:
@@ -285,7 +285,7 @@ class SchedulerHalf(Guarded):
     # ---- ends
 
     @guarded(lambda: None)
-    def worker_output(self, output):
+    def update_connector_output(self, output):
         self._stored.free(getattr(output, "finished_sending", None) or ())
         if getattr(output, "invalid_block_ids", None) and self.setup is not None and not self.setup.fails_by_page:
             if self._neighbours.failed(self._tracked):
@@ -337,7 +337,7 @@ class SchedulerHalf(Guarded):
         self._observed.reset()
         return told
 
-    def finished(self, request):
+    def request_finished(self, request):
         """Whether vLLM has to keep its blocks: copies may read them, also where the cache is off by now."""
         self._forget(request)
         return self._stored.keeps(request.request_id)
@@ -351,9 +351,9 @@ class SchedulerHalf(Guarded):
         return self._stored.holds
 
     @guarded(lambda: None)
-    def bind_pool(self, pool):
+    def bind_gpu_block_pool(self, pool):
         """vLLM's own, of KV blocks."""
-        self._stored.bind_pool(pool)
+        self._stored.bind_gpu_block_pool(pool)
 
     @guarded(lambda: None)
     def _forget(self, request):
@@ -370,7 +370,7 @@ class SchedulerHalf(Guarded):
         self._failed.discard(request.request_id)
 
     @guarded(lambda: False)
-    def reset(self):
+    def reset_cache(self):
         """A client told vLLM to forget its cache."""
         self._leave()
         return True

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from larder.vllm.block_tables import BlockTables
-from larder.vllm.guard import late
+from larder.vllm.fail_safe import late
 from larder.vllm.keys import chunk_hashes, stride_of
 from larder.vllm.messages import Move, Part
 

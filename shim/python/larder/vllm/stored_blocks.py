@@ -1,12 +1,12 @@
 """Blocks that stores read after the step that began them, as vLLM's scheduler is to treat them.
 
 Three ways for a block to be written under a copy, each with a class of its own: its request ends
-or is preempted (KeptBlocks), a window leaves it behind (WindowBlocks), vLLM zeroes it early
+or is preempted (DeferredFrees), a window leaves it behind (WindowBlocks), vLLM zeroes it early
 (HeldBlocks). Owned by the scheduler's thread."""
 
-from larder.vllm.guard import logger
+from larder.vllm.fail_safe import logger
 from larder.vllm.held_blocks import HeldBlocks
-from larder.vllm.kept_blocks import KeptBlocks
+from larder.vllm.deferred_frees import DeferredFrees
 from larder.vllm.window_blocks import WindowBlocks
 
 _CANNOT_HOLD = (
@@ -19,12 +19,12 @@ class StoredBlocks:
     def __init__(self, setup):
         """setup: None where the engine is not served."""
         self._zeroes = setup is not None and setup.zeroes
-        self._kept = KeptBlocks(setup.shards.stages * setup.shards.ranks if setup else 1)
+        self._kept = DeferredFrees(setup.shards.stages * setup.shards.ranks if setup else 1)
         self._windows = WindowBlocks(setup.groups if setup else ())
         self._held = HeldBlocks()
         self._told = False
 
-    def bind_pool(self, pool):
+    def bind_gpu_block_pool(self, pool):
         self._held.bind(pool)
 
     def may_store(self):
@@ -63,7 +63,7 @@ class StoredBlocks:
         return number, preempted, kept
 
     def ended(self, steps):
-        """As KeptBlocks has it."""
+        """As DeferredFrees has it."""
         for number in self._kept.ended(steps):
             self._windows.ended(number)
             self._held.release(number)

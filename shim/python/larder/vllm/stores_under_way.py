@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 
-from larder.vllm.guard import late
+from larder.vllm.fail_safe import late
 
 # How long larderd's answers are waited for. Nobody waits meanwhile, but blocks of a request that ends are kept so long where larderd is silent.
 ANSWER_WAIT_MS = 500

@@ -16,7 +16,7 @@ import sys
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1
 
 from larder.vllm.groups import Unsupported
-from larder.vllm.guard import logger
+from larder.vllm.fail_safe import logger
 
 _WHERE = "in the outermost --kv-transfer-config"
 _FAILS = "a failed load would fail its request"

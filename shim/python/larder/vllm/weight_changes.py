@@ -17,7 +17,7 @@ import sys
 import weakref
 
 from larder.vllm.groups import Unsupported
-from larder.vllm.guard import logger
+from larder.vllm.fail_safe import logger
 
 # Calls that change no weight.
 _HARMLESS = frozenset(

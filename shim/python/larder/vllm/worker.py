@@ -14,7 +14,7 @@ from larder.kv_pages import stream_of
 from larder.vllm import one_process, pages, sleep_mode, words
 from larder.vllm.attention_kernels import attention_of_worker
 from larder.vllm.groups import Unsupported
-from larder.vllm.guard import Guarded, guarded, logger
+from larder.vllm.fail_safe import FailSafe, guarded, logger
 from larder.vllm.hosts import this_host
 from larder.vllm.loaded_adapters import LoadedAdapters
 from larder.vllm.loads_under_way import Load, LoadsUnderWay
@@ -34,7 +34,7 @@ _OTHER_HOST = "its workers run on several machines, which is not served yet: a h
 _NOTHING = WorkerReport()
 
 
-class WorkerHalf(Guarded):
+class LarderConnectorWorker(FailSafe):
     """`shard`: the one whose pages this worker holds; `replica`: which of the workers with equal bytes this one is.
     lora_config: vLLM's, of this engine."""
 
@@ -79,7 +79,7 @@ class WorkerHalf(Guarded):
             self._under_way.nothing_of(step.number)
 
     @guarded(lambda: None)
-    def register(self, kv_caches, vllm_config=None):
+    def register_kv_caches(self, kv_caches, vllm_config=None):
         """Gives the library the address of every page of every layer. vllm_config: knows the layers, which the connector's hook has."""
         if self._registered:  # vLLM has one connector for all workers of a process, and does not say whose step it is
             self._shared = True
@@ -126,17 +126,17 @@ class WorkerHalf(Guarded):
     # ---- the step
 
     @guarded(lambda: None)
-    def make_way(self, preempted=(), rewritten=()):
+    def handle_preemptions(self, preempted=(), rewritten=()):
         """Before anything of a step: blocks may be written from here on. preempted, rewritten: of StepWork."""
         step = self._step
         if step is not None and (step.number in rewritten or not step.requests.isdisjoint(preempted)):
             self._abandon()
         self._under_way.make_way(preempted, rewritten)
 
-    def bind(self, work):
+    def bind_connector_metadata(self, work):
         """Before the forward pass: loads start, and larderd is asked for room for what this step fills."""
         self._computes = work.computes
-        self.make_way(work.preempted, work.rewritten)
+        self.handle_preemptions(work.preempted, work.rewritten)
         self._end_last_step()
         if work is COMPUTES or work is RESTS:
             return
@@ -247,7 +247,7 @@ class WorkerHalf(Guarded):
         return calls
 
     @guarded(lambda: None)
-    def forward_ended(self):
+    def finish_forward(self):
         """The forward pass was launched, and its sampling was not. An older vLLM does not tell."""
         self._clock.end()
 
@@ -314,7 +314,7 @@ class WorkerHalf(Guarded):
 
     # ---- ends
 
-    def transfer_results(self):
+    def get_transfer_results(self):
         """(ended, failed): request ids of loads that ended since the last call; the failed are among the ended."""
         self._end_step()
         self._poll_stores()
@@ -339,8 +339,8 @@ class WorkerHalf(Guarded):
             self._measured.failed |= failed
         return failed
 
-    def failed_pages(self):
-        """Those of the loads that transfer_results() has called failed since the last call, where vLLM is told of them by page."""
+    def get_block_ids_with_load_errors(self):
+        """Those of the loads that get_transfer_results() has called failed since the last call, where vLLM is told of them by page."""
         pages, self._failed_pages = self._failed_pages, set()
         return pages
 

@@ -16,7 +16,7 @@ void RemoteEngine::pump_reads() {
     if (!op->done && reading_bytes_ >= options_.read_bytes_in_flight) return;
     reads_.pop_front();
     if (op->done) continue;
-    op->command.operation == Operation::kProbe ? start_look(op) : start_get(op);
+    op->command.operation == Operation::kProbe ? start_probe(op) : start_get(op);
   }
 }
 
@@ -127,7 +127,7 @@ void RemoteEngine::parts_came(const OpPtr& op) {
   ask_record(op);
 }
 
-void RemoteEngine::start_look(const OpPtr& op) {
+void RemoteEngine::start_probe(const OpPtr& op) {
   op->started = true;
   const std::vector<tiers::ChunkKey>& keys = op->command.keys;
   op->there.assign(keys.size(), false);

@@ -26,8 +26,8 @@ std::uint64_t draw_writing() {
 
 void RemoteEngine::pump_writes() {
   if (!backend_.ready() || !health_.state().takes_puts) return;
-  send_looked();
-  while (!writes_.empty() && looking_ + looked_.size() < kPutsAhead) {
+  send_probed();
+  while (!writes_.empty() && looking_ + probed_.size() < kPutsAhead) {
     const OpPtr op = writes_.front();
     const Command& command = op->command;
     // Of two puts of one key the later one ends later.
@@ -72,14 +72,14 @@ void RemoteEngine::start_put(const OpPtr& op) {
   ++looking_;
   // Not behind what is being written, which would have to end first.
   const Status asked =
-      read_record(op, op->record.key, [this, op](const Status& lost, const Reply& reply) { put_looked(op, lost, reply); });
-  if (!asked.ok()) put_looked(op, asked, {});
+      read_record(op, op->record.key, [this, op](const Status& lost, const Reply& reply) { put_probed(op, lost, reply); });
+  if (!asked.ok()) put_probed(op, asked, {});
 }
 
-void RemoteEngine::put_looked(const OpPtr& op, const Status& lost, const Reply& reply) {
+void RemoteEngine::put_probed(const OpPtr& op, const Status& lost, const Reply& reply) {
   if (op->done) return;  // and counted there
   --looking_;
-  op->looked = true;
+  op->probed = true;
   if (!lost.ok()) return finish(op, lost);
   const std::optional<Record> there = decode_record(op->record.key, reply.text);
   if (there && !op->cancelled && !was_forgotten(*there) && same_bytes(there->facts, op->record.facts)) {
@@ -90,14 +90,14 @@ void RemoteEngine::put_looked(const OpPtr& op, const Status& lost, const Reply& 
   if (!health_.state().takes_puts) return finish(op, {Code::kUnavailable, health_.state().reason});
   // What is no record has to be gone first: to put ours tells what stood there, which may be of any length, or no string.
   if (is_garbage(reply, there)) unlink({record_key(options_.prefix, op->record.key)}, 1, nullptr);
-  looked_.push_back(op);
+  probed_.push_back(op);
 }
 
-void RemoteEngine::send_looked() {
-  while (!looked_.empty()) {
-    const OpPtr op = looked_.front();
+void RemoteEngine::send_probed() {
+  while (!probed_.empty()) {
+    const OpPtr op = probed_.front();
     if (!op->done && writing_bytes_ >= options_.write_bytes_in_flight) return;
-    looked_.pop_front();
+    probed_.pop_front();
     if (op->done) continue;
     if (op->cancelled)
       finish(op, {Code::kNotFound, "dropped meanwhile"});

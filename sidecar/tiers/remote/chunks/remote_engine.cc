@@ -71,7 +71,7 @@ void RemoteEngine::finish(const OpPtr& op, Status status, const tiers::ChunkFact
   if (command.operation == Operation::kPut) {
     ++(ok ? counters_.puts : op->again_ns != 0 ? counters_.refused : counters_.puts_failed);
     if (ok) counters_.put_bytes += command.slot.size();
-    if (op->started && !op->looked) --looking_;
+    if (op->started && !op->probed) --looking_;
     if (op->record.writing != 0) tell_gates(op, status);
     if (op->record.writing != 0 && !ok) leave_behind(op->record);
   } else if (command.operation == Operation::kGet) {
@@ -163,7 +163,7 @@ void RemoteEngine::fail_waiting(bool puts, bool gets) {
     for (const OpPtr& op : std::exchange(waiting, {})) finish(op, why);
   };
   if (puts) fail(writes_);
-  if (puts) fail(looked_);
+  if (puts) fail(probed_);
   if (gets) fail(reads_);
 }
 

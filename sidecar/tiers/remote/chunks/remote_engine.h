@@ -73,7 +73,7 @@ class RemoteEngine {
     Command command;
     std::uint64_t serial = 0;
     bool started = false;                       // something of it is asked
-    bool looked = false;                        // a put: it knows what stood there
+    bool probed = false;                        // a put: it knows what stood there
     bool done = false;                          // its message is out
     bool cancelled = false;                     // dropped or evicted meanwhile: whatever the server says, it failed
     bool missing = false;                       // a part is not there
@@ -142,7 +142,7 @@ class RemoteEngine {
   void ask_parts(const OpPtr& op);
   void part_came(const OpPtr& op, std::size_t wanted, const Status& lost, const Reply& reply);
   void parts_came(const OpPtr& op);
-  void start_look(const OpPtr& op);
+  void start_probe(const OpPtr& op);
   void key_looked_at(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply);
   Status refusal_of(const Record& record, Lane lane) const;
   void know(const Record& record, std::uint64_t left_ms);
@@ -151,8 +151,8 @@ class RemoteEngine {
   // put_ways.cc
   void pump_writes();
   void start_put(const OpPtr& op);
-  void put_looked(const OpPtr& op, const Status& lost, const Reply& reply);
-  void send_looked();
+  void put_probed(const OpPtr& op, const Status& lost, const Reply& reply);
+  void send_probed();
   void send_parts(const OpPtr& op);
   void send_part(const OpPtr& op, std::size_t number);
   void part_stored(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply);
@@ -208,7 +208,7 @@ class RemoteEngine {
   std::list<OpPtr> live_;  // accepted, not done
   std::deque<OpPtr> reads_, writes_;
   std::size_t looking_ = 0;       // puts whose look is on its way
-  std::deque<OpPtr> looked_;      // puts that may be sent, as far as the window lets them
+  std::deque<OpPtr> probed_;      // puts that may be sent, as far as the window lets them
   std::vector<OpPtr> recording_;  // puts whose record is on its way; of those that were given up, too
   std::deque<Drop> drops_;        // that the server has not done; the first is being done
   std::list<Unwanted> garbage_;

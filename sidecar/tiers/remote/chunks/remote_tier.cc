@@ -24,7 +24,7 @@ using tiers::Operation;
 using tiers::Ticket;
 
 constexpr std::uint64_t kDestroyGraceMs = 500;
-constexpr std::size_t kMostLooks = 16;         // at once: each is a thousand commands
+constexpr std::size_t kMostProbes = 16;        // at once: each is a thousand commands
 constexpr std::size_t kMostUnwanted = 16'384;  // beyond which no chunk is evicted: all that waits for the server or the thread
 constexpr std::uint64_t kBlockBytes = protocol::kSlotAlignBytes;
 
@@ -106,10 +106,10 @@ class RemoteTier final : public tiers::Tier {
     if (slot.empty() || !aligned(slot)) return malformed();
     return push({Command::Kind::kOperation, Operation::kGet, ticket, key, {}, slot, deadline_ns});
   }
-  Status look(Ticket ticket, std::span<const tiers::ChunkKey> keys, std::uint64_t deadline_ns) override {
+  Status probe(Ticket ticket, std::span<const tiers::ChunkKey> keys, std::uint64_t deadline_ns) override {
     Command command{Command::Kind::kOperation, Operation::kProbe, ticket, {}, {}, {}, deadline_ns};
-    if (keys.size() <= tiers::kMaxLookKeys) command.keys.assign(keys.begin(), keys.end());
-    if (keys.empty() || command.keys.empty()) return refuse_look(keys.empty());
+    if (keys.size() <= tiers::kMaxProbeKeys) command.keys.assign(keys.begin(), keys.end());
+    if (keys.empty() || command.keys.empty()) return refuse_probe(keys.empty());
     return push(std::move(command));
   }
   Status drop_namespace(Ticket ticket, const protocol::NamespaceId& id, std::uint64_t deadline_ns) override {
@@ -231,7 +231,7 @@ class RemoteTier final : public tiers::Tier {
     for (Outcome& outcome : outcomes) {
       held_bytes_ -= outcome.freed_bytes;
       --held_operations_;
-      held_looks_ -= outcome.message.operation == Operation::kProbe ? 1 : 0;
+      held_probes_ -= outcome.message.operation == Operation::kProbe ? 1 : 0;
       messages_.push_back(std::move(outcome.message));
     }
     if (!outcomes.empty()) {
@@ -253,7 +253,7 @@ class RemoteTier final : public tiers::Tier {
     ++refused_;
     return {Code::kInvalidArgument, "a slot that is not aligned, or of another size than its facts tell"};
   }
-  Status refuse_look(bool empty) {
+  Status refuse_probe(bool empty) {
     const std::lock_guard lock(mutex_);
     ++refused_;
     return empty ? Status(Code::kInvalidArgument, "a look at no key")
@@ -272,7 +272,7 @@ class RemoteTier final : public tiers::Tier {
     if (command.operation == Operation::kClear) known_.hide_all();
     held_bytes_ += command.slot.size();
     ++held_operations_;
-    held_looks_ += command.operation == Operation::kProbe ? 1 : 0;
+    held_probes_ += command.operation == Operation::kProbe ? 1 : 0;
     commands_.push_back(std::move(command));
     engine_.wake();
     return {};
@@ -286,7 +286,7 @@ class RemoteTier final : public tiers::Tier {
     if (operation == Operation::kPut ? !state_.takes_puts : get && !state_.takes_gets) return {Code::kUnavailable, state_.reason};
     if (Status large = takes(command.slot.size()); !large.ok()) return large;
     if (held_operations_ >= options_.accepted_operations || held_bytes_ + command.slot.size() > options_.accepted_bytes ||
-        (operation == Operation::kProbe && held_looks_ >= kMostLooks) || (drop && held_drops_ >= RemoteEngine::kMostDrops))
+        (operation == Operation::kProbe && held_probes_ >= kMostProbes) || (drop && held_drops_ >= RemoteEngine::kMostDrops))
       return {Code::kResourceExhausted, "too much on its way to and from the server"};
     return {};
   }
@@ -306,7 +306,7 @@ class RemoteTier final : public tiers::Tier {
   std::uint64_t refused_ = 0;
   std::uint64_t held_bytes_ = 0;  // accepted, not answered
   std::uint32_t held_operations_ = 0;
-  std::size_t held_looks_ = 0, held_drops_ = 0, held_unwanted_ = 0;
+  std::size_t held_probes_ = 0, held_drops_ = 0, held_unwanted_ = 0;
   bool closed_ = false, ended_ = false;
   std::uint64_t close_by_ns_ = 0;
   std::thread thread_;

@@ -75,9 +75,9 @@ TEST_F(RemoteClusterHostileTest, EveryCommandToAnotherServerIsBounded) {
     return "-ASK 1 127.0.0.1:" + std::to_string(port++ % 1000 + 1) + "\r\n";
   });
   std::vector<tiers::ChunkKey> keys;
-  for (std::uint64_t i = 0; i < tiers::kMaxLookKeys; ++i) keys.push_back(key_of(i));
+  for (std::uint64_t i = 0; i < tiers::kMaxProbeKeys; ++i) keys.push_back(key_of(i));
   const std::uint64_t start = clock_.now_ns();
-  EXPECT_TRUE(loop_->look(keys).empty());
+  EXPECT_TRUE(loop_->probe(keys).empty());
   EXPECT_LT(clock_.now_ns() - start, 2'000'000'000U);
   expect_well();
 }
@@ -200,9 +200,9 @@ TEST_F(RemoteClusterHostileTest, ANodeThatLoadsItsDataKeepsNobodyFromTheOthers) 
     all.push_back(true);
     of_the_first.push_back(slots_of(number) < kSlots / 2);
   }
-  EXPECT_EQ(loop_->look(keys), all);
+  EXPECT_EQ(loop_->probe(keys), all);
   loading = true;
-  EXPECT_EQ(loop_->look(keys), of_the_first) << "who answers is believed";
+  EXPECT_EQ(loop_->probe(keys), of_the_first) << "who answers is believed";
   ASSERT_TRUE(eventually([&] { return !tier_->state().reason.empty(); }));
   EXPECT_THAT(tier_->state().reason, testing::AllOf(HasSubstr("1 of 2 masters of the Cluster"), HasSubstr("LOADING")));
   EXPECT_FALSE(tier_->state().degraded());
@@ -216,11 +216,11 @@ TEST_F(RemoteClusterHostileTest, ANodeThatLoadsItsDataKeepsNobodyFromTheOthers) 
   EXPECT_GT(put, 0U);
   EXPECT_LT(put, 40U);
   both = true;
-  ASSERT_TRUE(eventually([&] { return loop_->look(keys), tier_->state().degraded(); }));
+  ASSERT_TRUE(eventually([&] { return loop_->probe(keys), tier_->state().degraded(); }));
   EXPECT_THAT(tier_->state().reason, testing::StartsWith("the server is loading"));
   both = loading = false;
   EXPECT_TRUE(eventually([&] { return tier_->state().reason.empty(); }, 1000)) << tier_->state().reason;
-  EXPECT_EQ(loop_->look(keys), all);
+  EXPECT_EQ(loop_->probe(keys), all);
 }
 
 // Puts are sent in their order: one that waited for what cannot be removed would keep all others waiting, until its deadline.
@@ -398,14 +398,14 @@ TEST(RemoteLookTest, OneRoundTripToAllNodesSideBySide) {
   const std::unique_ptr<tiers::Tier> tier = *open_remote_tier(clock, options);
   Loop loop(*tier, clock);
   std::vector<tiers::ChunkKey> keys;
-  for (std::uint64_t i = 0; i < tiers::kMaxLookKeys; ++i) keys.push_back(key_of(i));
+  for (std::uint64_t i = 0; i < tiers::kMaxProbeKeys; ++i) keys.push_back(key_of(i));
   for (std::uint64_t i = 0; i < 9; ++i) ASSERT_EQ(loop.put(i, 1, 1, kBytes).to_string(), "ok");
   for (const auto& node : nodes) EXPECT_FALSE(node->keys().empty());
-  ASSERT_EQ(loop.look(keys).size(), keys.size()) << "all are connected to";
+  ASSERT_EQ(loop.probe(keys).size(), keys.size()) << "all are connected to";
   asked = 0;
   for (const auto& node : nodes) node->holds = true;
   const tiers::Ticket ticket = loop.next();
-  ASSERT_TRUE(tier->look(ticket, keys, loop.in_ms(20'000)).ok());
+  ASSERT_TRUE(tier->probe(ticket, keys, loop.in_ms(20'000)).ok());
   EXPECT_TRUE(test::eventually([&] { return asked == keys.size(); }, 5000)) << asked << " were asked for before any answer";
   for (const auto& node : nodes) node->holds = false;
   const tiers::Message message = loop.done(ticket).value_or(tiers::Message{});

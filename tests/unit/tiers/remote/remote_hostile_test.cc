@@ -179,7 +179,7 @@ TEST_F(RemoteHostileTest, AnotherTypeUnderAKeyIsAMissOfThatChunkAlone) {
   answer("GETRANGE", "-WRONGTYPE Operation against a key\r\n", record_key("larder", key_of(3)));
   EXPECT_EQ(loop_->get(3, 1, kBytes).code(), Code::kDataLoss);
   const std::vector<tiers::ChunkKey> keys{key_of(2), key_of(3)};
-  EXPECT_EQ(loop_->look(keys), (std::vector<bool>{true, false}));
+  EXPECT_EQ(loop_->probe(keys), (std::vector<bool>{true, false}));
   EXPECT_FALSE(tier_->state().degraded());
 }
 
@@ -238,13 +238,13 @@ TEST_F(RemoteHostileTest, ALookIsOneRoundTripWhateverItsLength) {
   ASSERT_TRUE(loop_->put(7, 1, 1, kBytes).ok());
   std::atomic<std::size_t> commands = 0;
   const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
-    if (words[0] == "GETRANGE" && !words[1].ends_with(":probe") && ++commands == tiers::kMaxLookKeys) server_.holds = false;
+    if (words[0] == "GETRANGE" && !words[1].ends_with(":probe") && ++commands == tiers::kMaxProbeKeys) server_.holds = false;
     return std::nullopt;
   });
   server_.holds = true;
   std::vector<tiers::ChunkKey> keys;
-  for (std::uint64_t i = 0; i < tiers::kMaxLookKeys; ++i) keys.push_back(key_of(i));
-  const std::vector<bool> there = loop_->look(keys);
+  for (std::uint64_t i = 0; i < tiers::kMaxProbeKeys; ++i) keys.push_back(key_of(i));
+  const std::vector<bool> there = loop_->probe(keys);
   ASSERT_EQ(there.size(), keys.size());
   for (std::size_t i = 0; i < there.size(); ++i) EXPECT_EQ(there[i], i == 7) << i;
 }

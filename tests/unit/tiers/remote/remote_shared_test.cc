@@ -73,10 +73,10 @@ TEST_F(RemoteSharedTest, WhoMissesAPartTakesNothingFromWhoPutsTheChunkAnew) {
   for (const char* verb : {"GETRANGE", "GETDEL"}) {  // before it is looked at once more; between that and its removal
     ASSERT_TRUE(one.loop.put(1, ++generation, 1, kBytes).ok());
     server_.erase(server_.part_of(record_));
-    std::atomic<int> looks = 0;
+    std::atomic<int> probes = 0;
     ++generation;
     const HookScope hooked =
-        before([&](const FakeServer::Words& words) { return words[0] == verb && (words[0] == "GETDEL" || ++looks == 2); },
+        before([&](const FakeServer::Words& words) { return words[0] == verb && (words[0] == "GETDEL" || ++probes == 2); },
                [&] { EXPECT_TRUE(other.loop.put(1, generation, 1, kBytes).ok() && other.loop.flush().ok()); });
     EXPECT_EQ(one.loop.get(1, 1, kBytes).code(), Code::kNotFound);
     EXPECT_TRUE(one.loop.flush().ok());

@@ -133,17 +133,17 @@ TEST(RemoteShiftTest, NoReplyIsShiftedInTheTierEither) {
     return (state >> 40) % 2 == 0 ? "-ERR out of luck\r\n" : "-TRYAGAIN later\r\n";
   });
   std::vector<tiers::ChunkKey> keys;
-  for (std::uint64_t i = 0; i < tiers::kMaxLookKeys; ++i) keys.push_back(key_of(i % kChunks));
+  for (std::uint64_t i = 0; i < tiers::kMaxProbeKeys; ++i) keys.push_back(key_of(i % kChunks));
   int good = 0, rounds = 0;
   while (errors < kErrors && ++rounds < 100'000) {
-    const tiers::Ticket look = loop.next();
-    ASSERT_TRUE((*tier)->look(look, keys, loop.in_ms(20'000)).ok());
+    const tiers::Ticket probe = loop.next();
+    ASSERT_TRUE((*tier)->probe(probe, keys, loop.in_ms(20'000)).ok());
     for (std::uint64_t i = 0; i < kChunks; ++i) {
       const Status status = loop.get(i, 1, kBytes);
       ASSERT_NE(status.code(), Code::kInternal) << status.to_string();
       good += status.ok() ? 1 : 0;
     }
-    EXPECT_FALSE(loop.ended(look).ok());
+    EXPECT_FALSE(loop.ended(probe).ok());
   }
   EXPECT_GT(good, 100);
   EXPECT_EQ(server.connections, 1U) << "the connection outlives them all";

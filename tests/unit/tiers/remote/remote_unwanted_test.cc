@@ -44,7 +44,7 @@ TEST_F(RemoteUnwantedTest, APutAfterAForgetAndOneBeforeItAreNotRemoved) {
     if (i % 2 == 1) one.tier->forget(key_of(i), 1);
     ASSERT_EQ(one.loop.ended(put).to_string(), "ok");
     ASSERT_TRUE(one.loop.flush().ok());
-    EXPECT_EQ(other.loop.look(std::vector{key_of(i)}), std::vector{true}) << i;
+    EXPECT_EQ(other.loop.probe(std::vector{key_of(i)}), std::vector{true}) << i;
     EXPECT_TRUE(other.loop.get(i, 1, kBytes).ok()) << i;
   }
   EXPECT_EQ(server_.keys().size(), 80U) << "each a record and a part";
@@ -165,7 +165,7 @@ TEST_F(RemoteUnwantedTest, ATimeToLiveCountsFromWhereItDidInTheTierAbove) {
     EXPECT_FALSE(kept.empty());
   }
   EXPECT_EQ(one.tier->probe(key_of(1)).value_or(tiers::ChunkFacts{}).since_s, now_s - 100);
-  EXPECT_EQ(other.loop.look(std::vector{key_of(1)}), std::vector{true});
+  EXPECT_EQ(other.loop.probe(std::vector{key_of(1)}), std::vector{true});
   EXPECT_EQ(other.tier->probe(key_of(1)).value_or(tiers::ChunkFacts{}).since_s, now_s - 100);
   Slot slot(protocol::slot_bytes(kBytes, kBytes));
   const tiers::Ticket get = other.loop.next();

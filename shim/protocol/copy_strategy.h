@@ -1,4 +1,4 @@
-// CopyWay: by what an engine with pages on a GPU copies, as it tells larderd in its session region. A plain value; any 64 bits are one.
+// CopyStrategy: by what an engine with pages on a GPU copies, as it tells larderd in its session region. A plain value; any 64 bits are one.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace larder::protocol {
 
-struct CopyWay {
+struct CopyStrategy {
   enum class Kind : std::uint8_t {
     kNone = 0,           // not told, or no GPU: there is one way
     kChosen = 1,         // by kernels below these sizes, and by the copy engines from there on
@@ -19,7 +19,7 @@ struct CopyWay {
   std::uint64_t packed() const {
     return static_cast<std::uint64_t>(kind) | (stores_below >> 10 & kMostKib) << 8 | (loads_below >> 10 & kMostKib) << 32;
   }
-  static CopyWay unpacked(std::uint64_t packed) {
+  static CopyStrategy unpacked(std::uint64_t packed) {
     const std::uint64_t kind = packed & 0xff;
     return {kind > static_cast<std::uint64_t>(Kind::kNotRegistered) ? Kind::kNone : static_cast<Kind>(kind),
             (packed >> 8 & kMostKib) << 10, (packed >> 32 & kMostKib) << 10};

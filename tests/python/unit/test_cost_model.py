@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("vllm")
 
 from larder.client import Below  # noqa: E402
-from larder.vllm import worth  # noqa: E402
+from larder.vllm import cost_model  # noqa: E402
 
 CHUNK_BYTES, CHUNK_TOKENS = 1_500_000, 128
 SECOND = 1_000_000_000
@@ -157,51 +157,51 @@ class TestWhetherToLook:
     """Of an engine that computes 400 tokens a second: 4,096 in 10.24 s."""
 
     def test_a_deadline_is_a_small_share_of_computing(self, choice):
-        assert choice.look(4096).deadline_s == pytest.approx(0.04 * 10.24)
-        assert choice.look(40).deadline_s == 0.005, "and never shorter"
+        assert choice.probe(4096).deadline_s == pytest.approx(0.04 * 10.24)
+        assert choice.probe(40).deadline_s == 0.005, "and never shorter"
 
     def test_an_engine_that_has_computed_nothing_yet_waits_a_fixed_time(self, clock):
-        assert worth.LoadOrRecompute(CHUNK_BYTES, CHUNK_TOKENS, clock).look(4096).deadline_s == 0.05
+        assert worth.LoadOrRecompute(CHUNK_BYTES, CHUNK_TOKENS, clock).probe(4096).deadline_s == 0.05
 
     def test_where_there_is_nothing_to_gain_nobody_looks(self, choice):
-        assert choice.look(6) is None  # 15 ms in all
+        assert choice.probe(6) is None  # 15 ms in all
 
     def test_what_usually_takes_long_is_left_out_of_short_prompts(self, choice, clock):
-        choice.looked(choice.look(4096), 0.03, late=False)
-        choice.looked(choice.look(400), 0.03, late=False)  # more than 2% of a second
-        assert choice.look(400) is None
-        assert choice.look(4096) is not None
+        choice.probed(choice.probe(4096), 0.03, late=False)
+        choice.probed(choice.probe(400), 0.03, late=False)  # more than 2% of a second
+        assert choice.probe(400) is None
+        assert choice.probe(4096) is not None
         clock.now += 1
-        assert choice.look(400) is not None, "from time to time"
+        assert choice.probe(400) is not None, "from time to time"
 
     def test_a_slow_backend_is_asked_ever_less_often(self, choice, clock):
         pauses, tries = [], 0
         for _ in range(6):
-            plan = choice.look(4096)
-            choice.looked(plan, plan.deadline_s + 0.015, late=True)
+            plan = choice.probe(4096)
+            choice.probed(plan, plan.deadline_s + 0.015, late=True)
             began = clock.now
-            while choice.look(4096) is None:
+            while choice.probe(4096) is None:
                 clock.now += 0.5
             pauses.append(clock.now - began)
         assert pauses == [1, 4, 16, 64, 256, 300]
 
     def test_no_look_costs_more_than_a_twentieth(self, choice):
         for tokens in (600, 4096, 40_000):
-            plan = choice.look(tokens)
+            plan = choice.probe(tokens)
             assert plan.deadline_s + 0.015 <= 0.05 * tokens / 400
 
     def test_one_that_is_fast_again_is_asked_as_before(self, choice, clock):
         for _ in range(4):
-            plan = choice.look(4096)
-            choice.looked(plan, plan.deadline_s, late=True)
+            plan = choice.probe(4096)
+            choice.probed(plan, plan.deadline_s, late=True)
             clock.now += 300
         for _ in range(3):  # what is usual comes down
-            choice.looked(choice.look(4096), 0.001, late=False)
-        assert choice.look(4096) is not None
-        plan = choice.look(4096)
-        choice.looked(plan, plan.deadline_s, late=True)
+            choice.probed(choice.probe(4096), 0.001, late=False)
+        assert choice.probe(4096) is not None
+        plan = choice.probe(4096)
+        choice.probed(plan, plan.deadline_s, late=True)
         clock.now += 1
-        assert choice.look(4096) is not None, "and the next pause is short again"
+        assert choice.probe(4096) is not None, "and the next pause is short again"
 
     def test_fetches_from_backend_and_disk_pause_each_by_themselves(self, choice):
         for shared in (True, False):
@@ -209,4 +209,4 @@ class TestWhetherToLook:
             choice.ended(plan, 0, 0.2, late=True)
             assert choice.plan(below(1e9), 32, 4096, shared=shared) is None
             assert (choice.plan(below(1e9), 32, 4096, shared=not shared) is None) != shared
-        assert choice.look(4096) is None, "what it finds would not be fetched"
+        assert choice.probe(4096) is None, "what it finds would not be fetched"

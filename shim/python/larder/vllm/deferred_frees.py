@@ -5,7 +5,7 @@ Owned by the scheduler's thread. A request that ends meanwhile keeps its blocks 
 request_finished, get_finished); of one that is preempted, whose blocks go at once, the workers are told before anything is written."""
 
 
-class KeptBlocks:
+class DeferredFrees:
     def __init__(self, workers):
         """workers: how many report each step."""
         self._workers = workers

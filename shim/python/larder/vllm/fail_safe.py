@@ -15,7 +15,7 @@ from larder.vllm import words
 logger = init_logger("vllm.larder")
 
 
-class Guarded:
+class FailSafe:
     """One half of the connector. Once `off` it says nothing more and answers as an empty cache would."""
 
     def __init__(self, setup, client):
@@ -30,7 +30,7 @@ class Guarded:
 
 
 def guarded(default):
-    """A method of Guarded that returns default() where it would raise, and turns its half off."""
+    """A method of FailSafe that returns default() where it would raise, and turns its half off."""
 
     def wrap(method):
         @functools.wraps(method)

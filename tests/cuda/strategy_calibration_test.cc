@@ -1,10 +1,11 @@
 // Which way copies go is measured when an engine is made: within its time, once a process, and on memory of its own.
+#include "cuda/strategy_calibration.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <future>
 
-#include "cuda/strategy_calibration.h"
 #include "tests/cuda/device_chunk.h"
 #include "tests/cuda/said.h"
 
@@ -129,7 +130,7 @@ class ChosenWaysTest : public testing::Test {
 TEST_F(ChosenWaysTest, ADeviceOfSlowKernelsStoresByItsCopyEngines) {
   fake_cuda::delay_ms(30, "kernel");
   const CudaCopyEngine& engine = make();
-  EXPECT_EQ(engine.ways().below(Direction::kStore), 0U);
+  EXPECT_EQ(engine.strategies().below(Direction::kStore), 0U);
   EXPECT_THAT(said_.lines(),
               ElementsAre(testing::AllOf(HasSubstr("info GPU copies, measured in "), HasSubstr("stores by the copy engines"))));
   fake_cuda::delay_ms(0);
@@ -142,16 +143,16 @@ TEST_F(ChosenWaysTest, TheWayThatWasOrderedIsTold) {
   CudaOptions options;
   options.kernels = testing_support::fake_kernels();
   options.method = Method::kBatch;
-  EXPECT_EQ(CudaCopyEngine::make(chunk.page(), options).value()->way().in_words(),
+  EXPECT_EQ(CudaCopyEngine::make(chunk.page(), options).value()->strategy().in_words(),
             "stores by the copy engines, loads by the copy engines");
   options.method = Method::kKernel;
-  EXPECT_EQ(CudaCopyEngine::make(chunk.page(), options).value()->way().in_words(),
+  EXPECT_EQ(CudaCopyEngine::make(chunk.page(), options).value()->strategy().in_words(),
             "stores below 16383 KiB a piece by kernels, loads below 16383 KiB a piece by kernels");
 }
 
 TEST_F(ChosenWaysTest, MeasuredIsOnceAProcessAndTheMemoryForItGoesBack) {
   make();
-  const StrategyTable first = engine_->ways();
+  const StrategyTable first = engine_->strategies();
   EXPECT_GT(fake_cuda::counters().kernels, 0U);
   EXPECT_EQ(fake_cuda::counters().device_bytes, 0U);
   engine_.reset();
@@ -161,7 +162,7 @@ TEST_F(ChosenWaysTest, MeasuredIsOnceAProcessAndTheMemoryForItGoesBack) {
   said_.clear();
   make();
   EXPECT_EQ(fake_cuda::counters().kernels, kernels);
-  EXPECT_EQ(engine_->ways().told().in_words(), first.told().in_words());
+  EXPECT_EQ(engine_->strategies().told().in_words(), first.told().in_words());
   EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("info GPU copies, as measured before in this process: stores ")));
 }
 
@@ -170,7 +171,7 @@ TEST_F(ChosenWaysTest, WhoStartsAnEngineWaitsNoLongerThanTold) {
   std::promise<void> go_on;
   fake_cuda::then("kernel", [&] { go_on.get_future().wait(); });
   make(50ms);
-  EXPECT_EQ(engine_->ways().told().in_words(), StrategyTable().told().in_words());
+  EXPECT_EQ(engine_->strategies().told().in_words(), StrategyTable().told().in_words());
   EXPECT_THAT(
       said_.lines(),
       ElementsAre(HasSubstr("warning GPU copies could not be measured (not done within 50 ms), a guess stands: stores ")));
@@ -191,7 +192,7 @@ TEST_F(ChosenWaysTest, WhereItFailsTheGuessStandsAndCopiesGoOn) {
     // The first three times are the number of multiprocessors', the kernels' and their lanes'.
     fake_cuda::fail(function, function == std::string("cuCtxPushCurrent") ? 4 : 1, kOutOfMemory);
     make();
-    EXPECT_EQ(engine_->ways().told().in_words(), StrategyTable().told().in_words());
+    EXPECT_EQ(engine_->strategies().told().in_words(), StrategyTable().told().in_words());
     EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("warning GPU copies could not be measured (")));
     EXPECT_EQ(fake_cuda::counters().device_bytes, 0U);
     expect_it_works();

@@ -22,11 +22,11 @@ UNKNOWN_DEADLINE_S = 0.25
 # With less time than this to gain nothing is asked for.
 LEAST_DEADLINE_S = 0.004
 # A look, which may find nothing, takes at most this share of the time in which the engine computes all that the request lacks ...
-LOOK_DEADLINE_SHARE = 0.04
+PROBE_DEADLINE_SHARE = 0.04
 # ... is left out where looks usually take more than this, but for one from time to time ...
-LOOK_SHARE = 0.02
+PROBE_SHARE = 0.02
 # ... and has this deadline where nobody knows how long the engine takes, and never a shorter one than that.
-UNKNOWN_LOOK_DEADLINE_S, LEAST_LOOK_DEADLINE_S = 0.05, 0.005
+UNKNOWN_PROBE_DEADLINE_S, LEAST_PROBE_DEADLINE_S = 0.05, 0.005
 # After a fetch that cost more than it brought, and after each further one without a good one between.
 FIRST_PAUSE_S, PAUSE_FACTOR, LONGEST_PAUSE_S = 1.0, 4, 300.0
 # Older measurements count half once so much is measured on top of them.
@@ -72,7 +72,7 @@ class Pause:
 
 
 @dataclass(frozen=True)
-class LookPlan:
+class ProbePlan:
     """Wait so long for a look, which is worth so long, and look again for so long while something is missing."""
 
     deadline_s: float
@@ -106,40 +106,40 @@ class LoadOrRecompute:
         self._load = Speed(LOAD_MEMORY_BYTES)
         self._pauses = {shared: Pause(clock) for shared in (False, True)}
         self._usual_look_s = None
-        self._look_pause, self._await_pause = Pause(clock), Pause(clock)
+        self._probe_pause, self._await_pause = Pause(clock), Pause(clock)
 
     def measured(self, prefill_tokens=0, prefill_ns=0, load_bytes=0, load_ns=0):
         self._prefill.add(prefill_tokens, prefill_ns)
         self._load.add(load_bytes, load_ns)
 
-    def look(self, lacking_tokens, awaited=False):
-        """The LookPlan for a request that lacks so many tokens, or None: what the backend may have of them is computed. awaited: another
+    def probe(self, lacking_tokens, awaited=False):
+        """The ProbePlan for a request that lacks so many tokens, or None: what the backend may have of them is computed. awaited: another
         engine has just computed them, and they are worth waiting for as long as for a fetch."""
         tokens_per_s = self._prefill.value()
         if tokens_per_s is None:
-            longest, deadline = UNKNOWN_DEADLINE_S, UNKNOWN_LOOK_DEADLINE_S
-            worth = deadline * LOOK_SHARE / LOOK_DEADLINE_SHARE
+            longest, deadline = UNKNOWN_DEADLINE_S, UNKNOWN_PROBE_DEADLINE_S
+            worth = deadline * PROBE_SHARE / PROBE_DEADLINE_SHARE
         else:
             compute = lacking_tokens / tokens_per_s
-            longest, worth = DEADLINE_SHARE * compute, LOOK_SHARE * compute
-            deadline = max(LOOK_DEADLINE_SHARE * compute, LEAST_LOOK_DEADLINE_S)
+            longest, worth = DEADLINE_SHARE * compute, PROBE_SHARE * compute
+            deadline = max(PROBE_DEADLINE_SHARE * compute, LEAST_PROBE_DEADLINE_S)
             if longest < LEAST_DEADLINE_S:
                 return None
-        plan = LookPlan(deadline, worth, longest if awaited and not self._await_pause.lasts() else 0.0)
+        plan = ProbePlan(deadline, worth, longest if awaited and not self._await_pause.lasts() else 0.0)
         usual = self._usual_look_s
-        if self._pauses[True].lasts() or (usual is not None and usual > plan.worth_s and self._look_pause.lasts()):
+        if self._pauses[True].lasts() or (usual is not None and usual > plan.worth_s and self._probe_pause.lasts()):
             return None
         return plan
 
-    def looked(self, plan, elapsed_s, late):
+    def probed(self, plan, elapsed_s, late):
         """A look took so long."""
         usual = elapsed_s if self._usual_look_s is None else self._usual_look_s
         if late or elapsed_s > plan.worth_s:
             self._usual_look_s = max(usual, elapsed_s)
-            self._look_pause.begin()
+            self._probe_pause.begin()
             return
         if elapsed_s < usual / 2:
-            self._look_pause.paid()
+            self._probe_pause.paid()
         self._usual_look_s = (usual + elapsed_s) / 2
 
     def awaited(self, came):
