@@ -52,7 +52,7 @@ build/%/build.ninja: CMakePresets.json | deps-build deps-cuda-if-possible
 build: build/dev/build.ninja deps-build deps-cuda-if-possible ## larderd, larderctl, liblarder.so and all tests, in build/dev
 	@cmake --build --preset dev -j$(JOBS)
 release: build/release/build.ninja deps-build deps-cuda-if-possible
-	@cmake --build --preset release -j$(JOBS) --target larderd larderctl larder_shared larder-operator
+	@cmake --build --preset release -j$(JOBS) --target larderd larderctl kubectl-larder larder_shared larder-operator
 
 demo: deps-python $(if $(REMOTE),deps-servers) release ## a real vLLM answers one long prompt, recomputed, then loaded from larderd, as does a second (MODEL=path for yours; REMOTE=redis: the second on another node)
 	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) REMOTE=$(REMOTE) $(PYTHON) -m demo
@@ -188,7 +188,7 @@ wheel: deps-wheel release ## the Python package with liblarder.so inside, in bui
 	  $(WHEEL_PYTHON) -m pip wheel -q --no-deps --no-build-isolation --no-index -w build/wheel build/wheel/source
 	@rm -rf build/wheel/source && ls build/wheel/larder-*.whl
 install: release ## programs, liblarder.so, larder.h and the systemd unit under PREFIX (/usr/local)
-	@cmake --preset release -DCMAKE_INSTALL_PREFIX=$(PREFIX) >/dev/null && cmake --build --preset release --target larderd larderctl larder_shared
+	@cmake --preset release -DCMAKE_INSTALL_PREFIX=$(PREFIX) >/dev/null && cmake --build --preset release --target larderd larderctl kubectl-larder larder_shared
 	@cmake --install build/release
 clean: ## remove build/ (the Python environment stays: it is outside the checkout)
 	@rm -rf build

@@ -15,9 +15,9 @@ uri=${KREW_URI:-https://larder.example/$name}
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 
-program=$build/bin/larderctl
+program=$build/bin/kubectl-larder
 [ -x "$program" ] || { echo "error: $program is not built (make release)" >&2; exit 1; }
-install -D -m 0755 -s "$program" "$root/lib/larderctl"
+install -D -m 0755 -s "$program" "$root/lib/kubectl-larder"
 loader=
 for library in $(libraries "$program"); do
   install -m 0755 "$(realpath "$library")" "$root/lib/$(basename "$library")"
@@ -30,7 +30,7 @@ install -D -m 0644 LICENSE "$root/licenses/larder/LICENSE"
 cat >"$root/kubectl-larder" <<SCRIPT
 #!/bin/sh
 lib=\$(dirname "\$(readlink -f "\$0")")/lib
-exec "\$lib/$loader" --library-path "\$lib" --argv0 kubectl-larder "\$lib/larderctl" "\$@"
+exec "\$lib/$loader" --library-path "\$lib" "\$lib/kubectl-larder" "\$@"
 SCRIPT
 chmod 0755 "$root/kubectl-larder"
 

@@ -27,7 +27,7 @@ class Plugin:
     """The user's shell in one namespace. `folder` stays as long as the plug-in is used."""
 
     def __init__(self, namespace: Namespace, folder: pathlib.Path):
-        (folder / "kubectl-larder").symlink_to(ROOT / "build" / "release" / "bin" / "larderctl")
+        (folder / "kubectl-larder").symlink_to(ROOT / "build" / "release" / "bin" / "kubectl-larder")
         self._hosts = folder / "hosts"
         known = pathlib.Path("/etc/hosts").read_text()
         self._hosts.write_text(f"127.0.0.1 {API_NAME}\n{known}")

@@ -64,8 +64,8 @@ class Reader:
     def __init__(self, folder):
         self.env = {**cluster.ENV, "PATH": f"{folder / 'bin'}:{cluster.ENV['PATH']}"}
         (folder / "bin").mkdir()
-        larderctl = cluster.ROOT / "build" / "release" / "bin" / "larderctl"
-        (folder / "bin" / "kubectl-larder").symlink_to(larderctl)
+        plugin = cluster.ROOT / "build" / "release" / "bin" / "kubectl-larder"
+        (folder / "bin" / "kubectl-larder").symlink_to(plugin)
         self.folder = folder
 
     def follow(self, command: str) -> str:

@@ -30,7 +30,7 @@ class Plugin:
 
     def __init__(self, cluster, folder):
         self.env = {**cluster.env, "PATH": f"{folder}:{programs.Path(cluster.program).parent}:{os.environ['PATH']}"}
-        (folder / "kubectl-larder").symlink_to(programs.Path(os.environ["LARDER_TEST_BIN"]) / "larderctl")
+        (folder / "kubectl-larder").symlink_to(programs.Path(os.environ["LARDER_TEST_BIN"]) / "kubectl-larder")
 
     def __call__(self, *words, stdin=None):
         """(exit status, standard output, standard error)"""

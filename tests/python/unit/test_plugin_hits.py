@@ -67,7 +67,7 @@ class World:
         self.folder = folder
         (folder / "kubectl").write_text(KUBECTL.format(python=sys.executable))
         (folder / "kubectl").chmod(0o755)
-        (folder / "kubectl-larder").symlink_to(BIN / "larderctl")
+        (folder / "kubectl-larder").symlink_to(BIN / "kubectl-larder")
         pool = {"metadata": {"name": "chat", "namespace": "models"}, "spec": {"backendRef": {"name": "shared"}}}
         self.state = {"pods": {}, "larderds": {}, "pool": pool}
 

@@ -45,13 +45,6 @@ TEST(KubeArguments, FilesAreForKubectlAndOfCheckAlone) {
     EXPECT_EQ(run_plugin(words), 2);
 }
 
-TEST(KubeArguments, TheProgramsNameDecides) {
-  EXPECT_TRUE(is_plugin("kubectl-larder"));
-  EXPECT_TRUE(is_plugin("/usr/local/bin/kubectl-larder"));
-  EXPECT_FALSE(is_plugin("larderctl"));
-  EXPECT_FALSE(is_plugin("/kubectl-larder/larderctl"));
-}
-
 TEST(KubeArguments, WrongUsageAndNamesThatAreNoneEndWithTwo) {
   for (const auto& words :
        std::vector<std::vector<std::string_view>>{{}, {"what"}, {"why"}, {"why", "a", "b"}, {"why", "../../x"}, {"backend"}})
