@@ -136,8 +136,8 @@ void EventLoop::answer_fetches() {
   below_->miss_deadlines();
   for (const tiering::Promoter::Answer& answer : below_->promotions().take_answers())
     answer_later(answer.session, session::fetched_packet(answer));
-  if (below_->looks() == nullptr) return;
-  for (const tiering::TierProbes::Answer& answer : below_->looks()->take_answers())
+  if (below_->probes() == nullptr) return;
+  for (const tiering::TierProbes::Answer& answer : below_->probes()->take_answers())
     answer_later(answer.session, session::probed_packet(answer));
 }
 
@@ -302,7 +302,7 @@ Status EventLoop::admit(Fd& socket) {
   if (!pidfd.ok() && pidfd.status().code() != Code::kUnsupported) return pidfd.status();
   auto connection = std::make_unique<session::Connection>(
       std::move(socket), pidfd.ok() ? std::move(*pidfd) : Fd(), std::move(*memory), std::move(*lock), facts, store_, stats_,
-      clock_, below_ ? &below_->promotions() : nullptr, below_ ? below_->looks() : nullptr, &reuse_tracker_, transfers_.get());
+      clock_, below_ ? &below_->promotions() : nullptr, below_ ? below_->probes() : nullptr, &reuse_tracker_, transfers_.get());
   if (Status status = watch(parts_.epoll, connection->socket, {WakeupSource::kSocket, facts.number}); !status.ok()) return status;
   if (!connection->pidfd.valid()) {
     note_fallback("pidfd", "the kernel gives none for a peer: an engine's death is seen by its socket and its heartbeat alone");

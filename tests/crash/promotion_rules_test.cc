@@ -42,7 +42,7 @@ class PromotionRules : public testing::Test {
   static constexpr std::uint32_t kRequest = 7;
   static constexpr std::uint64_t kSlots = 8;  // of which two, one family, may be kept
   crash::PointPage& page_ = crash::PointPage::make();
-  tiering::PromoterBox box_{kSlots};
+  PromoterBox box_{kSlots};
   client::HoldTable holds_;
 };
 

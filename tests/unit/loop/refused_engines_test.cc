@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/unit/ipc/sidecar_fixture.h"
+#include "tests/unit/loop/sidecar_fixture.h"
 
 namespace larder::loop {
 namespace {

@@ -18,6 +18,11 @@
 namespace larder::pages {
 namespace {
 
+using http::ask;
+using http::connect_tcp;
+using http::connect_unix;
+using http::receive_all;
+using http::send_all;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;

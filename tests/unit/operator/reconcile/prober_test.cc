@@ -100,7 +100,7 @@ TEST(ProberTest, AddressesOfBothKinds) {
   PodView view;
   view.ip = "10.0.0.7";
   EXPECT_EQ(Prober::url_of(view), "http://10.0.0.7:9464/v1/status");
-  EXPECT_EQ(Prober::keeper_url_of(view), "http://10.0.0.7:9465/v1/keeper");
+  EXPECT_EQ(Prober::supervisor_url_of(view), "http://10.0.0.7:9465/v1/keeper");
   view.ip = "fd00::7";
   EXPECT_EQ(Prober::url_of(view), "http://[fd00::7]:9464/v1/status");
 }
