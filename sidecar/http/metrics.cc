@@ -11,7 +11,8 @@ namespace larder::http {
 namespace {
 
 // The fallbacks that larderd can fall into; one that is in force and not listed here shows as well.
-constexpr const char* kFallbackKinds[] = {"backend", "config", "disk", "engines", "hugepages", "memory", "numa", "pidfd", "transfer"};
+constexpr const char* kFallbackKinds[] = {"backend", "config", "disk",  "engines", "hugepages",
+                                          "memory",  "numa",   "pidfd", "transfer"};
 
 void add_identity(Families& out, const stats::Stats& stats, bool ready) {
   out.gauge("build_info", "Version and pool of this larderd.", 1, {{"version", stats.version}, {"pool", stats.pool}});
