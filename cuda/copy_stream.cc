@@ -115,6 +115,7 @@ Status CopyStream::finish_copies() {
   if (status.ok()) status = driver_.status(driver_->event_synchronize(done_), "cuEventSynchronize");
   if (!status.ok()) return status;  // finish() waits for the stream itself
   busy_ = false;
+  if (const CudaFence* const behind = std::exchange(behind_, nullptr); behind != nullptr) behind->note_reached();
   return {};
 }
 

@@ -65,11 +65,11 @@ class CopyStream {
     return stream_;
   }
   bool busy() const { return busy_ || kernels_ != 0; }
-  // What the stream waits for is reached when this returns: the host waits, without a processor.
+  // Waits on the host, without a processor, for the fence that the stream waits for.
   Status await_fence() const;
   // Waits until all copies are done; kernels may run on.
   Status finish_copies();
-  // Waits until all of it is done, once, without a processor. Nothing where nothing is under way.
+  // Waits until all of it is done, once, without a processor. Returns at once where no work is under way.
   Status finish();
 
   PinnedBuffer pieces;   // addresses for the kernels

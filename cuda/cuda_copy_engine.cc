@@ -155,7 +155,7 @@ Status CudaCopyEngine::run_kernels(CopyStream& stream, Move move, CopyStream::Be
   return {};
 }
 
-// Batches of kStoreBatchBytes, one at a time; all is done when this returns. A turn is no time in which the engine still computes what is to be stored.
+// Batches of kStoreBatchBytes, one at a time; all is done when this returns. The fence comes first, so that no turn waits for a step of the engine.
 Status CudaCopyEngine::store_in_turns(CopyStream& stream, const CopyList& copies) const {
   if (Status status = stream.await_fence(); !status.ok()) return status;
   CopyList batch;

@@ -25,7 +25,7 @@ struct FieldCure {
   std::string_view field, remedy;  // `field`: a beginning of its name
 };
 // Lines of the connector's facts, and parts of vLLM's configuration by their paths.
-constexpr std::array<FieldCure, 27> kCures{{
+constexpr std::array<FieldCure, 28> kCures{{
     {"none_hash",
      "give all of them the same PYTHONHASHSEED, or none of them any: it decides what vLLM's block hashes start from"},
     {"hash_algorithm", "give all of them the same --prefix-caching-hash-algo"},
@@ -49,6 +49,7 @@ constexpr std::array<FieldCure, 27> kCures{{
     {"attention_config", kOtherFlags},
     {"attention_backend", kOtherKernel},
     {"attention_kernel", kOtherKernel},
+    {"kernel_block_size", kOtherKernel},
     {"kv_cache_layout", "give all of them the same VLLM_KV_CACHE_LAYOUT"},
     {"parallel_config", kOtherFlags},
     {"parallel", "give all of them the same --tensor-parallel-size and --pipeline-parallel-size"},

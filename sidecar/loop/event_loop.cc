@@ -388,7 +388,7 @@ void EventLoop::fail_session(std::uint32_t number, const Status& why) {
   // A session that was not told of yet was refused. By the user and not by the process: whoever connects again and again may do so
   // from new processes.
   const bool told = malformed || (!found->second->protocol.told() && why.code() == Code::kResourceExhausted);
-  // A message that no engine sends (the other codes) says nothing of a setting.
+  // The other codes are of messages that no engine sends: no setting would help.
   if (told && why.code() != Code::kInvalidArgument && why.code() != Code::kFailedPrecondition)
     refused_.note(why.text(), clock_.now_ms());
   if (told)

@@ -18,6 +18,7 @@ from worker_fakes import move  # noqa: E402
 
 from larder.fingerprint import differing_fields  # noqa: E402
 from larder.vllm import attention_kernels, naming  # noqa: E402
+from larder.vllm.adapters import NotYet  # noqa: E402
 from larder.vllm.attention_kernels import Attention, attention_of, attention_of_worker  # noqa: E402
 from larder.vllm.messages import StepWork, WorkerReport  # noqa: E402
 from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
@@ -203,6 +204,19 @@ class TestNames:
         number = world.client.open[text]
         world.client.stored.update(key if number == 0 else (number, key) for key in request.block_hashes)
         assert world.half.get_num_new_matched_tokens(Request("third", first.tokens + [1]), 0)[0] == 128
+
+    def test_a_request_whose_adapter_is_read_anew_is_left_out(self, named, monkeypatch):
+        world = World(named, attention("GUESS"), attention(), monkeypatch)
+
+        def not_yet(_):
+            raise NotYet
+
+        request = Request("r", range(128))
+        world.half.matched_tokens(request, 0)
+        world.half.allocated(request, blocks(range(1, 5)), 0)
+        monkeypatch.setattr(world.half._names, "of", not_yet)
+        world.step(new=[("r", 0, 128)], tables={"r": range(1, 5)})
+        assert world.half.off is None and not world.half._tracked
 
     def test_a_guess_that_is_right_names_it_from_the_first_step_on(self, named, monkeypatch):
         world = World(named, attention(), attention(), monkeypatch)

@@ -2,8 +2,8 @@
 blocks that they count in.
 
 A layer knows its backend, and a tensor its blocks: a worker finds both. A scheduler may run in
-another process, without layers: it asks vLLM what a layer like the group's would get. Where it
-finds nothing or something else, the workers' word counts (naming)."""
+another process, without layers: it asks vLLM for the backend of a layer like the group's. Where that
+answer is missing or wrong, the workers' word counts (naming)."""
 
 import inspect
 from dataclasses import dataclass

@@ -49,7 +49,7 @@ class LiveTable:
 
 def _tables_of_manager(state):
     """The state's own function copies whole tables: 60,000 numbers of a long request, of which a chunk needs sixteen. It is a method of
-    vLLM's KVCacheManager, whose get_blocks() copies nothing. None: this vLLM has another one."""
+    vLLM's KVCacheManager, whose get_blocks() does not copy. None: this vLLM has another one."""
     get_blocks = getattr(getattr(getattr(state, "resolve_block_ids", None), "__self__", None), "get_blocks", None)
     if get_blocks is None:
         return None

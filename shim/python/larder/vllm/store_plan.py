@@ -7,6 +7,7 @@ from array import array
 from dataclasses import dataclass
 from itertools import chain
 
+from larder.vllm.adapters import NotYet
 from larder.vllm.block_tables import BlockTables
 from larder.vllm.fail_safe import late
 from larder.vllm.keys import chunk_hashes, stride_of
@@ -70,7 +71,10 @@ class StorePlan:
     def begin_anew(self, names):
         """The engine's name was another one, under which no worker stored anything. names: RequestSpaces."""
         for request_id, old in tuple(self._tracked.items()):
-            space = names.of(old.request)
+            try:
+                space = names.of(old.request)
+            except NotYet:  # its adapter's files are read anew
+                space = None
             if space is None:
                 del self._tracked[request_id]
             else:

@@ -217,6 +217,7 @@ TEST(HitFindings, LinesOfAFingerprintHaveACure) {
   const auto cure_has = [](const char* field, const char* word) { return remedy_of_field(field).find(word) != std::string::npos; };
   EXPECT_TRUE(cure_has("dtype", "--dtype"));
   EXPECT_TRUE(cure_has("attention_kernel", "nodeSelector"));
+  EXPECT_TRUE(cure_has("kernel_block_size", "nodeSelector"));
   EXPECT_TRUE(cure_has("attention_config.backend", "flags"));
   EXPECT_TRUE(cure_has("model_config.quantization", "--quantization"));
   EXPECT_TRUE(cure_has("model_config.hf_overrides.rope_parameters.rope_theta", "--hf-overrides"));
