@@ -129,7 +129,7 @@ class ActResult(_Sized):
     ]
 
 
-class Below(_Sized):
+class LowerTiers(_Sized):
     _fields_ = [
         ("struct_bytes", c_uint32),
         ("present", c_uint32),
@@ -224,7 +224,7 @@ PROTOTYPES = {
     "larder_store_overtake": (None, [c_void_p, c_uint64]),
     "larder_store_abandon": (c_uint32, [c_void_p]),
     "larder_drop_namespace": (c_uint32, [c_void_p]),
-    "larder_get_lower_tiers": (c_uint32, [c_void_p, POINTER(Below)]),
+    "larder_get_lower_tiers": (c_uint32, [c_void_p, POINTER(LowerTiers)]),
     "larder_reachable": (c_size_t, [c_void_p, POINTER(Hashes)]),
     "larder_fetch": (c_uint32, [c_void_p, POINTER(Hashes), c_uint32, POINTER(c_uint64)]),
     "larder_fetch_poll": (c_uint32, [c_void_p, c_uint64, c_uint32, POINTER(FetchResult)]),

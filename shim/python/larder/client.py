@@ -17,7 +17,7 @@ Stored = namedtuple("Stored", "stored present refused bytes copy_ns")
 Acted = namedtuple("Acted", "found absent refused")
 State = namedtuple("State", "attached usable attachments epoch loads_running stores_running")
 # 0: not measured yet. shared: larderd also fetches from a backend, which probe() asks.
-Below = namedtuple("Below", "serving read_latency_ns read_bytes_per_s shared", defaults=(False,))
+LowerTiers = namedtuple("LowerTiers", "serving read_latency_ns read_bytes_per_s shared", defaults=(False,))
 Fetched = namedtuple("Fetched", "chunks complete late reason bytes elapsed_s")
 Probed = namedtuple("Looked", "chunks shared late reason read_latency_ns read_bytes_per_s elapsed_s")
 
@@ -277,12 +277,12 @@ class Client:
 
     # ---- what larderd has below its memory
 
-    def below(self):
+    def lower_tiers(self):
         """How the tier below memory does just now, or None where larderd has none."""
-        below = native.Below()
+        below = native.LowerTiers()
         if self._lib.larder_get_lower_tiers(self._client, below) != native.OK or not below.present:
             return None
-        return Below(bool(below.serving), below.read_latency_ns, below.read_bytes_per_s, bool(below.shared))
+        return LowerTiers(bool(below.serving), below.read_latency_ns, below.read_bytes_per_s, bool(below.shared))
 
     def reachable(self, hashes, stride, ns=0):
         """How many chunks from the first on are in memory or below it, as far as one can tell without asking."""

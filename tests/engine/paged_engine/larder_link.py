@@ -99,7 +99,7 @@ class LarderLink:
         return self._reachable(request.chunk_hashes(self.chunk_blocks, 0, request.prompt_tokens // self.chunk_tokens)) * self.chunk_tokens
 
     def _reachable(self, hashes):
-        below = self._scheduler.below()
+        below = self._scheduler.lower_tiers()
         if below is not None and below.shared:
             return self._look(hashes)
         return self._scheduler.reachable(hashes, HASH_BYTES) if below is not None and below.serving else 0

@@ -5,7 +5,7 @@ from array import array
 from types import SimpleNamespace
 
 from larder import _native as native
-from larder.client import Below, Fetched, LarderError, Probed
+from larder.client import LowerTiers, Fetched, LarderError, Probed
 from larder.vllm.groups import Group, Shards
 from larder.vllm.messages import WorkerReport
 from larder.vllm.scheduler import LarderConnectorScheduler
@@ -65,7 +65,7 @@ class Client:
         self.open = {}  # text: number
         self.closed = []  # (number, drop)
         self.fail = None  # name of a method that raises
-        self.tier = None  # a Below, where there is one
+        self.tier = None  # a LowerTiers, where there is one
         self.on_disk = set()
         self.fetches = {}  # ticket: (keys, deadline_ms)
         self.answers = {}  # ticket: Fetched
@@ -104,7 +104,7 @@ class Client:
 
     # ---- below memory
 
-    def below(self):
+    def lower_tiers(self):
         self._maybe_fail("below")
         return self.tier
 
@@ -189,10 +189,10 @@ class Client:
 
 
 # A gigabyte in a second, and a millisecond before the first byte.
-FAST = Below(True, 1_000_000, 1_000_000_000)
+FAST = LowerTiers(True, 1_000_000, 1_000_000_000)
 # The same, over a backend; and a backend alone.
 FAST_AND_SHARED = FAST._replace(shared=True)
-SHARED = Below(False, 0, 0, True)
+SHARED = LowerTiers(False, 0, 0, True)
 
 
 def split(hashes, stride):

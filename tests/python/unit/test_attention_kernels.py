@@ -212,8 +212,8 @@ class TestNames:
             raise NotYet
 
         request = Request("r", range(128))
-        world.half.matched_tokens(request, 0)
-        world.half.allocated(request, blocks(range(1, 5)), 0)
+        world.half.get_num_new_matched_tokens(request, 0)
+        world.half.update_state_after_alloc(request, blocks(range(1, 5)), 0)
         monkeypatch.setattr(world.half._names, "of", not_yet)
         world.step(new=[("r", 0, 128)], tables={"r": range(1, 5)})
         assert world.half.off is None and not world.half._tracked

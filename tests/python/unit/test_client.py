@@ -105,7 +105,7 @@ def test_the_absent_larderd_is_told_in_the_log(client):
 
 def test_without_larderd_nothing_is_below_its_memory(client):
     open_namespace(client)
-    assert client.below() is None
+    assert client.lower_tiers() is None
     assert client.reachable(bytes(64 * 32), 32) == 0
     with pytest.raises(LarderError, match="^larder_fetch: unavailable$"):
         client.fetch(bytes(64), 32, 100)

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from larder.client import Below  # noqa: E402
+from larder.client import LowerTiers  # noqa: E402
 from larder.vllm import cost_model  # noqa: E402
 
 CHUNK_BYTES, CHUNK_TOKENS = 1_500_000, 128
@@ -26,13 +26,13 @@ def clock():
 @pytest.fixture
 def choice(clock):
     """Of an engine that computes 400 tokens a second: 0.32 s a chunk."""
-    choice = worth.LoadOrRecompute(CHUNK_BYTES, CHUNK_TOKENS, clock)
+    choice = cost_model.LoadOrRecompute(CHUNK_BYTES, CHUNK_TOKENS, clock)
     choice.measured(prefill_tokens=4000, prefill_ns=10 * SECOND, load_bytes=1 << 30, load_ns=SECOND // 4)
     return choice
 
 
 def below(bytes_per_s, serving=True, latency_ns=1_000_000):
-    return Below(serving, latency_ns, int(bytes_per_s))
+    return LowerTiers(serving, latency_ns, int(bytes_per_s))
 
 
 @pytest.mark.parametrize(
@@ -70,12 +70,12 @@ def test_what_other_fetches_have_still_to_read_comes_first(choice):
 
 
 def test_an_engine_that_has_computed_nothing_yet_waits_a_fixed_time(clock):
-    choice = worth.LoadOrRecompute(CHUNK_BYTES, CHUNK_TOKENS, clock)
+    choice = cost_model.LoadOrRecompute(CHUNK_BYTES, CHUNK_TOKENS, clock)
     assert choice.plan(below(1e9), 32, 4096).deadline_s == pytest.approx(0.246)
     slow = choice.plan(below(30e6), 32, 4096)
-    assert (slow.chunks, slow.deadline_s) == (3, worth.UNKNOWN_DEADLINE_S)
+    assert (slow.chunks, slow.deadline_s) == (3, cost_model.UNKNOWN_DEADLINE_S)
     assert choice.plan(below(1e6), 32, 4096) is None
-    assert choice.plan(below(0), 32, 4096).deadline_s == worth.UNKNOWN_DEADLINE_S
+    assert choice.plan(below(0), 32, 4096).deadline_s == cost_model.UNKNOWN_DEADLINE_S
 
 
 def test_a_device_that_nobody_has_measured_has_the_longest_deadline(choice):
@@ -94,7 +94,7 @@ def test_nothing_below_is_nothing_to_ask_for(choice, chunks):
 
 
 def test_where_there_is_nothing_to_gain_nothing_is_asked(clock):
-    choice = worth.LoadOrRecompute(100_000, 16, clock)
+    choice = cost_model.LoadOrRecompute(100_000, 16, clock)
     choice.measured(prefill_tokens=16000, prefill_ns=SECOND)
     assert choice.plan(below(1e9), 15, 240) is None  # 15 ms in all
 
@@ -107,7 +107,7 @@ def test_slow_copies_into_the_pages_count_too(choice):
 
 
 def test_the_latest_measurements_count_most():
-    speed = worth.Speed(1000)
+    speed = cost_model.Speed(1000)
     assert speed.value() is None
     speed.add(1000, SECOND)
     for _ in range(12):
@@ -144,7 +144,7 @@ class TestAfterALoss:
         assert self.plan(choice) is not None
 
     def test_late_and_of_unknown_worth_is_one(self, clock):
-        choice = worth.LoadOrRecompute(CHUNK_BYTES, CHUNK_TOKENS, clock)
+        choice = cost_model.LoadOrRecompute(CHUNK_BYTES, CHUNK_TOKENS, clock)
         choice.ended(self.plan(choice), 8, 0.2, late=True)
         assert self.plan(choice) is None
 
@@ -161,7 +161,7 @@ class TestWhetherToLook:
         assert choice.probe(40).deadline_s == 0.005, "and never shorter"
 
     def test_an_engine_that_has_computed_nothing_yet_waits_a_fixed_time(self, clock):
-        assert worth.LoadOrRecompute(CHUNK_BYTES, CHUNK_TOKENS, clock).probe(4096).deadline_s == 0.05
+        assert cost_model.LoadOrRecompute(CHUNK_BYTES, CHUNK_TOKENS, clock).probe(4096).deadline_s == 0.05
 
     def test_where_there_is_nothing_to_gain_nobody_looks(self, choice):
         assert choice.probe(6) is None  # 15 ms in all

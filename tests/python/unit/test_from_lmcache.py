@@ -36,7 +36,7 @@ def world(tmp_path_factory, root):
     """A larderd on a port and sockets of its own, and how a user's shell would reach it."""
     folder = tmp_path_factory.mktemp("from_lmcache")
     with socket.socket() as taken:
-        taken.bind_connector_metadata(("127.0.0.1", 0))
+        taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
     binaries = os.environ["LARDER_TEST_BIN"]
     config = folder / "larder.yaml"

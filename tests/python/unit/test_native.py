@@ -20,9 +20,9 @@ STRUCTS = {
     "larder_store_result": native.StoreResult,
     "larder_store_completion": native.StoreCompletion,
     "larder_act_result": native.ActResult,
-    "larder_lower_tiers": native.Below,
+    "larder_lower_tiers": native.LowerTiers,
     "larder_fetch_result": native.FetchResult,
-    "larder_probe_result": native.LookResult,
+    "larder_probe_result": native.ProbeResult,
     "larder_file_hash": native.FileHash,
 }
 STATUSES = (

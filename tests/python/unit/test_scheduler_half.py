@@ -258,4 +258,4 @@ class TestRoles:
         request = Request("r", range(500))
         assert len(run_prefill(half, request, list(range(1, 17)), 500)) == 3
         assert half.get_num_new_matched_tokens(Request("s", range(500)), 0) == (0, False)
-        assert client.fetches == client.looks == {} and client.holds == {}
+        assert client.fetches == client.probes == {} and client.holds == {}

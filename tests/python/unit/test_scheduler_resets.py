@@ -96,7 +96,7 @@ class TestAfterAReset:
         assert self.stored_lines(half, Request("before", range(300))) == {""}
         others = [LarderConnectorScheduler(setup(), Client(), NAMED) for _ in range(2)]
         for one in (half, *others):
-            assert one.reset() is True
+            assert one.reset_cache() is True
         lines = [self.stored_lines(one, Request("after", range(300))).pop() for one in (half, *others)]
         assert len({*lines, ""}) == 4
         assert client.namespaces == [NAMED.poll(), NAMED.poll() + lines[0]]

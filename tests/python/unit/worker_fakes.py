@@ -9,7 +9,7 @@ pytest.importorskip("vllm")
 from fakes import setup  # noqa: E402
 
 from larder._native import FAILED_PRECONDITION  # noqa: E402
-from larder.client import Below, Completion, LarderError, Stored  # noqa: E402
+from larder.client import LowerTiers, Completion, LarderError, Stored  # noqa: E402
 from larder.vllm.messages import Move, Part, StepWork  # noqa: E402
 from larder.vllm.worker import LarderConnectorWorker  # noqa: E402
 
@@ -33,7 +33,7 @@ class Client:
         self.waits = []  # of poll
         self.fail = None
         self.streams = []  # told before (loads, submitted) so far
-        self.tier = Below(True, 1, 1)
+        self.tier = LowerTiers(True, 1, 1)
 
     def register_pages(self, group, layers):
         self.layers = layers
@@ -93,7 +93,7 @@ class Client:
     def report_prefill(self, tokens, nanoseconds):
         self.prefill = (tokens, nanoseconds)
 
-    def below(self):
+    def lower_tiers(self):
         return self.tier
 
 

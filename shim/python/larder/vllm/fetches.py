@@ -8,7 +8,7 @@ by the scheduler's thread."""
 from dataclasses import dataclass
 
 from larder import _native as native
-from larder.client import Below, LarderError
+from larder.client import LowerTiers, LarderError
 from larder.vllm.fail_safe import late
 from larder.vllm.keys import stride_of
 from larder.vllm.tier_probes import TierProbes
@@ -55,7 +55,7 @@ class Fetches:
         if request.request_id in self._decided:
             return False
         lacking_tokens = request.num_tokens - max((first + there) * self._worth.chunk_tokens, local_tokens)
-        below = self._client.below()
+        below = self._client.lower_tiers()
         stride = stride_of(request)
         reachable = self._client.reachable(hashes, stride, space.number) if below is not None and below.serving else there
         found = None
@@ -76,7 +76,7 @@ class Fetches:
 
     def _shared_plan(self, chunks, answer, lacking_tokens):
         """The Plan for the chunks that a look has found, some of them in the backend, or None."""
-        speed = Below(answer.read_bytes_per_s > 0, answer.read_latency_ns, answer.read_bytes_per_s)
+        speed = LowerTiers(answer.read_bytes_per_s > 0, answer.read_latency_ns, answer.read_bytes_per_s)
         return self._worth.plan(speed, chunks, lacking_tokens, self._waiting_chunks(), shared=True)
 
     def decision(self, request_id, loads):

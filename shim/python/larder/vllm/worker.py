@@ -310,7 +310,7 @@ class LarderConnectorWorker(FailSafe):
 
     def _tells_speed(self):
         """The scheduler asks how fast this engine is only where larderd has something to fetch."""
-        return self.setup.fetches and self.client.below() is not None
+        return self.setup.fetches and self.client.lower_tiers() is not None
 
     # ---- ends
 
