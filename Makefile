@@ -165,7 +165,7 @@ test-vm: deps-vm release ## larderd on pages of 1 GiB and NUMA nodes, in a virtu
 
 lint: deps-tools build/dev/build.ninja ## formatting, and the rules of the house (who may include what, how long a file may be)
 	@clang-format --dry-run -Werror $(SOURCES)
-	@cmake --build --preset dev -j$(JOBS) --target house_test && ctest --test-dir build/dev -R "^(House|Docs)Test" --output-on-failure
+	@cmake --build --preset dev -j$(JOBS) --target house_test && ctest --test-dir build/dev -R "^(House|Docs|FailuresPage)Test" --output-on-failure
 format: deps-tools ## clang-format over all C++
 	@clang-format -i $(SOURCES)
 
