@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BENCHES = bench-copy bench-curve bench-disk bench-gpu bench-index bench-lookup bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-operator bench-rivals bench-serve bench-webhook bench-weights
-.PHONY: $(BENCHES) carry-gpu help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs test-models test-mutations test-names test-asan test-crash test-fence test-gpu test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures test-dashboards deps-kserve e2e-kserve
+.PHONY: $(BENCHES) carry-gpu help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs test-models test-mutations test-names test-asan test-crash test-fence test-gpu test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures test-dashboards docs-map deps-kserve e2e-kserve
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -165,7 +165,9 @@ test-vm: deps-vm release ## larderd on pages of 1 GiB and NUMA nodes, in a virtu
 
 lint: deps-tools build/dev/build.ninja ## formatting, and the rules of the house (who may include what, how long a file may be)
 	@clang-format --dry-run -Werror $(SOURCES)
-	@cmake --build --preset dev -j$(JOBS) --target house_test && ctest --test-dir build/dev -R "^(House|Docs|FailuresPage)Test" --output-on-failure
+	@cmake --build --preset dev -j$(JOBS) --target house_test && ctest --test-dir build/dev -R "^(House|Docs|FailuresPage)Test|^readme_map" --output-on-failure
+docs-map: ## the map of the code in README.md, from the first sentence of each room's README.md
+	@python3 .ci/code_map.py
 format: deps-tools ## clang-format over all C++
 	@clang-format -i $(SOURCES)
 
