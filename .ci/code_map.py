@@ -1,7 +1,7 @@
-"""code_map.py [--check]: writes the map of the code into README.md, between the two marks.
+"""code_map.py [--check]: writes the map of the code into PAGE, between the two marks.
 
 A row is a folder with the first sentence of the folder's README.md. --check writes no file, and
-fails if README.md has another map.
+fails if PAGE has another map.
 """
 
 import os
@@ -10,6 +10,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+PAGE = pathlib.Path("README.md")
 BEGIN = "<!-- `make docs-map` writes this map from the first sentences of the READMEs. -->\n"
 END = "<!-- End of the map. -->\n"
 ROOMS = ("shim", "cuda", "sidecar", "operator")  # with every folder below that has a README.md
@@ -33,12 +34,16 @@ def row(folder, root):
     except ValueError as error:
         raise ValueError(f"{folder}/README.md: {error}") from None
 
-    def from_the_root(link):
-        inside = os.path.normpath(os.path.join(folder, link[1]))
+    def on_the_page(target):
+        return os.path.relpath(target, PAGE.parent)
+
+    def moved(link):
+        inside = on_the_page(os.path.join(folder, link[1]))
         return link[0] if "://" in link[1] else f"]({inside})"
 
-    sentence = re.sub(r"\]\(([^)#]+)\)", from_the_root, sentence)
-    return f"| [{folder}]({folder}) | " + re.sub(r"(?<!\\)\|", r"\\|", sentence) + " |\n"
+    sentence = re.sub(r"\]\(([^)#]+)\)", moved, sentence)
+    sentence = re.sub(r"(?<!\\)\|", r"\\|", sentence)  # a bar ends a cell
+    return f"| [{folder}]({on_the_page(folder)}) | {sentence} |\n"
 
 
 def code_map(root):
@@ -51,9 +56,9 @@ def code_map(root):
 
 
 def main(arguments):
-    page = (ROOT / "README.md").read_text()
+    page = (ROOT / PAGE).read_text()
     if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
-        print("README.md: the two marks of the map must stand once, in order")
+        print(f"{PAGE}: the two marks of the map must stand once, in order")
         return 1
     start, end = page.index(BEGIN) + len(BEGIN), page.index(END)
     try:
@@ -63,9 +68,9 @@ def main(arguments):
         return 1
     if arguments == ["--check"]:
         if new != page:
-            print("README.md has an old map of the code: make docs-map")
+            print(f"{PAGE} has an old map of the code: make docs-map")
         return int(new != page)
-    (ROOT / "README.md").write_text(new)
+    (ROOT / PAGE).write_text(new)
     return 0
 
 
