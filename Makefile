@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BENCHES = bench-copy bench-curve bench-disk bench-gpu bench-index bench-lookup bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-operator bench-rivals bench-serve bench-webhook bench-weights
-.PHONY: $(BENCHES) carry-gpu help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs test-models test-names test-asan test-crash test-fence test-gpu test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures test-dashboards deps-kserve e2e-kserve
+.PHONY: $(BENCHES) carry-gpu help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs test-models test-mutations test-names test-asan test-crash test-fence test-gpu test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures test-dashboards docs-map deps-kserve e2e-kserve
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -63,6 +63,8 @@ test-models: deps-python build ## every model shape and engine setting (part of 
 	@rm -rf build/models && $(call RUN,dev) LARDER_TEST_BIN=$(CURDIR)/build/dev/bin LARDER_MODELS=all LARDER_MODELS_RECORD=build/models \
 	  $(PYTHON) -m pytest tests/python/models -p no:cacheprovider --timeout 600 -v; status=$$?; \
 	  $(PYTHON) tests/python/models/record.py build/models docs/compatibility.md && exit $$status
+test-mutations: deps-python build ## each rule of tests/mutation taken out of the code, two builds each (WORDS=... for some): its tests must fail
+	@python3 tests/mutation/mutations.py $(WORDS)
 test-names: deps-python build ## names of KV: real engines one after the other, none of which may hit another's KV, minutes
 	@$(call RUN,dev) LARDER_TEST_BIN=$(CURDIR)/build/dev/bin LARDER_NAMES=all $(PYTHON) -m pytest tests/python/names -p no:cacheprovider --timeout 1500 -v
 # A machine with a GPU may have no network and no compiler: where build/gpu was copied to and nothing was ever built, it is run as it is.
@@ -163,7 +165,9 @@ test-vm: deps-vm release ## larderd on pages of 1 GiB and NUMA nodes, in a virtu
 
 lint: deps-tools build/dev/build.ninja ## formatting, and the rules of the house (who may include what, how long a file may be)
 	@clang-format --dry-run -Werror $(SOURCES)
-	@cmake --build --preset dev -j$(JOBS) --target house_test && ctest --test-dir build/dev -R "^(House|Docs)Test" --output-on-failure
+	@cmake --build --preset dev -j$(JOBS) --target house_test && ctest --test-dir build/dev -R "^(House|Docs|FailuresPage)Test|^readme_map" --output-on-failure
+docs-map: ## the map of the code in README.md, from the first sentence of each room's README.md
+	@python3 .ci/code_map.py
 format: deps-tools ## clang-format over all C++
 	@clang-format -i $(SOURCES)
 

@@ -78,7 +78,7 @@ Status HostCopyEngine::load(std::span<const std::byte> slot, std::uint64_t root,
   }
   loop_.publish();
   const bool right = protocol::root_digest(table.data(), count) == root && racy_equal(table.data(), stored, table.size_bytes());
-  if (!right) return {Code::kDataLoss, "the bytes or their digest table do not match the root"};
+  if (!right) return {Code::kDataLoss, "the bytes or their digest table do not match the root"};  // mutation: pages-verified
   LARDER_POINT(load_verified);
   return {};
 }

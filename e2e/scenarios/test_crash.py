@@ -89,6 +89,7 @@ def test_engine_killed(served):
     assert containers.restart_count(namespace, name, "larder") == 0
 
 
+# covers F-215
 def test_engine_out_of_memory(served):
     """The kernel kills one of vLLM's processes, the largest; the pod's larderd and its memory stay, and vLLM is started anew."""
     namespace, name, prompt, tokens = served
@@ -100,6 +101,7 @@ def test_engine_out_of_memory(served):
     assert containers.restart_count(namespace, name, "larder") == 0
 
 
+# covers F-213, F-214
 def test_injected_larderd_out_of_memory(served):
     """As it is injected, its memory taken by somebody else of its control group. That one asks for more until it is ended: where the kernel is
     slower to take back larderd's memory it kills the keeper too, and the kubelet starts the container anew."""
@@ -112,6 +114,7 @@ def test_injected_larderd_out_of_memory(served):
     assert containers.main_process(namespace, name, "vllm") == engine
 
 
+# covers F-214
 def test_larderd_out_of_memory(namespace):
     """A limit below its arena, which the operator would not give it: the kernel kills larderd again and again, and nobody else."""
     namespace.apply(*by_hand.with_larder(engine_pod.engine("llama", None), "small", POOL_MIB, limit_mib=POOL_MIB // 2))

@@ -53,6 +53,7 @@ def used(namespace) -> str:
     return namespace.get("resourcequota", "share")["status"]["used"]["requests.memory"]
 
 
+# covers F-219, F-220
 def test_namespace_asks_within_its_limits(team):
     team.apply(*engine_pod.engine("llama", None))
     (pod,) = team.wait_ready("llama")

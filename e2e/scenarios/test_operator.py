@@ -76,6 +76,7 @@ def runs_without(namespace, name: str) -> None:
     wait_until(f"{name} runs", lambda: namespace.get("pod", name)["status"]["phase"] == "Running", 60)
 
 
+# covers F-246
 def test_leader_killed(system, namespace, warm):
     containers.kill(system, leading_pod(), "operator")
     killed = time.monotonic()
@@ -85,6 +86,7 @@ def test_leader_killed(system, namespace, warm):
     warm()
 
 
+# covers F-248
 def test_webhook_down(system, namespace):
     namespace.apply(product.pool("cache"))
     product.wait_condition(namespace, "cachepool", "cache", "Ready")
@@ -97,6 +99,7 @@ def test_webhook_down(system, namespace):
     assert product.injected(namespace, "with")
 
 
+# covers F-248
 def test_webhook_hangs(system, namespace):
     namespace.apply(product.pool("cache"))
     product.wait_condition(namespace, "cachepool", "cache", "Ready")
@@ -136,6 +139,7 @@ def test_api_server_restarted(system, namespace):
     assert product.injected(namespace, "engine")
 
 
+# covers F-247
 def test_watches_cut(system, namespace):
     """Every connection of the leader to the API server breaks: its watches go on from where they were."""
     namespace.apply(product.pool("before"))

@@ -103,6 +103,7 @@ def status_of(connection: http.client.HTTPConnection, path: str, **headers: str)
     return status
 
 
+# covers F-124
 def test_larderd_answers_the_api_server_under_any_name(larder, namespace, plugin):
     """larderd refuses a Host that it does not know; the API server passes its own name on."""
     namespace.apply(product.pool("cache"), engine_pod.bare_pod("engine", "cache"))

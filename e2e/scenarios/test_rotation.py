@@ -121,6 +121,7 @@ def test_certificates_rotate_under_load(aged, namespace):
     assert old["tls.crt"] in seen
 
 
+# covers F-237
 def test_certificate_deleted(larder, namespace):
     """As GitOps tools prune what they do not know. Reviews that begin AWAY_S later give a cache."""
     namespace.apply(product.pool("cache"))

@@ -51,6 +51,7 @@ def handlers(pod: dict) -> set[str]:
     return {key for one in ours for probe in PROBES for key in HANDLERS & one.get(probe, {}).keys()}
 
 
+# covers F-218
 def test_composed_engine_among_several_is_warm(images, larder, namespace):
     namespace.apply(product.pool("cache"), *composed())
     (pod,) = namespace.wait_ready("llama")
@@ -76,6 +77,7 @@ def test_composed_engine_among_several_is_warm(images, larder, namespace):
         containers.wait_restarted(namespace, name, "larder", restarts)
 
 
+# covers F-239
 def test_connector_in_an_array_is_left_alone(larder, namespace):
     """The injector cannot know all words of the array. The pod runs with the user's connector."""
     pod = engine_pod.bare_pod("engine", "cache", "array")

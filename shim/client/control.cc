@@ -175,10 +175,10 @@ void Control::publish(const std::shared_ptr<Attachment>& attachment, const std::
   std::shared_ptr<Attachment> before;
   {
     const std::lock_guard lock(mutex_);
-    before = std::exchange(current_, attachment);
+    before = std::exchange(current_, attachment);  // mutation: unmap-later
     ++attachments_;
   }
-  if (before) earlier_.push_back(std::move(before));
+  if (before) earlier_.push_back(std::move(before));  // mutation: unmap-own-thread
   listener_.attached(attachment);
   changed_.notify_all();
   LARDER_POINT(session_published);

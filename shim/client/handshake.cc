@@ -131,7 +131,7 @@ Result<HandshakeOutput> shake_hands(const HandshakeInput& input, const Namespace
 
   // Announced before ATTACHED, after which larderd hands slots on.
   if (input.earlier && input.earlier->same_arena(**attachment))
-    input.earlier->holds().carry_over({*attachment, &(*attachment)->holds()});
+    input.earlier->holds().carry_over({*attachment, &(*attachment)->holds()});  // mutation: holds-carried
   LARDER_POINT(holds_announced_again);
   const int socket = (*attachment)->outbox().socket();  // nobody else uses it yet
   if (Status sent = send_attached(socket, input.still_writing); !sent.ok()) return sent;

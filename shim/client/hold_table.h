@@ -33,7 +33,7 @@ class HoldTable {
     region_.holds[*place].exchange(protocol::make_hold(slot, generation), std::memory_order_seq_cst);
     LARDER_POINT(hold_announced);
     if (carried_.load(std::memory_order_seq_cst)) announce_onward(*place);
-    if (index.still_committed(slot, generation)) return place;
+    if (index.still_committed(slot, generation)) return place;  // mutation: hold-recheck
     release(*place);
     return std::nullopt;
   }

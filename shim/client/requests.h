@@ -105,7 +105,7 @@ Result<typename Kind::State> Requests<Kind>::poll(std::uint64_t ticket, std::uin
     const auto at = requests_.find(ticket);  // anew each time: another thread may have ended it meanwhile
     if (at == requests_.end()) return Status(Code::kNotFound, std::string("no such ") + Kind::kName);
     Request& request = at->second;
-    if (request.state.running && Clock::now() >= request.ends_at) {
+    if (request.state.running && Clock::now() >= request.ends_at) {  // mutation: request-deadline
       end_without_answer(request, decltype(State::reason)::kLate);
       request.state.elapsed_us = age_us(request);
     }

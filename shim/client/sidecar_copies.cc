@@ -32,7 +32,7 @@ std::vector<copy::PageSpan> spans_of(const std::vector<GroupPages>& groups) {
 
 Result<std::uint64_t> store_by_itself(Attachment& attachment, const copy::CopyEngine& own, const copy::PieceList& from,
                                       std::span<std::byte> slot) {
-  if (own.outlives_process() && !attachment.tell_device_writes())
+  if (own.outlives_process() && !attachment.tell_device_writes())  // mutation: gpu-told
     return Status(Code::kUnavailable, "larderd cannot be told that a device writes into its memory");
   return own.store(from, slot);
 }
@@ -218,7 +218,7 @@ bool SidecarCopies::send_copy(const Open& open, const protocol::Copy& head, cons
   Encoder message(MessageType::kCopy, 0);
   message.append(head).append_all(std::span<const std::uint64_t>(pieces));
   const Lock lock(mutex_);
-  return open_.get() == &open && session_->outbox().send(message.packet());
+  return open_.get() == &open && session_->outbox().send(message.packet());  // mutation: copy-numbering
 }
 
 Result<std::uint64_t> SidecarCopies::ask(Attachment& attachment, CopyVerb verb, const protocol::SlotRef& ref,
@@ -237,7 +237,7 @@ Result<std::uint64_t> SidecarCopies::ask(Attachment& attachment, CopyVerb verb, 
   if (list.after != nullptr)
     if (Status status = list.after->wait(); !status.ok()) return status;
   // As late as can be: the wait had no bound.
-  if (const Status there = exporter_.still_there(open->pages); !there.ok()) {
+  if (const Status there = exporter_.still_there(open->pages); !there.ok()) {  // mutation: memory-check-late
     const bool gone = there.code() == Code::kNotFound;
     mistrust(*open, {gone ? TransferReason::kNotVerified : TransferReason::kFailed, there.text()}, gone);
     return Status(Code::kUnavailable, "the memory that was exported is not known to be there");
@@ -258,7 +258,8 @@ Result<std::uint64_t> SidecarCopies::ask(Attachment& attachment, CopyVerb verb, 
     return Status(Code::kUnavailable, "the session is lost, or what it has exported is another by now");
   }
   Result<std::uint64_t> root = open->flags->wait(*flag);
-  if (root.status().code() == Code::kUnavailable) mistrust(*open, {TransferReason::kFailed, root.status().text()}, false);
+  if (root.status().code() == Code::kUnavailable)
+    mistrust(*open, {TransferReason::kFailed, root.status().text()}, false);  // mutation: copy-ended-told
   return root;
 }
 

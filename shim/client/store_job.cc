@@ -31,7 +31,8 @@ bool StoreJob::copy(std::size_t part) {
   } catch (const std::exception&) {
     return false;
   }
-  if (batch().overtaken()) return false;  // its digests would hold for whatever it has read
+  // The digests would match the wrong bytes just as well.
+  if (batch().overtaken()) return false;  // mutation: store-overtaken
   written_[part] = 1;
   return true;
 }

@@ -108,7 +108,7 @@ void Stores::granted(const std::shared_ptr<Attachment>& attachment, std::uint32_
       answered_.notify_all();
     }
   }
-  if (slot_bytes == 0) return disown(*attachment, grants);
+  if (slot_bytes == 0) return disown(*attachment, grants);  // mutation: late-grant
   start(jobs);
   for (const protocol::Grant& grant : grants) {
     if (!is_granted(grant)) continue;
@@ -169,7 +169,7 @@ void Stores::asked(const std::shared_ptr<Attachment>& attachment, const std::vec
     for (const protocol::Grant& grant : reservation->grants)
       if (is_granted(grant)) wanted.insert(grant.generation);
   for (const auto& job : writing_)
-    for (const StoreJob::Chunk& chunk : job->chunks()) wanted.insert(chunk.record.generation);
+    for (const StoreJob::Chunk& chunk : job->chunks()) wanted.insert(chunk.record.generation);  // mutation: tells-written
   for (const protocol::SlotRef& ref : grants) (wanted.contains(ref.generation) ? written : stopped).push_back(ref);
   send_list(attachment->outbox(), MessageType::kStillWriting, written);
   LARDER_POINT(still_writing_sent);

@@ -106,7 +106,7 @@ class IndexReader {
       if (word_state(word) != SlotState::kCommitted) return std::nullopt;
       LARDER_POINT(word_read);
       const EntryView view = fields(entry, slot, word_generation(word));
-      if (entry.word.load(std::memory_order_acquire) != word) continue;
+      if (entry.word.load(std::memory_order_acquire) != word) continue;  // mutation: entry-one-generation
       if (view.offset_bytes > arena_bytes_ || view.payload_bytes > arena_bytes_ - view.offset_bytes) return std::nullopt;
       return view;
     }
@@ -116,8 +116,9 @@ class IndexReader {
   // Whether the slot is still committed at this generation, in an index that counts: the re-read that follows the announcement of a
   // hold, and a copy. Where a later index has the slot, this one's word does not move any more, but `dead` moves before a slot is reused.
   bool still_committed(std::uint32_t slot, std::uint64_t generation) const {
-    return slot < entry_count_ && header_->dead.load(std::memory_order_seq_cst) == 0 &&
-           entries_[slot].word.load(std::memory_order_seq_cst) == make_word(SlotState::kCommitted, generation);
+    return slot < entry_count_ && header_->dead.load(std::memory_order_seq_cst) == 0 &&  // mutation: dead-index-hold
+           entries_[slot].word.load(std::memory_order_seq_cst) ==
+               make_word(SlotState::kCommitted, generation);  // mutation: hold-generation
   }
 
  private:

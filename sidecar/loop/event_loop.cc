@@ -159,7 +159,7 @@ void EventLoop::answer_transfers() {
                      session::session_name(*found->second) + " copies by itself (" +
                          std::string(protocol::transfer_reason_name(answer.refusal.reason)) + "): " + answer.refusal.text);
     else if (!answer.withdrawn)
-      note_copies(*found->second);
+      note_copies(*found->second);  // mutation: own-copy-noted
     const int region = answer.with_region ? transfers_->region_fd(answer.session) : -1;
     if (Status sent = send(*found->second, session::transfer_packet(answer), {&region, answer.with_region ? 1U : 0U}); !sent.ok())
       fail_session(answer.session, sent);
@@ -191,7 +191,7 @@ void EventLoop::answer_fences() {
     fences_.pop_front();
     const auto found = connections_.find(fence.session);
     if (found == connections_.end()) continue;
-    const bool late = clock_.now_ms() >= fence.shared_by_ms;
+    const bool late = clock_.now_ms() >= fence.shared_by_ms;  // mutation: shared-drop-bound
     std::erase_if(fence.drops, [late](const tiering::PendingDrop& drop) {
       return (drop.shared && late) || drop.ended.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
     });
@@ -241,7 +241,8 @@ void EventLoop::handle(const Wakeup& wakeup) {
     case WakeupSource::kTier: below_->deliver(wakeup.session); return;
     case WakeupSource::kPidfd:
       receive(wakeup.session);                                   // what it had said before it died
-      if (!busy(wakeup.session)) process_ended(wakeup.session);  // else later: the pidfd stays readable
+      // A busy session ends later: the pidfd stays readable.
+      if (!busy(wakeup.session)) process_ended(wakeup.session);  // mutation: death-ends-session
       return;
   }
 }
@@ -344,7 +345,7 @@ Status EventLoop::answer(session::Connection& connection, protocol::Packet& pack
 Status EventLoop::deliver(session::Connection& connection, session::Reply reply) {
   if (reply.opened) note_namespace(*reply.opened);
   if (reply.packet.empty()) return {};
-  if (reply.fence && below_) return answer_fence(connection, std::move(reply));
+  if (reply.fence && below_) return answer_fence(connection, std::move(reply));  // mutation: drop-fenced
   const std::array<int, 5> fds{parts_.arena.to_engines.get(), parts_.index.read_only.get(), connection.memory.fd.get(),
                                connection.lock.fd(), parts_.residency_filter ? parts_.residency_filter->fd() : -1};
   const std::size_t count = !reply.with_regions ? 0 : reply.with_below ? 5 : 4;

@@ -33,7 +33,7 @@ void EventLoop::end_session(std::uint32_t number, const std::string& why) {
   if (transfers_) transfers_->end_session(number);
   drain_events(*connection);
   connection->protocol.leave_namespaces();
-  await_again(connection->protocol);
+  await_again(connection->protocol);  // mutation: lost-again-awaited
   const std::uint32_t grants = store_.use_of(number).grants;
   const bool quarantined = store_.end_session(number);
   const std::string set_aside = grants == 0 ? "" : ", " + std::to_string(grants) + " grants quarantined";
@@ -41,7 +41,8 @@ void EventLoop::end_session(std::uint32_t number, const std::string& why) {
     base::log_from(session::log_source(connection->protocol.facts().peer, "ended"), base::LogLevel::kInfo,
                    session::session_name(*connection) + " ended" + (why.empty() ? "" : ": " + why) + set_aside);
   const bool copying = transfers_ && transfers_->busy(number);
-  if (quarantined && (copying || connection->lock.held() || connection->lock.device_writes())) {
+  if (quarantined &&
+      (copying || connection->lock.held() || connection->lock.device_writes())) {  // mutation: lost-grants, lost-grants-gpu
     const session::SessionFacts& facts = connection->protocol.facts();
     ended_.emplace(number, Ended{std::move(connection->lock), std::move(connection->pidfd), {facts.token, facts.epoch}});
   } else {
@@ -68,7 +69,8 @@ void EventLoop::take_over(const session::SessionProtocol& session) {
     }
     awaited_.erase(earlier);
     // Until it has the answer to its OPEN_NAMESPACE the engine goes by the name that it gave.
-    ended.note = {session.facts().token, session.facts().epoch, session.previous_session(), session.previous_epoch()};
+    ended.note = {session.facts().token, session.facts().epoch, session.previous_session(),
+                  session.previous_epoch()};  // mutation: ended-both-names
     if (Status noted = ended.lock.write(ended.note); !noted.ok())
       base::log_from("lock files", base::LogLevel::kWarning, noted.text());
     // While larderd itself may copy for the earlier session no list of its engine's is whole.
@@ -77,7 +79,7 @@ void EventLoop::take_over(const session::SessionProtocol& session) {
     base::log_from(session::log_source(session.facts().peer, "attached anew"), base::LogLevel::kInfo,
                    "session " + std::to_string(earlier) + " goes on as " + std::to_string(number) + ": " + std::to_string(back) +
                        " of its grants are free, " + std::to_string(store_.use_of(earlier).grants) + " are still written");
-    if (ended.previous_instance || store_.use_of(earlier).grants != 0) {
+    if (ended.previous_instance || store_.use_of(earlier).grants != 0) {  // mutation: reattached-awaited
       ++next;
       continue;
     }
@@ -99,12 +101,12 @@ bool EventLoop::may_still_write(std::uint32_t number, Ended& ended) const {
   if (!ended.lock.device_writes() && !(ended.previous_instance && ended.lock.sidecar_writes())) return false;
   const std::uint64_t now_ms = clock_.now_ms();
   if (ended.free_at_ms == 0) {
-    ended.free_at_ms = now_ms + kDeviceSettlingMs;
+    ended.free_at_ms = now_ms + kDeviceSettlingMs;  // mutation: gpu-settle-start
     base::log_from("settling GPUs", base::LogLevel::kInfo,
                    "session " + std::to_string(number) + ": its process has stopped; its GPU may still write for " +
                        std::to_string(kDeviceSettlingMs) + " ms");
   }
-  return now_ms < ended.free_at_ms;
+  return now_ms < ended.free_at_ms;  // mutation: gpu-settles, gpu-settled
 }
 
 void EventLoop::release_ended() {
@@ -116,7 +118,7 @@ void EventLoop::release_ended() {
     base::log_from("freed grants", base::LogLevel::kInfo,
                    "session " + std::to_string(next->first) + ": its process has stopped, its grants are free");
     awaited_.erase(next->first);
-    store_.release_quarantine(next->first);
+    store_.release_quarantine(next->first);  // mutation: lost-grants-back
     shows_now_ = true;
     next = ended_.erase(next);
   }

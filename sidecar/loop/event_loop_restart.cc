@@ -31,7 +31,7 @@ void EventLoop::restore() {
     alive.push_back(number);
     awaited_.insert(number);
     next_session_ = std::max(next_session_, number + 1);
-    ended_.emplace(number, Ended{std::move(lock), Fd(), note, true});
+    ended_.emplace(number, Ended{std::move(lock), Fd(), note, true});  // mutation: restart-grants-back
   }
   earlier.sessions.clear();
   std::erase_if(awaited_, [this](std::uint32_t number) { return !ended_.at(number).lock.held(); });  // nobody comes back
@@ -69,7 +69,7 @@ Status EventLoop::publish_index() {
 void EventLoop::check_settled(std::uint64_t now_ms, bool slept) {
   if (!store_.settling()) return;
   if (slept) settling_from_ms_ = now_ms;
-  const bool late = now_ms - settling_from_ms_ > kSettlingMs;
+  const bool late = now_ms - settling_from_ms_ > kSettlingMs;  // mutation: settle-bound
   if (!awaited_.empty() && !late) return;
   if (!awaited_.empty())
     base::log_warning("sessions " + list_of(awaited_) + " of the earlier larderd have not come back in " +
@@ -90,7 +90,8 @@ void EventLoop::settle() {
 void EventLoop::note_namespace(const session::Reply::Opened& opened) {
   LARDER_POINT(namespace_unnoted);
   parts_.names.keep([this](std::uint32_t handle) { return store_.namespaces().is_open(handle); });
-  if (Status status = parts_.names.add(opened.packet, opened.handle, opened.spec.layout_shard); !status.ok())
+  if (Status status = parts_.names.add(opened.packet, opened.handle, opened.spec.layout_shard);  // mutation: namespace-journaled
+      !status.ok())
     note_fallback("restart", "namespace " + opened.spec.id.to_hex() + " will be gone after a restart: " + status.text());
 }
 
@@ -126,7 +127,8 @@ void EventLoop::leave_files() {
   for (auto& [number, connection] : connections_) {
     const bool attached = connection->protocol.state() == session::SessionProtocol::State::kAttached;
     // The device's also where its process has just ended.
-    connection->lock.set_kept((attached && connection->lock.held()) || connection->lock.device_writes());
+    connection->lock.set_kept((attached && connection->lock.held()) ||  // mutation: restart-locks-kept
+                              connection->lock.device_writes());
   }
   for (auto& [number, ended] : ended_) ended.lock.set_kept(ended.lock.held() || ended.lock.device_writes());
   if (published_) return;

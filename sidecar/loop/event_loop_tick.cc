@@ -43,7 +43,7 @@ void EventLoop::tick() {
 
 void EventLoop::check_session(session::Connection& connection, std::uint64_t now_ms, bool slept) {
   const std::uint32_t number = connection.protocol.facts().number;
-  if (slept) connection.connected_ms = connection.beat_ms = now_ms;
+  if (slept) connection.connected_ms = connection.beat_ms = now_ms;  // mutation: sleep-blameless
   if (connection.protocol.state() != session::SessionProtocol::State::kAttached) {
     if (now_ms - connection.connected_ms > protocol::kHandshakeTimeoutMs)
       fail_session(number, {Code::kDeadlineExceeded,

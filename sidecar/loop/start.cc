@@ -30,7 +30,8 @@ store::IndexShape shape_for(std::uint64_t arena_bytes, std::uint64_t old_generat
   shape.bucket_count = store::IndexShape::buckets_for(shape.entry_count);
   shape.arena_bytes = arena_bytes;
   // The clock stays ahead of every earlier life whose files are gone.
-  shape.first_generation = std::max(tiering::ChunkAge::unix_ns() / tiering::kNsAGeneration, old_generation + 1);
+  shape.first_generation =
+      std::max(tiering::ChunkAge::unix_ns() / tiering::kNsAGeneration, old_generation + 1);  // mutation: generations-grow
   shape.epoch = shape.first_generation;
   return shape;
 }
@@ -103,7 +104,7 @@ Status make_below(LoopParts& parts, const base::Clock& clock) {
     if (Status status = make_disk(parts, clock); !status.ok()) return status;
   if (backend)
     if (Status status = make_backend(parts, clock); !status.ok()) return status;
-  parts.shape.tier = parts.tiers.front().link->id();
+  parts.shape.tier = parts.tiers.front().link->id();  // mutation: own-tier-open
   return {};
 }
 
@@ -111,7 +112,8 @@ Status make_below(LoopParts& parts, const base::Clock& clock) {
 Status make_rest(LoopParts& parts, std::uint64_t old_generation, const base::Clock& clock) {
   parts.shape = shape_for(parts.arena.mapping.size(), old_generation);
   Result<memory::IndexFile> index =
-      memory::IndexFile::create(memory::fresh_index_path(parts.config.memory, parts.shape.epoch), parts.shape.bytes());
+      memory::IndexFile::create(memory::fresh_index_path(parts.config.memory, parts.shape.epoch),  // mutation: fresh-index
+                                parts.shape.bytes());
   if (!index.ok()) return index.status();
   parts.index = std::move(*index);
   Result<memory::NamespaceJournal> names =

@@ -78,7 +78,7 @@ Status check_arena(const config::MemoryConfig& memory, PreviousInstance& life) {
   if (arena.bytes == arena.wanted_bytes) return {};
   const std::string what =
       arena.path + " has " + base::mib(arena.bytes) + " and memory.size asks for " + base::mib(arena.wanted_bytes);
-  if (life.sessions.empty()) return mismatch(memory, life, what, "set memory.size back");
+  if (life.sessions.empty()) return mismatch(memory, life, what, "set memory.size back");  // mutation: resize-in-use
   std::string sessions;
   for (const auto& [number, lock] : life.sessions) sessions += (sessions.empty() ? "" : ", ") + std::to_string(number);
   return {Code::kFailedPrecondition,
@@ -108,7 +108,7 @@ Status find_sessions(const config::MemoryConfig& memory, PreviousInstance& life)
     const auto number = static_cast<std::uint32_t>(file.number);
     if (held)
       life.sessions.emplace(number, std::move(*lock));
-    else if (lock->device_writes() || lock->sidecar_writes())
+    else if (lock->device_writes() || lock->sidecar_writes())  // mutation: gpu-restart
       life.settling.emplace(number, std::move(*lock));
   }
   return {};

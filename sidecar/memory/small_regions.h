@@ -43,7 +43,8 @@ class LockFile {
     std::uint64_t token = 0, epoch = 0;
     std::uint64_t before_token = 0, before_epoch = 0;
     bool names(std::uint64_t session, std::uint64_t of_epoch) const {
-      return session != 0 && ((session == token && of_epoch == epoch) || (session == before_token && of_epoch == before_epoch));
+      return session != 0 && ((session == token && of_epoch == epoch) ||
+                              (session == before_token && of_epoch == before_epoch));  // mutation: restart-both-names
     }
   };
   static Result<LockFile> create(const std::string& path);

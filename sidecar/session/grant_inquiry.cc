@@ -32,12 +32,13 @@ std::vector<std::vector<std::byte>> GrantInquiry::tick(store::SessionNumber sess
 void GrantInquiry::still_writing(std::span<const protocol::SlotRef> slots) {
   std::unordered_set<std::uint64_t> generations;
   for (const protocol::SlotRef& slot : slots) generations.insert(slot.generation);
-  std::erase_if(asked_, [&](const protocol::SlotRef& slot) { return generations.contains(slot.generation); });
+  std::erase_if(asked_,
+                [&](const protocol::SlotRef& slot) { return generations.contains(slot.generation); });  // mutation: written-stays
 }
 
 void GrantInquiry::close(store::SessionNumber session, store::Store& store, stats::Stats& stats) {
   std::uint32_t set_aside = 0;
-  for (const protocol::SlotRef& slot : asked_) set_aside += store.quarantine_grant(session, slot);
+  for (const protocol::SlotRef& slot : asked_) set_aside += store.quarantine_grant(session, slot);  // mutation: silent-inquiry
   asked_.clear();
   open_ = false;
   stats.grants_unanswered += set_aside;

@@ -47,14 +47,14 @@ void HoldWatch::look(const protocol::SessionRegion& region, const IndexWriter& i
     if (hold == 0) continue;
     if (place.pages == 0) place.pages = held_pages(hold, index) & kMostPages;  // announced before its slot had the generation
     ++holds_;
-    if (!place.expired && now - place.since_ms > protocol::kMaxHoldAgeMs) {
+    if (!place.expired && now - place.since_ms > protocol::kMaxHoldAgeMs) {  // mutation: hold-age
       place.expired = 1;
       ++stats.holds_expired;
     }
     if (place.expired || place.pages == 0) continue;
     const std::uint64_t bytes = place.pages * protocol::kSlotAlignBytes;
     const bool again = marked(seen, slot_of(hold));
-    const bool above = !again && bytes > cap_bytes - std::min(bytes_, cap_bytes);
+    const bool above = !again && bytes > cap_bytes - std::min(bytes_, cap_bytes);  // mutation: hold-cap
     stats.holds_over_cap += above && !place.above;
     place.above = above;
     if (above || again) continue;

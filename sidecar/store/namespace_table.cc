@@ -163,13 +163,13 @@ void NamespaceTable::leave(std::uint32_t handle) {
 
 bool NamespaceTable::give_back(std::uint32_t handle) {
   const Namespace& space = at(handle);
-  if (!space.left || space.slots != 0) return false;
+  if (!space.left || space.slots != 0) return false;  // mutation: place-left
   Place& place = places_[protocol::namespace_place(handle)];
   place.space.reset();
   --open_;
   ++given_back_;
   if (place.generation < protocol::kLastNamespaceGeneration) {  // else the place ends here
-    ++place.generation;
+    ++place.generation;                                         // mutation: place-generation
     free_.push_back(protocol::namespace_place(handle));
   }
   return true;
@@ -195,7 +195,7 @@ std::optional<std::uint32_t> NamespaceTable::least_used() const {
     return std::pair(a.pinned != 0, a.used) < std::pair(b.pinned != 0, b.used);
   };
   for (const std::uint32_t handle : handles())
-    if (at(handle).left && (!least || before(at(handle), at(*least)))) least = handle;
+    if (at(handle).left && (!least || before(at(handle), at(*least)))) least = handle;  // mutation: place-evict-left
   return least;
 }
 

@@ -136,7 +136,7 @@ void Store::commit(SessionNumber number, const protocol::CommitRecord& record) {
   if (session == nullptr || index_.state(record.slot) == SlotState::kQuarantined) {
     ++stats_.refused_commit;
     if (session == nullptr) return;
-    take_out(*session, session->quarantined, record.slot);
+    take_out(*session, session->quarantined, record.slot);  // mutation: quarantine-ends
     free_slot(record.slot);
     return;
   }

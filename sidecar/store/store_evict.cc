@@ -57,12 +57,12 @@ void Store::claim_family(std::uint32_t slot) {
   const protocol::Key key = index_.key(slot);
   find_family(key.namespace_handle, key.hash, family_, slot);
   const bool stays = !family_.granted.empty();  // a pinned family is pinned as a whole, and no candidate
-  for (const std::uint32_t member : family_.committed) {
+  for (const std::uint32_t member : family_.committed) {  // mutation: family-together
     if (stays) {
       touch_order(member);
     } else {
       leave_order(member);
-      index_.set_state(member, SlotState::kDying);
+      index_.set_state(member, SlotState::kDying);  // mutation: evict-dying-first
       batch_.push_back(member);
     }
   }
@@ -71,10 +71,11 @@ void Store::claim_family(std::uint32_t slot) {
 
 // REQUIRES: all holds were scanned since its words were made not committed. False: it is being read, and stays.
 bool Store::release_family(std::span<const std::uint32_t> slots) {
-  const bool held = std::any_of(slots.begin(), slots.end(), [this](std::uint32_t slot) { return holds_.held(slot); });
+  const bool held = std::any_of(slots.begin(), slots.end(),
+                                [this](std::uint32_t slot) { return holds_.held(slot); });  // mutation: evict-held, family-hold
   for (const std::uint32_t slot : slots) {
     if (held) {  // that counts as use
-      index_.set_state(slot, SlotState::kCommitted);
+      index_.set_state(slot, SlotState::kCommitted);  // mutation: evict-recommit
       enter_order(slot);
       continue;
     }
@@ -92,15 +93,17 @@ void Store::scan_holds(std::span<const std::uint32_t> slots) {
   holds_.clear();
   for (const std::uint32_t slot : slots) holds_.add(slot);
   for (const auto& [number, session] : sessions_)
-    if (session.region != nullptr && !session.silent) holds_.run(*session.region, index_, session.watch);
+    if (session.region != nullptr && !session.silent)  // mutation: silent-holds
+      holds_.run(*session.region, index_, session.watch);
   if (kept_.empty()) return;
   for (const std::uint32_t slot : slots)
-    if (kept_.contains(slot)) holds_.mark_held(slot);
+    if (kept_.contains(slot)) holds_.mark_held(slot);  // mutation: kept-is-held
 }
 
 // Takes a committed slot out of sight for good. Engines that are reading it find the word moved.
 void Store::doom(std::uint32_t slot, SlotList& list) {
-  supersede_earlier();  // or who has not attached anew would still find it
+  // An engine that has not attached anew would still find the chunk.
+  supersede_earlier();  // mutation: supersede-bad
   index_.set_state(slot, SlotState::kDying);
   index_.erase_key(slot);
   if (table_.note(slot).pinned) {
@@ -120,13 +123,14 @@ void Store::sweep() {
 }
 
 void Store::free_doomed() {
-  if (settling_) return;  // not every hold is announced again
+  // Not every hold has been announced again.
+  if (settling_) return;  // mutation: settle-dying
   if (doomed_.count == 0) return;
   batch_.clear();
   for (std::uint32_t slot = doomed_.first; slot != kNoSlot; slot = table_.next(slot)) batch_.push_back(slot);
   scan_holds(batch_);
   for (const std::uint32_t slot : batch_) {
-    if (holds_.held(slot)) continue;
+    if (holds_.held(slot)) continue;  // mutation: dropped-waits
     table_.remove(doomed_, slot);
     free_slot(slot);
   }
@@ -135,7 +139,7 @@ void Store::free_doomed() {
 void Store::report_bad(const protocol::SlotRef& ref) {
   ++stats_.bad_reported;
   if (ref.slot >= table_.end() || index_.state(ref.slot) != SlotState::kCommitted ||
-      index_.generation(ref.slot) != ref.generation)
+      index_.generation(ref.slot) != ref.generation)  // mutation: bad-generation
     return;
   ++stats_.evicted_bad;
   if (table_.note(ref.slot).pinned) {  // the others of it are of no use until this one is stored again
@@ -171,8 +175,9 @@ bool Store::takes_drops() const {
 }
 
 void Store::drop(Drop& drop) {
-  supersede_earlier();  // what was not carried over is not here to be found, and is still found there
-  if (drop.announced.empty() && !drop.memory_only) announce(drop);
+  // A chunk that was not carried over is absent here, and still found in the earlier index.
+  supersede_earlier();                                              // mutation: supersede-drop
+  if (drop.announced.empty() && !drop.memory_only) announce(drop);  // mutation: drop-reaches-disk
   const bool gone = drop.handle && !namespaces_.is_open(*drop.handle);
   // Repeated drops need not look at every slot.
   if (drop.next == 0 && granted_ == 0 && !gone && (drop.handle ? namespaces_.at(*drop.handle).slots : committed_) == 0)
@@ -195,7 +200,7 @@ void Store::drop_slot(Drop& drop, std::uint32_t slot) {
   if (state == SlotState::kFree || state == SlotState::kQuarantined) return;
   const std::uint32_t handle = index_.key(slot).namespace_handle;
   if (handle == protocol::kNoNamespace || (drop.handle && handle != *drop.handle)) return;
-  if (state == SlotState::kGranted) return quarantine(sessions_.at(index_.session(slot)), slot);
+  if (state == SlotState::kGranted) return quarantine(sessions_.at(index_.session(slot)), slot);  // mutation: drop-in-writing
   if (state == SlotState::kCommitted) {
     doom(slot, doomed_);
     ++drop.dropped;

@@ -48,7 +48,8 @@ protocol::Grant Store::promote(const protocol::Key& key, std::uint64_t payload_b
 bool Store::promoted(const protocol::SlotRef& ref, std::uint64_t root, TierNumber from, std::uint32_t since_s) {
   Session* own = owner(kOwnSession, ref.slot, ref.generation);
   if (own == nullptr) return false;
-  if (index_.state(ref.slot) == SlotState::kQuarantined) {  // it was dropped, and set aside until now
+  // The chunk was dropped, and set aside until now.
+  if (index_.state(ref.slot) == SlotState::kQuarantined) {  // mutation: promoted-dropped
     give_back(*own, ref.slot);
     return false;
   }

@@ -26,7 +26,8 @@ Store::Restored Store::restore(const PreviousIndex& earlier, std::span<const Ear
   earlier_ = earlier;
   settling_ = true;
   for (const SessionNumber session : alive) sessions_[session];
-  if (earlier.tier() == 0 || earlier.tier() != index_.tier()) sessions_[kOwnSession];  // the device may still write
+  // The device of another tier may still write.
+  if (earlier.tier() == 0 || earlier.tier() != index_.tier()) sessions_[kOwnSession];  // mutation: other-tier-busy
   Restored restored;
   const Handles handles = restore_namespaces(names, restored);
   std::vector<Found> found = find_kept(handles, restored);
@@ -39,7 +40,8 @@ Store::Restored Store::restore(const PreviousIndex& earlier, std::span<const Ear
   for (const Found& one : found) enter(one, restored);
   leave_restored();
   if (const auto own = sessions_.find(kOwnSession); own != sessions_.end()) restored.own = own->second.quarantined.count;
-  if (restored.own != 0) index_.set_tier(0);  // more than one tier, for who comes next
+  // More than one tier, for the next larderd.
+  if (restored.own != 0) index_.set_tier(0);  // mutation: two-tiers-busy
   return restored;
 }
 
@@ -111,24 +113,27 @@ SlotState Store::kept_as(PreviousIndex::Entry& entry, const Handles& handles) co
   if (view.generation == 0 || view.generation > earlier_->last_generation() || !may_be_a_slot(view)) return SlotState::kFree;
   const std::uint64_t bytes = protocol::slot_bytes(view.payload_bytes, view.piece_bytes);
   const std::uint64_t end_bytes = static_cast<std::uint64_t>(arena_.map().end()) * kPageBytes;
-  if (view.offset_bytes > end_bytes || bytes > end_bytes - view.offset_bytes) return SlotState::kFree;
+  if (view.offset_bytes > end_bytes || bytes > end_bytes - view.offset_bytes)  // mutation: restore-bounds
+    return SlotState::kFree;
   switch (entry.state) {
     case SlotState::kGranted:
     case SlotState::kQuarantined:  // its writer may still write, unless it has surely stopped
-      return sessions_.contains(entry.session) ? SlotState::kQuarantined : SlotState::kFree;
+      return sessions_.contains(entry.session) ? SlotState::kQuarantined  // mutation: restart-grants
+                                               : SlotState::kFree;        // mutation: restart-grants-dead
     case SlotState::kDying:  // taken out of sight, and perhaps still read
       return view.record == protocol::record_checksum(view) ? SlotState::kDying : SlotState::kFree;
     case SlotState::kCommitted: break;
     default: return SlotState::kFree;
   }
-  if (view.record != protocol::record_checksum(view)) return SlotState::kFree;
+  if (view.record != protocol::record_checksum(view)) return SlotState::kFree;  // mutation: restore-checksum
   const auto handle = handles.find(view.key.namespace_handle);
-  if (handle == handles.end()) return SlotState::kDying;  // not carried over, and perhaps still read by way of the earlier index
+  // The namespace was not carried over; an engine may still read the chunk by the earlier index.
+  if (handle == handles.end()) return SlotState::kDying;  // mutation: settle-not-carried
   view.key.namespace_handle = handle->second;
   const protocol::GroupLayout* layout = namespaces_.at(handle->second).layout(view.key.shard, view.key.group);
   const bool fits = layout != nullptr && layout->piece_bytes == view.piece_bytes &&
                     layout->piece_bytes * layout->pieces_per_chunk == view.payload_bytes;
-  return fits ? SlotState::kCommitted : SlotState::kDying;
+  return fits ? SlotState::kCommitted : SlotState::kDying;  // mutation: restore-layout
 }
 
 // Of two in one place one goes. What was committed stays: a grant there was never answered (its fields were not all written when the
@@ -141,7 +146,7 @@ void Store::keep_apart(std::vector<Found>& found, Restored& restored) {
   };
   std::size_t kept = 0;
   for (const Found& one : found) {
-    const bool clear = kept == 0 || found[kept - 1].start + found[kept - 1].pages <= one.start;
+    const bool clear = kept == 0 || found[kept - 1].start + found[kept - 1].pages <= one.start;  // mutation: restore-overlap
     const bool wins = !clear && goes_before(one, found[kept - 1]);
     const Found& loser = wins ? found[kept - 1] : one;
     restored.dropped += !clear && loser.state == SlotState::kCommitted;
@@ -204,7 +209,7 @@ void Store::enter(const Found& one, Restored& restored) {
 }
 
 void Store::settled() {
-  supersede_earlier();
+  supersede_earlier();  // mutation: supersede-settle
   LARDER_POINT(settled);
   settling_ = false;
 }

@@ -25,7 +25,8 @@ SlotArena::Slot Store::take_slot(std::uint32_t size_class, std::uint32_t& may_ex
 
 // One step. False: nothing was won by it.
 bool Store::make_room(std::uint32_t size_class, std::uint32_t& may_examine) {
-  if (settling_) return false;  // not every hold is announced again: only what is free is given
+  // Not every hold has been announced again: only free slots are given.
+  if (settling_) return false;  // mutation: settle-evict
   if (go_on_draining(may_examine) != 0) return true;
   if (table_.used_up()) {  // a place is no use without a number, and any slot that goes leaves one
     const std::optional<std::uint32_t> coldest = coldest_candidate();

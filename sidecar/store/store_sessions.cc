@@ -14,7 +14,7 @@ void Store::add_session(SessionNumber number, const protocol::SessionRegion& reg
 void Store::set_silent(SessionNumber number, bool silent) {
   Session& session = sessions_.at(number);
   session.silent = silent;
-  if (silent) quarantine_all(session);
+  if (silent) quarantine_all(session);  // mutation: silent-grants
 }
 
 bool Store::end_session(SessionNumber number) {
@@ -78,7 +78,7 @@ std::uint32_t Store::succeed(SessionNumber number, SessionNumber earlier, std::s
   for (std::uint32_t slot = session.quarantined.first; slot != kNoSlot;) {
     const std::uint32_t next = table_.next(slot);
     const auto listed = written.find(slot);
-    if (listed == written.end() || listed->second != index_.generation(slot)) {
+    if (listed == written.end() || listed->second != index_.generation(slot)) {  // mutation: reattach-grants
       take_out(session, session.quarantined, slot);
       free_slot(slot);
       ++back;

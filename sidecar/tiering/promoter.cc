@@ -65,7 +65,8 @@ void Promoter::end(SessionNumber session, std::uint32_t request) {
 }
 
 void Promoter::end_session(SessionNumber session) {
-  for (auto next = fetches_.lower_bound({session, 0}); next != fetches_.end() && next->first.first == session;) forget(next++);
+  for (auto next = fetches_.lower_bound({session, 0}); next != fetches_.end() && next->first.first == session;)
+    forget(next++);  // mutation: kept-session-end
 }
 
 protocol::ActCounts Promoter::prefetch(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
@@ -128,7 +129,7 @@ bool Promoter::may_keep(SessionNumber session, std::uint64_t bytes) const {
   const auto found = kept_of_.find(session);
   if (found == kept_of_.end()) return true;
   const std::uint64_t own = found->second, not_of_others = kept_cap_ - (kept_bytes_ - own);
-  return own + bytes <= not_of_others - not_of_others / protocol::kFetchedLeftShare;
+  return own + bytes <= not_of_others - not_of_others / protocol::kFetchedLeftShare;  // mutation: fetch-share-left
 }
 
 // One family more. False: no further one is looked at now.
@@ -148,7 +149,7 @@ bool Promoter::probe(const FetchId& id, Fetch& fetch) {
     const store::Store::Member& one = members_[i];
     if (one.state == SlotState::kCommitted) {
       store_.touch(one.slot.slot, one.slot.generation);
-      if (store_.keep(one.slot.slot, one.slot.generation)) family.kept.push_back(one.slot);
+      if (store_.keep(one.slot.slot, one.slot.generation)) family.kept.push_back(one.slot);  // mutation: resident-kept
       continue;
     }
     const Ticket ticket = reads_.want(one.key, chunk_key_of(store_, one.key), *found_[i]);
@@ -192,7 +193,7 @@ void Promoter::give(const PromotionReads::Outcome& outcome, const Waiter& waiter
   --fetch.reading;
   --family.missing;
   std::erase(family.reads, outcome.ticket);
-  if (outcome.status.ok() && store_.keep(outcome.slot.slot, outcome.slot.generation)) {
+  if (outcome.status.ok() && store_.keep(outcome.slot.slot, outcome.slot.generation)) {  // mutation: promoted-kept
     family.kept.push_back(outcome.slot);
     fetch.read_bytes += outcome.read_bytes;
   } else {
@@ -215,7 +216,7 @@ void Promoter::cut(const FetchId& id, Fetch& fetch, std::uint32_t limit, FetchEn
 
 void Promoter::release(const FetchId& id, Fetch& fetch, std::uint32_t number) {
   const Family& family = fetch.families[number];
-  for (const protocol::SlotRef& slot : family.kept) store_.let_go(slot.slot, slot.generation);
+  for (const protocol::SlotRef& slot : family.kept) store_.let_go(slot.slot, slot.generation);  // mutation: kept-fetch-end
   for (const Ticket ticket : family.reads) {
     if (const auto found = waiters_.find(ticket); found != waiters_.end()) {
       std::erase_if(found->second, [&](const Waiter& waiter) { return waiter.fetch == id && waiter.family == number; });
@@ -262,7 +263,7 @@ void Promoter::forget(std::map<FetchId, Fetch>::iterator found) {
 
 void Promoter::miss_deadlines() {
   const std::uint64_t now_ns = clock_.now_ns();
-  while (!deadlines_.empty() && deadlines_.begin()->first <= now_ns) {
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now_ns) {  // mutation: fetch-deadline
     const FetchId id = deadlines_.begin()->second;
     Fetch& fetch = fetches_.at(id);
     // Which of them it waits for each knows by itself: who is as fast as ever has not missed it.
@@ -295,7 +296,8 @@ void Promoter::tick(bool slept) {
   for (auto next = fetches_.begin(); next != fetches_.end();) {
     const auto fetch = next++;
     if (slept) fetch->second.answered_ms = now_ms;
-    if (fetch->second.answered && now_ms - fetch->second.answered_ms > protocol::kMaxHoldAgeMs) forget(fetch);
+    if (fetch->second.answered && now_ms - fetch->second.answered_ms > protocol::kMaxHoldAgeMs)
+      forget(fetch);  // mutation: kept-a-minute
   }
   for (ReadableTier* source : sources_) source->tick();
   stats_.fetches_kept = fetches_.size();

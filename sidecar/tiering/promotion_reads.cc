@@ -166,7 +166,7 @@ bool PromotionReads::on_message(const Message& message) {
       message.facts.payload_bytes == read.facts.payload_bytes && message.facts.piece_bytes == read.facts.piece_bytes;
   Status status = message.status;
   if (status.ok() && !same) status = {Code::kNotFound, "it was stored anew, in another layout"};
-  if (!status.ok() && !message.slot_busy) store_.promotion_failed(read.slot);
+  if (!status.ok() && !message.slot_busy) store_.promotion_failed(read.slot);  // mutation: busy-slot
   if (status.ok() && !store_.promoted(read.slot, message.facts.root, source.number(), message.facts.since_s))
     status = {Code::kNotFound, "dropped meanwhile"};
   read.ended = message.slot_busy;

@@ -151,7 +151,7 @@ bool TierWriter::start_put(const protocol::EntryView& chunk, const tiers::ChunkK
   const std::uint64_t bytes = facts.slot_bytes();
   if (!puts_.empty() && (puts_.size() >= kMostPuts || writing_bytes_ + bytes > most_bytes_)) return false;
   if (!budget_.any(clock_.now_ns())) return false;
-  if (!store_.keep(chunk.slot, chunk.generation)) return true;
+  if (!store_.keep(chunk.slot, chunk.generation)) return true;  // mutation: write-keeps-slot
   const tiers::Ticket ticket = link_.next_ticket();
   const Status taken = link_.tier().put(ticket, key, facts, store_.slot_memory(chunk), in_ms(kPutMs));
   if (!taken.ok()) {
@@ -198,7 +198,8 @@ void TierWriter::put_ended(const Message& message) {
     const bool away = !link_.tier().state().takes_puts;
     refused_.refused(put.slot, away ? Status(message.status.code(), "") : message.status, message.again_ns, clock_.now_ns());
   }
-  if (message.slot_busy) return;  // the device still reads it
+  // The device still reads the slot.
+  if (message.slot_busy) return;  // mutation: write-busy-slot
   puts_.erase(found);
   writing_.erase(put.slot.slot);
   writing_bytes_ -= put.bytes;
@@ -241,7 +242,7 @@ void TierWriter::used(const protocol::EntryView& chunk) {
 void TierWriter::damaged(const protocol::EntryView& chunk) {
   const tiers::ChunkKey key = chunk_key_of(store_, chunk.key);
   const std::optional<tiers::ChunkFacts> known = link_.tier().probe(key);
-  if (known) link_.tier().forget(key, known->generation);
+  if (known) link_.tier().forget(key, known->generation);  // mutation: bad-forgotten
   // It may be there all the same. Where the tier does not take the note, it is found bad once more.
   if (!known && link_.shared()) static_cast<void>(link_.tier().evict(key));
   for (auto& [ticket, put] : puts_) put.damaged = put.damaged || put.slot.slot == chunk.slot;

@@ -93,7 +93,7 @@ void TierWriter::drop_ended(const Message& message) {
 
 void TierWriter::finish(std::uint64_t by_ns) {
   const std::uint64_t written_before = written_, from_ns = clock_.now_ns();
-  const bool all = write_rest(by_ns);
+  const bool all = write_rest(by_ns);  // mutation: stop-writes-rest
   const bool flushed = flush(by_ns);
   if (!link_.tier().close(kCloseMs)) base::log_warning(link_.name() + " tier: the device did not answer in time at the stop");
   base::log_info(link_.name() + " tier: " + std::to_string(written_ - written_before) + " chunks written at the stop in " +

@@ -133,7 +133,7 @@ void Transfers::run_copy(const std::shared_ptr<Copying>& copying) {
   std::shared_ptr<Device> device;
   {
     const Lock lock(mutex_);
-    if (copying->state != Copying::State::kVoid && session->region.take(order.flag)) {
+    if (copying->state != Copying::State::kVoid && session->region.take(order.flag)) {  // mutation: copy-withdrawn-skip
       copying->state = Copying::State::kTaken;
       if (!session->ended && !order.pieces.empty()) device = session->device;
     }
@@ -231,9 +231,10 @@ bool Transfers::release(std::uint64_t generation) {
   const auto [first, last] = writing_.equal_range(generation);
   for (auto at = first; at != last; ++at) {
     Copying& copying = *at->second;
-    if (copying.state == Copying::State::kQueued && copying.session->region.cancelled(copying.order.flag))
-      copying.state = Copying::State::kVoid;
-    if (copying.state != Copying::State::kVoid) return false;
+    if (copying.state == Copying::State::kQueued &&
+        copying.session->region.cancelled(copying.order.flag))  // mutation: copy-waiting-commit
+      copying.state = Copying::State::kVoid;                    // mutation: copy-withdrawn
+    if (copying.state != Copying::State::kVoid) return false;   // mutation: copy-begun-commit
   }
   return true;
 }

@@ -83,7 +83,7 @@ TransferRefusal Transfers::open_all(const SessionPtr& session, const copy::Devic
   {
     const Lock lock(mutex_);
     *opened = *session->memory;
-    if (!opened->empty() && session->device_id != id)
+    if (!opened->empty() && session->device_id != id)  // mutation: session-one-device
       return {TransferReason::kOtherDevice, "the engine has exported memory of another GPU before"};
   }
   if (opened->size() + handles.size() > protocol::kMaxExports)

@@ -69,6 +69,7 @@ TEST_P(BackendCheckModesTest, WhoMayDoTooLittleInACluster) {
   EXPECT_THAT(backend_check(url).text, HasSubstr("+cluster|slots +asking"));
 }
 
+// covers F-183
 TEST_P(BackendCheckModesTest, Sentinels) {
   SentinelProcesses servers(GetParam(), kWell);
   const std::string url = "redis-sentinel://" + hosts_of(servers.endpoints()) + "/" + SentinelProcesses::kMaster;

@@ -93,6 +93,7 @@ TEST_P(BackendCheckTest, OfTheConfiguration) {
   EXPECT_LE(run(std::string(LARDERCTL_PATH) + " backend check", "LARDER_BACKEND_URL=unix://" + server_->socket()).status, 1);
 }
 
+// covers F-205
 TEST_P(BackendCheckTest, WhatIsSetWronglyIsNamed) {
   start({});
   EXPECT_EQ(found(), "1 no-maxmemory");
@@ -120,6 +121,7 @@ TEST_P(BackendCheckTest, AServerThatHangsUpAtLargeValues) {
   EXPECT_THAT(check().text, HasSubstr("client-output-buffer-limit"));
 }
 
+// covers F-205
 TEST_P(BackendCheckTest, AServerThatTakesNothing) {
   start({"--maxmemory", "8mb"});
   EXPECT_EQ(found(), "2 full noeviction") << "its room ends while it is measured";
@@ -137,6 +139,7 @@ TEST_P(BackendCheckTest, AServerThatTakesNothing) {
   EXPECT_EQ(found("unix://" + replica.socket()), "2 replica");
 }
 
+// covers F-206
 TEST_P(BackendCheckTest, UsersAndPasswords) {
   const std::uint16_t port = free_port();
   start({"--maxmemory", "2gb", "--maxmemory-policy", "allkeys-lru", "--port", std::to_string(port)});
@@ -167,6 +170,7 @@ TEST_P(BackendCheckTest, UsersAndPasswords) {
 }
 
 // What the check calls enough is enough for a tier that puts, gets, looks and drops.
+// covers F-208
 TEST_P(BackendCheckTest, TheLeastRightsAreEnoughForLarderd) {
   start(kWell);
   server_->ask({"ACL", "SETUSER", "kv", "on", ">hunter2", "~larder:*", "+hello", "+ping", "+info", "+get", "+getrange", "+set",
@@ -190,6 +194,7 @@ TEST_P(BackendCheckTest, TheLeastRightsAreEnoughForLarderd) {
   EXPECT_EQ(tier->state().reason, "");
 }
 
+// covers F-206, F-207
 TEST_P(BackendCheckTest, Tls) {
   const std::uint16_t port = free_port(), plain = free_port();
   files_.authority("ca");
@@ -218,6 +223,7 @@ TEST_P(BackendCheckTest, Tls) {
   EXPECT_EQ(found(url + ca + client), "2 client-certificate");
 }
 
+// covers F-206
 TEST_P(BackendCheckTest, AnotherKindOfServer) {
   // Without a port of its own its bus would be at 10000, as that of every other.
   start({"--cluster-enabled", "yes", "--cluster-port", std::to_string(free_port()), "--maxmemory", "2gb", "--maxmemory-policy",
@@ -233,6 +239,7 @@ TEST_P(BackendCheckTest, AnotherKindOfServer) {
   EXPECT_EQ(found("redis-cluster://127.0.0.1:" + std::to_string(port)), "2 sentinel");
 }
 
+// covers F-206
 TEST_P(BackendCheckTest, WhoIsNotThereOrDoesNotAnswer) {
   EXPECT_EQ(found("redis://127.0.0.1:" + std::to_string(free_port())), "2 refused");
   EXPECT_EQ(found("unix:///nowhere/server.sock"), "2 no-socket");
@@ -255,6 +262,7 @@ TEST_P(BackendCheckTest, ADatabaseThatIsNotThere) {
   EXPECT_THAT(check(url + "/4").text, HasSubstr("the server has 4 of them"));
 }
 
+// covers F-206
 TEST_P(BackendCheckTest, ProtectedMode) {
   const std::string address = outer_address();
   if (address.empty()) GTEST_SKIP() << "no address but the loopback's";

@@ -46,6 +46,7 @@ TEST(CommandLineTest, CheckConfigPrintsWhatIsInForce) {
 }
 
 // A page that is cut off must not look whole.
+// covers F-109
 TEST(CommandLineTest, WhatCannotBePrintedIsAFailure) {
   for (const std::string& command : {kLarderd + " --check-config", kLarderd + " --help", kLarderctl + " --version",
                                      kLarderctl + " --help", std::string(OPERATOR_PATH " --metrics-reference")}) {

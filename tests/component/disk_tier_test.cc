@@ -63,6 +63,7 @@ class DiskTierTest : public testing::Test {
   std::unique_ptr<LarderdProcess> larderd_;
 };
 
+// covers F-141
 TEST_F(DiskTierTest, AStopWritesWhatIsInMemory) {
   start("back");
   store_all();
@@ -71,6 +72,7 @@ TEST_F(DiskTierTest, AStopWritesWhatIsInMemory) {
   EXPECT_TRUE(on_disk(kChunks));
 }
 
+// covers F-141
 TEST_F(DiskTierTest, WrittenThroughItSurvivesAKill) {
   start("through");
   store_all();

@@ -106,6 +106,7 @@ class Adapters {
   std::deque<std::pair<std::uint32_t, std::uint32_t>> open_;  // number, adapter
 };
 
+// covers F-100
 TEST(ManyNamespaces, TwentyThousandAdaptersOfOneEngineLeaveNothingBehind) {
   LarderdProcess larderd("64MiB");
   Adapters adapters(larderd.socket());
@@ -126,6 +127,7 @@ TEST(ManyNamespaces, TwentyThousandAdaptersOfOneEngineLeaveNothingBehind) {
 }
 
 // Four engines of their own kind each, which come and go; half of what they leave is dropped, half stays until its place is needed.
+// covers F-100
 TEST(ManyNamespaces, TwentyThousandThroughOneLarderdLeaveNothingBehind) {
   constexpr std::uint32_t kEngines = 4, kOpenOfOne = 50;
   LarderdProcess larderd("64MiB");

@@ -26,6 +26,7 @@ int be_refused(const std::string& socket) {
   return 0;
 }
 
+// covers F-058, F-106
 TEST(RefusedEngines, ThatTryOnMakeFewLinesAndOneThatFitsIsServed) {
   LoggedLarderd larderd("8MiB", "");
   std::vector<std::unique_ptr<ChildProcess>> refused;  // before this process has a thread

@@ -50,6 +50,7 @@ class ReloadTest : public testing::Test {
   std::unique_ptr<ChildProcess> larderd_;
 };
 
+// covers F-120
 TEST_F(ReloadTest, WhatNeedsARestartIsNamedUntilItIsAsItWas) {
   start();
   EXPECT_FALSE(says("needs a restart"));
@@ -61,6 +62,7 @@ TEST_F(ReloadTest, WhatNeedsARestartIsNamedUntilItIsAsItWas) {
   EXPECT_TRUE(eventually([this] { return !says("needs a restart"); })) << status();
 }
 
+// covers F-120
 TEST_F(ReloadTest, WhatIsNotValidIsNamedAndChangesNothing) {
   start();
   write("4MiB", "sideways");

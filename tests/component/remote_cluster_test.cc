@@ -85,6 +85,7 @@ TEST_P(RemoteClusterTest, ChunksSpreadOverAllMastersAndDropsReachThem) {
     EXPECT_TRUE(soon([&] { return connections_to(i) == 6; })) << connections_to(i) << ", not three of each tier";
 }
 
+// covers F-188
 TEST_P(RemoteClusterTest, ResharedUnderLoadNothingIsMissed) {
   ClusterProcesses cluster(GetParam(), 3, 1);
   Node node(options_of(cluster));
@@ -119,6 +120,7 @@ TEST_P(RemoteClusterTest, ResharedUnderLoadNothingIsMissed) {
   EXPECT_EQ(cluster.keys(), 0U);
 }
 
+// covers F-184
 TEST_P(RemoteClusterTest, AMasterKilledUnderLoadCostsMissesUntilItsReplicaTakesOver) {
   ClusterProcesses cluster(GetParam(), 3, 0, true);
   Node node(options_of(cluster));
@@ -159,6 +161,7 @@ TEST_P(RemoteClusterTest, AMasterKilledUnderLoadCostsMissesUntilItsReplicaTakesO
   EXPECT_EQ(left, 0U);
 }
 
+// covers F-189
 TEST_P(RemoteClusterTest, AFullNodeCostsThePutsThatNeedIt) {
   ClusterProcesses cluster(GetParam(), 3);
   Node node(options_of(cluster));
@@ -203,6 +206,7 @@ TEST_P(RemoteClusterTest, AFullNodeCostsThePutsThatNeedIt) {
   EXPECT_TRUE(node.well());
 }
 
+// covers F-185
 TEST_P(RemoteClusterTest, AMasterThatIsAwayCostsItsKeysAlone) {
   ClusterProcesses cluster(GetParam(), 3, 0, false, {"--cluster-require-full-coverage", "no"});
   Node node(options_of(cluster));
@@ -242,6 +246,7 @@ TEST_P(RemoteClusterTest, AMasterThatIsAwayCostsItsKeysAlone) {
   EXPECT_EQ(node.loop.probe(keys), all);
 }
 
+// covers F-186
 TEST_P(RemoteClusterTest, ReplicasAreReadFromAndBelievedInNothing) {
   ClusterProcesses cluster(GetParam(), 3, 0, true, kNobodyTakesOver);
   RemoteOptions options = options_of(cluster);
@@ -279,6 +284,7 @@ TEST_P(RemoteClusterTest, ReplicasAreReadFromAndBelievedInNothing) {
   EXPECT_EQ(cluster.keys(), 0U);
 }
 
+// covers F-186
 TEST_P(RemoteClusterTest, AReplicaThatIsReadFromTakesOver) {
   ClusterProcesses cluster(GetParam(), 3, 0, true);
   RemoteOptions options = options_of(cluster);
@@ -327,6 +333,7 @@ TEST_P(RemoteClusterTest, TheLeastRightsAreEnough) {
 }
 
 // At the replicas as well; without +readonly there they are done without.
+// covers F-187
 TEST_P(RemoteClusterTest, TheLeastRightsAreEnoughToReadFromReplicas) {
   ClusterProcesses cluster(GetParam(), 3, 0, true, kNobodyTakesOver);
   const auto each = [&](const std::vector<std::string>& words) {
@@ -367,6 +374,7 @@ TEST_P(RemoteClusterTest, TheLeastRightsAreEnoughToReadFromReplicas) {
   EXPECT_EQ(with.tier->state().reason, "");
 }
 
+// covers F-196
 TEST_P(RemoteClusterTest, WhatIsNoClusterIsSaidToBeNone) {
   const std::uint16_t port = free_port();
   const ServerProcess alone(GetParam(), {"--port", std::to_string(port), "--bind", "127.0.0.1"});

@@ -174,6 +174,7 @@ class RemoteMayhemTest : public testing::TestWithParam<const char*> {
   RemoteOptions options_;
 };
 
+// covers F-165
 TEST_P(RemoteMayhemTest, OneServer) {
   ServerProcess server(GetParam());
   options_.unix_path = server.socket();
@@ -212,6 +213,7 @@ TEST_P(RemoteMayhemTest, OneServer) {
 }
 
 // One node at a time: the next one when all see a whole Cluster again.
+// covers F-165
 TEST_P(RemoteMayhemTest, AClusterWithReplicas) {
   ClusterProcesses cluster(GetParam(), 3, 0, true);
   options_.mode = Mode::kCluster;
@@ -230,6 +232,7 @@ TEST_P(RemoteMayhemTest, AClusterWithReplicas) {
   expect_well(node, traffic);
 }
 
+// covers F-165
 TEST_P(RemoteMayhemTest, AMasterWithSentinels) {
   if (!long_form()) GTEST_SKIP() << "at length alone, by make test-remote: replicas need a calm machine to come back under load";
   // A replica that falls behind under load is not to begin anew for ever.
@@ -270,6 +273,7 @@ class RemoteMemoryTest : public testing::TestWithParam<const char*> {
   }
 };
 
+// covers F-174
 TEST_P(RemoteMemoryTest, AServerThatIsFullEvictsOrRefusesByItsPolicy) {
   ServerProcess server(GetParam());
   RemoteOptions options;

@@ -50,6 +50,7 @@ class RemoteNetworkTest : public testing::TestWithParam<const char*> {
 };
 
 // The 1% is what makes it slow: TCP takes each loss for a jam.
+// covers F-163
 TEST_P(RemoteNetworkTest, WhatIsFarIsStoredAndLoadedWithoutBeingTakenForDead) {
   const std::uint64_t chunks = by_form(1, 8), start = node_->clock.now_ns();
   for (std::uint64_t i = 0; i < chunks; ++i) EXPECT_EQ(node_->loop.put(i, 1, 1, kBytes).to_string(), "ok") << i;
@@ -65,6 +66,7 @@ TEST_P(RemoteNetworkTest, WhatIsFarIsStoredAndLoadedWithoutBeingTakenForDead) {
   RecordProperty("store_bytes_per_s", std::to_string(static_cast<double>(chunks * kBytes) / stored_s));
 }
 
+// covers F-163
 TEST_P(RemoteNetworkTest, DeadlinesAreKeptInTheMiddleOfAPart) {
   const std::uint64_t bytes = by_form(kBytes, 3 * kBytes);
   ASSERT_EQ(node_->loop.put(1, 1, 1, bytes).to_string(), "ok");
@@ -85,6 +87,7 @@ TEST_P(RemoteNetworkTest, DeadlinesAreKeptInTheMiddleOfAPart) {
   EXPECT_EQ(degraded(), 0U) << "a deadline that was short says nothing about the server";
 }
 
+// covers F-164
 TEST_P(RemoteNetworkTest, AWireThatIsCutDegradesItOnceAndItIsUsedAgain) {
   ASSERT_EQ(node_->loop.put(1, 1, 1, kBytes).to_string(), "ok");
   for (int round = 0; round < by_form(1, 8); ++round) {

@@ -61,6 +61,7 @@ class RefusingServer : public testing::TestWithParam<const char*> {
 };
 
 // Redis' default: it was sent 85 MB/s, with 21 lines a second, while nothing ran.
+// covers F-170
 TEST_P(RefusingServer, ThatIsFullIsSentNothingAndFilledOnceThereIsRoom) {
   ServerProcess server(GetParam(), {"--maxmemory", "30mb", "--maxmemory-policy", "noeviction"});
   LoggedLarderd larderd("256MiB", backend_at(server.socket()));
@@ -77,12 +78,14 @@ TEST_P(RefusingServer, ThatIsFullIsSentNothingAndFilledOnceThereIsRoom) {
   EXPECT_TRUE(eventually([&] { return larderd.reason().empty(); }, 5000)) << larderd.reason();
 }
 
+// covers F-171
 TEST_P(RefusingServer, WhoseValuesMustBeShortIsSentShortOnes) {
   ServerProcess server(GetParam(), {"--proto-max-bulk-len", "1mb"});
   expect_short_ones(server, "proto-max-bulk-len");
 }
 
 // It ends the connection in the middle of a chunk.
+// covers F-171
 TEST_P(RefusingServer, WhoseQueriesMustBeShortIsSentShortOnes) {
   ServerProcess server(GetParam(), {"--client-query-buffer-limit", "1mb"});
   expect_short_ones(server, "do not get through");
@@ -92,6 +95,7 @@ INSTANTIATE_TEST_SUITE_P(Servers, RefusingServer, testing::Values("redis-server"
                          [](const auto& kind) { return std::string(kind.param).substr(0, std::string(kind.param).find('-')); });
 
 // A proxy, or a managed server, with a limit of the request's size: not one line told of it.
+// covers F-171
 TEST(RefusingProxy, ThatTakesNoValueOverOneMibIsSentShortOnes) {
   FakeServer server([](const FakeServer::Words& words) -> std::optional<std::string> {
     return words[0] == "SET" && words[2].size() > 1 << 20 ? std::optional<std::string>("-ERR max request size exceeded\r\n")
@@ -109,6 +113,7 @@ TEST(RefusingProxy, ThatTakesNoValueOverOneMibIsSentShortOnes) {
 }
 
 // A disk that holds no chunk: puts failed and no word was said.
+// covers F-130, F-131
 TEST(DiskTooSmallForAChunk, SaysWhichSizeHoldsItAndThatSizeDoes) {
   char pattern[] = "/tmp/larder-small-disk-XXXXXX";
   const std::string disk = ::mkdtemp(pattern);

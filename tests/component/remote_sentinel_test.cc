@@ -59,6 +59,7 @@ class RemoteSentinelTest : public testing::TestWithParam<const char*> {
   std::uint64_t number_ = 0;
 };
 
+// covers F-194
 TEST_P(RemoteSentinelTest, TheMasterIsFoundAndFollowedWhenItIsKilled) {
   Node node(options_);
   ASSERT_EQ(node.loop.put(1).to_string(), "ok");
@@ -80,6 +81,7 @@ TEST_P(RemoteSentinelTest, TheMasterIsFoundAndFollowedWhenItIsKilled) {
   EXPECT_TRUE(node.eventually([&] { return node.loop.put(1).ok() && node.loop.get(1).ok(); }));
 }
 
+// covers F-194
 TEST_P(RemoteSentinelTest, AMasterThatIsStoppedOrDemotedIsLeft) {
   Node node(options_);
   ASSERT_EQ(node.loop.put(1).to_string(), "ok");
@@ -91,6 +93,7 @@ TEST_P(RemoteSentinelTest, AMasterThatIsStoppedOrDemotedIsLeft) {
   until_other_is_master(node, servers_->port(0));
 }
 
+// covers F-195
 TEST_P(RemoteSentinelTest, SentinelsMayBeAwayAndOneIsEnough) {
   servers_->sentinel(0).kill();
   servers_->sentinel(1).signal(SIGSTOP);
@@ -126,6 +129,7 @@ TEST_P(RemoteSentinelTest, SentinelsHaveUsersAndPasswordsOfTheirOwn) {
   EXPECT_TRUE(node.loop.put(1).ok() && node.loop.get(1).ok());
 }
 
+// covers F-196
 TEST_P(RemoteSentinelTest, WhatIsWronglyConfiguredIsSaid) {
   const auto says = [](const RemoteOptions& options, const std::string& text) {
     Node node(options);

@@ -88,6 +88,7 @@ TEST_P(RemoteTierTest, TwoPrefixesNeverMeet) {
   EXPECT_TRUE(two.loop.get(2).ok());
 }
 
+// covers F-197
 TEST_P(RemoteTierTest, MixedStaleAndPartialPartsAreMisses) {
   start();
   Node one(options_), two(options_);
@@ -137,6 +138,7 @@ void put_in_vain(Node& node, std::uint64_t number, std::uint64_t generation, std
 
 // Three larderd write, read, forget, evict and give up the same few keys, and parts go as by an eviction: at the end each record has its
 // parts and no part is without its record.
+// covers F-198
 TEST_P(RemoteTierTest, WhateverSeveralDoAtOnceNothingIsLeftOver) {
   start();
   constexpr std::uint64_t kKeys = 4, kBytes = 64 << 10;
@@ -180,6 +182,7 @@ TEST_P(RemoteTierTest, WhateverSeveralDoAtOnceNothingIsLeftOver) {
 }
 
 // Of three rounds the best one counts: what the machine does besides is not the tier's.
+// covers F-159
 TEST_P(RemoteTierTest, AKilledServerIsUsedAgainWithinASecondOfItsReturn) {
   start();
   Node node(options_);
@@ -202,6 +205,7 @@ TEST_P(RemoteTierTest, AKilledServerIsUsedAgainWithinASecondOfItsReturn) {
   EXPECT_LT(soonest_ns, kSecondNs);
 }
 
+// covers F-160
 TEST_P(RemoteTierTest, AStoppedServerCostsOneDeadlineAndIsUsedAgainWithinASecond) {
   start();
   options_.answer_ms = 500;
@@ -227,6 +231,7 @@ TEST_P(RemoteTierTest, AStoppedServerCostsOneDeadlineAndIsUsedAgainWithinASecond
   EXPECT_LT(soonest_ns, kSecondNs);
 }
 
+// covers F-159
 TEST_P(RemoteTierTest, KilledUnderLoadNothingWrongIsRead) {
   start();
   Node node(options_);
@@ -262,6 +267,7 @@ TEST_P(RemoteTierTest, KilledUnderLoadNothingWrongIsRead) {
   }
 }
 
+// covers F-170
 TEST_P(RemoteTierTest, AFullServerTakesNoPutsAndStillAnswersGets) {
   start({"--maxmemory", "12mb", "--maxmemory-policy", "noeviction"});
   Node node(options_);
@@ -280,6 +286,7 @@ TEST_P(RemoteTierTest, AFullServerTakesNoPutsAndStillAnswersGets) {
 }
 
 // Redis closes who is idle for longer than its `timeout`, in seconds.
+// covers F-173
 TEST_P(RemoteTierTest, AnIdleBackendIsNotDisconnected) {
   start({"--timeout", "2"});
   Node node(options_);
@@ -294,6 +301,7 @@ TEST_P(RemoteTierTest, AnIdleBackendIsNotDisconnected) {
   EXPECT_EQ(node.tier->counters().times_degraded, 0U);
 }
 
+// covers F-175
 TEST_P(RemoteTierTest, AReplicaTakesNoPuts) {
   start();
   Node node(options_);
@@ -307,6 +315,7 @@ TEST_P(RemoteTierTest, AReplicaTakesNoPuts) {
   EXPECT_TRUE(node.loop.put(2).ok());
 }
 
+// covers F-183
 TEST_P(RemoteTierTest, ANodeOfAClusterIsSaidToBeOne) {
   start({"--cluster-enabled", "yes", "--cluster-port", std::to_string(free_port())});
   Node node(options_);

@@ -62,6 +62,7 @@ TEST_P(RemoteTlsTest, WithTheRightCertificatesAndPasswordItWorks) {
   EXPECT_EQ(outcome(options_), "");
 }
 
+// covers F-178, F-182
 TEST_P(RemoteTlsTest, WhatIsWrongIsRefusedAndNamed) {
   RemoteOptions wrong = options_;
   wrong.tls.server_name = "another.example";
@@ -92,6 +93,7 @@ TEST_P(RemoteTlsTest, WhatIsWrongIsRefusedAndNamed) {
   EXPECT_EQ(outcome(options_), "");
 }
 
+// covers F-178
 TEST_P(RemoteTlsTest, ARotatedPasswordIsReadAtTheNextConnect) {
   Node node(options_);
   ASSERT_TRUE(node.loop.put(1).ok());

@@ -189,6 +189,7 @@ TEST_P(SharedBackendTest, ADropThatTheServerHasNotDoneIsNotCalledDone) {
   EXPECT_EQ(one.engine().probe(1, 3).families, 0U);
 }
 
+// covers F-200
 TEST_P(SharedBackendTest, AnEngineWaitsNoLongerThanASecondForADropThatAStoppedServerDoesNotDo) {
   Node one(server_->socket());
   one.store(1, 3);
@@ -202,6 +203,7 @@ TEST_P(SharedBackendTest, AnEngineWaitsNoLongerThanASecondForADropThatAStoppedSe
   EXPECT_TRUE(eventually([&] { return one.engine().probe(4, 4).families == 1; }));
 }
 
+// covers F-200
 TEST(SharedFenceTest, AnEngineWaitsNoLongerThanASecondForAServerThatIsGoneThrough) {
   remote::testing_support::FakeServer server([](const remote::testing_support::FakeServer::Words& words) {
     return words[0] == "SCAN" ? std::optional<std::string>("*2\r\n$1\r\n5\r\n*0\r\n") : std::nullopt;  // it never ends

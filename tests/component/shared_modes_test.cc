@@ -117,6 +117,7 @@ class SharedModesTest : public testing::TestWithParam<Kind> {
   std::string backend_;
 };
 
+// covers F-184
 TEST_P(SharedModesTest, AClusterWhoseMasterIsKilled) {
   ClusterProcesses cluster(GetParam().server, 3, 0, true, {}, tls());
   backend_ = backend("cluster", hosts_of({cluster.endpoints()[0], cluster.endpoints()[1]}));
@@ -133,6 +134,7 @@ TEST_P(SharedModesTest, AClusterWhoseMasterIsKilled) {
   goes_on(one, two);
 }
 
+// covers F-194
 TEST_P(SharedModesTest, SentinelsWhoseMasterIsKilled) {
   SentinelProcesses servers(GetParam().server, {}, tls());
   backend_ = backend("sentinel", hosts_of(servers.endpoints()) + "/" + SentinelProcesses::kMaster);
@@ -153,6 +155,7 @@ TEST_P(SharedModesTest, SentinelsWhoseMasterIsKilled) {
   EXPECT_EQ(servers.server(1).info("replication", "role"), "master");
 }
 
+// covers F-183
 TEST_P(SharedModesTest, TheWrongModeIsSaid) {
   const std::uint16_t port = free_port(), bus = free_port(), alone = free_port();
   std::vector<std::string> arguments = listening(port, tls());
@@ -170,6 +173,7 @@ TEST_P(SharedModesTest, TheWrongModeIsSaid) {
 class SharedModesTlsTest : public SharedModesTest {};
 
 // Another authority than theirs: no connection, and why, in each mode.
+// covers F-182
 TEST_P(SharedModesTlsTest, ACertificateOfAStrangerIsSaid) {
   ClusterProcesses cluster(GetParam().server, 3, 0, false, {}, tls());
   SentinelProcesses servers(GetParam().server, {}, tls());

@@ -50,6 +50,7 @@ class SuperviseTest : public testing::Test {
   std::unique_ptr<ChildProcess> keeper_;
 };
 
+// covers F-210
 TEST_F(SuperviseTest, AKilledLarderdIsThereAgainAndTheKeeperNeverWasAway) {
   configure("4MiB");
   start();
@@ -63,6 +64,7 @@ TEST_F(SuperviseTest, AKilledLarderdIsThereAgainAndTheKeeperNeverWasAway) {
   EXPECT_TRUE(keeper_->running());
 }
 
+// covers F-209
 TEST_F(SuperviseTest, OneThatCannotStartIsSaidToBeDownAndComesUpOnceItCan) {
   configure("nonsense");
   start();

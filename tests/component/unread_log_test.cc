@@ -123,6 +123,7 @@ class UnreadLogTest : public testing::Test {
   std::unique_ptr<ChildProcess> process_;
 };
 
+// covers F-107
 TEST_F(UnreadLogTest, LarderdServesAndEnds) {
   start(larderd());
   ASSERT_TRUE(eventually([&] { return ready(); }, kPatienceMs));
@@ -131,6 +132,7 @@ TEST_F(UnreadLogTest, LarderdServesAndEnds) {
   expect_end();
 }
 
+// covers F-107
 TEST_F(UnreadLogTest, ItsKeeperServesAndEndsToo) {
   start(larderd(" --supervise " + (folder_ / "keeper").string()));
   ASSERT_TRUE(eventually([&] { return ctl("keeper", "ready").status == 0; }, kPatienceMs));
@@ -141,6 +143,7 @@ TEST_F(UnreadLogTest, ItsKeeperServesAndEndsToo) {
   expect_end();
 }
 
+// covers F-107
 TEST_F(UnreadLogTest, AReaderThatIsBackFindsTheLines) {
   start(larderd());
   ASSERT_TRUE(eventually([&] { return ready(); }, kPatienceMs));
@@ -151,6 +154,7 @@ TEST_F(UnreadLogTest, AReaderThatIsBackFindsTheLines) {
 }
 
 // The pipe stays full while larderd is idle: few lines come to the queue, and few are dropped.
+// covers F-107
 TEST_F(UnreadLogTest, WhileNothingRunsFewLinesComeTogether) {
   start(larderd());
   ASSERT_TRUE(eventually([&] { return ready(); }, kPatienceMs));
@@ -172,6 +176,7 @@ TEST_F(UnreadLogTest, WhileNothingRunsFewLinesComeTogether) {
 }
 
 // A log file that may grow no more is as a full disk.
+// covers F-107
 TEST_F(UnreadLogTest, ALogThatTakesNoMoreIsCounted) {
   process_ =
       std::make_unique<ChildProcess>(std::vector<std::string>{"/bin/sh", "-c", "exec " + larderd() + " >/dev/null 2>/dev/full"});
@@ -180,6 +185,7 @@ TEST_F(UnreadLogTest, ALogThatTakesNoMoreIsCounted) {
   expect_end();
 }
 
+// covers F-107
 TEST_F(UnreadLogTest, WhatTheKeeperDropsItsLarderdCounts) {
   process_ = std::make_unique<ChildProcess>(std::vector<std::string>{
       "/bin/sh", "-c", "exec " + larderd(" --supervise " + (folder_ / "keeper").string()) + " >/dev/null 2>/dev/full"});
@@ -188,6 +194,7 @@ TEST_F(UnreadLogTest, WhatTheKeeperDropsItsLarderdCounts) {
   expect_end();
 }
 
+// covers F-107
 TEST_F(UnreadLogTest, AStartThatFailsEndsWithItsStatus) {
   std::ofstream(folder_ / "larder.yaml") << "memory:\n  size: nonsense\n";
   start(larderd());
@@ -195,6 +202,7 @@ TEST_F(UnreadLogTest, AStartThatFailsEndsWithItsStatus) {
 }
 
 // No API server is there: the operator waits for it.
+// covers F-107
 TEST_F(UnreadLogTest, TheOperatorEnds) {
   std::ofstream(folder_ / "kubeconfig")
       << "apiVersion: v1\nkind: Config\ncurrent-context: x\ncontexts: [{name: x, context: {cluster: x, user: x}}]\n"
@@ -206,6 +214,7 @@ TEST_F(UnreadLogTest, TheOperatorEnds) {
 }
 
 // Started by a supervisor that closes all three: no line goes into a file that took number 2.
+// covers F-107, F-108
 TEST_F(UnreadLogTest, ClosedStreamsAreOpenedFirst) {
   process_ = std::make_unique<ChildProcess>(std::vector<std::string>{
       "/bin/sh", "-c", "exec " + larderd(" --supervise " + (folder_ / "keeper").string()) + " <&- >&- 2>&-"});
@@ -221,6 +230,7 @@ TEST_F(UnreadLogTest, ClosedStreamsAreOpenedFirst) {
   }
 }
 
+// covers F-107, F-108
 TEST_F(UnreadLogTest, ALimitOfFileSizeIsNamed) {
   const Outcome outcome = run("/bin/sh -c 'ulimit -f 1000; exec " + larderd() + "'");
   EXPECT_EQ(outcome.status, 1);
@@ -228,6 +238,7 @@ TEST_F(UnreadLogTest, ALimitOfFileSizeIsNamed) {
     EXPECT_NE(outcome.text.find(words), std::string::npos) << outcome.text;
 }
 
+// covers F-107
 TEST_F(UnreadLogTest, NamesOfOtherLettersAreShownAsTheyAre) {
   start(larderd());
   ASSERT_TRUE(eventually([&] { return ready(); }, kPatienceMs));

@@ -127,6 +127,7 @@ TEST_P(CopyEngineTest, DigestsAreThoseOfTheProtocol) {
   }
 }
 
+// covers F-042
 TEST_P(CopyEngineTest, EveryCorruptionIsDataLoss) {
   for (const std::uint64_t piece_bytes : {7, 4096, 18432}) {
     Chunk chunk(*box_, piece_bytes, 4, 0);

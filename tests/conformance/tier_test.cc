@@ -169,6 +169,7 @@ TEST_P(TierTest, BytesInFlightAreBounded) {
   EXPECT_TRUE(loop_->put(77'777).ok()) << "what was refused once is taken later";
 }
 
+// covers F-199
 TEST_P(TierTest, AFullTierMakesRoomByForgettingTheOldest) {
   const std::uint64_t count = 3 * box_->capacity_chunks_of_1_mib();
   for (std::uint64_t i = 0; i < count; ++i) ASSERT_TRUE(loop_->put(i).ok()) << i;

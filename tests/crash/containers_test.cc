@@ -75,6 +75,7 @@ class Containers : public testing::Test {
   Tally& tally_ = Tally::make();
 };
 
+// covers F-006
 TEST_F(Containers, AnEngineGoesOnWithItsMappingWhenLarderdIsRestartedInAnother) {
   const std::uint64_t slots = world_->slots();
   const auto reader = engine([&](Engine& engine) {
@@ -107,6 +108,7 @@ TEST_F(Containers, AnEngineGoesOnWithItsMappingWhenLarderdIsRestartedInAnother) 
   EXPECT_EQ(world_->leaks(), "");
 }
 
+// covers F-006
 TEST_F(Containers, AGrantInFlightIsNobodyElsesUntilItsWriterStopsOrDies) {
   for (const bool dies : {false, true}) {
     const auto writer = engine([this](Engine& engine) {
@@ -131,6 +133,7 @@ TEST_F(Containers, AGrantInFlightIsNobodyElsesUntilItsWriterStopsOrDies) {
   EXPECT_EQ(world_->leaks(), "");
 }
 
+// covers F-006
 TEST_F(Containers, TheDeathOfAnEngineFreesAllThatItHad) {
   const auto writer = engine([this](Engine& engine) {
     if (!store_at_last(engine, {2}, 7) || engine.hold_all({2}) == 0) return 10;

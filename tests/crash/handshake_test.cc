@@ -23,6 +23,7 @@ class Handshake : public CrashTest {
 };
 
 // The hold keeps the first session's lock: the word of the third one alone can free the slot.
+// covers F-007
 TEST_F(Handshake, WhatTheEngineStillWroteIsFreedByTheSessionAfterTheLostOne) {
   const auto writer = engine([this](Engine& engine) {
     if (!store_at_last(engine, {2}, 1)) return 10;
@@ -50,6 +51,7 @@ TEST_F(Handshake, WhatTheEngineStillWroteIsFreedByTheSessionAfterTheLostOne) {
   EXPECT_EQ(world_.leaks(), "");
 }
 
+// covers F-007
 TEST_F(Handshake, LostOverAndOverItLeaksNothing) {
   const auto loser = engine([this](Engine& engine) {
     if (!store_at_last(engine, {1}, 7)) return 10;
@@ -67,6 +69,7 @@ TEST_F(Handshake, LostOverAndOverItLeaksNothing) {
 }
 
 // larderd starts again, is killed when it knows that the engine has come back and the engine does not, and starts again.
+// covers F-007
 TEST_F(Handshake, AnEngineThatLarderdHadKnownToBeBackIsAwaitedByTheNextOne) {
   const auto holder = engine([this](Engine& engine) {
     if (!store_at_last(engine, keys(1, slots_), 7)) return 10;

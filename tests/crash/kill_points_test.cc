@@ -72,6 +72,7 @@ class KillPoints : public DeathsAtPoints {
   World world_{kSmallArena};
 };
 
+// covers F-017
 TEST_F(KillPoints, EachIsReachedAndNothingLeaks) {
   Times all;
   for (const std::string_view point : client_points()) {
@@ -90,6 +91,7 @@ TEST_F(KillPoints, EachIsReachedAndNothingLeaks) {
 }
 
 // Asked about its grants, which larderd does after half a minute, and this one at once.
+// covers F-017
 TEST_F(DeathsAtPoints, AskedAboutItsGrants) {
   World world(kSmallArena, IMPATIENT_LARDERD_PATH);
   for (const std::string_view point : asked_points()) {
@@ -101,6 +103,7 @@ TEST_F(DeathsAtPoints, AskedAboutItsGrants) {
   }
 }
 
+// covers F-017
 TEST_F(KillPoints, AtRandom) {
   const int kills = whole() ? 10'000 : 300;
   constexpr int kBatch = 1000;
@@ -127,6 +130,7 @@ TEST_F(KillPoints, AtRandom) {
               static_cast<unsigned long long>(tally_.stored), static_cast<unsigned long long>(tally_.loaded));
 }
 
+// covers F-002
 TEST(KillLarderd, EnginesGoOnAndUseTheNewOne) {
   const int kills = whole() ? 50 : 5;
   World world(kSmallArena);

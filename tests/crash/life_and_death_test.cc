@@ -11,6 +11,7 @@ namespace {
 
 class LifeAndDeath : public CrashTest {};
 
+// covers F-041
 TEST_F(LifeAndDeath, WhatAStoppedWriterWritesLateReachesNobody) {
   const auto writer = engine([this](Engine& engine) {
     if (!store_at_last(engine, {2}, 1) || engine.hold_all({2}) == 0) return 10;
@@ -50,6 +51,7 @@ TEST_F(LifeAndDeath, WhatAStoppedWriterWritesLateReachesNobody) {
 }
 
 // The GPU of a killed engine goes on with a copy that was under way: played by a process that writes the slot after the engine's death.
+// covers F-018
 TEST_F(LifeAndDeath, WhatTheGpuOfADeadWriterWritesLateReachesNobody) {
   const auto writer = engine([this](Engine& engine) {
     engine.copies_as_a_device();
@@ -72,6 +74,7 @@ TEST_F(LifeAndDeath, WhatTheGpuOfADeadWriterWritesLateReachesNobody) {
   EXPECT_EQ(world_.leaks(), "");
 }
 
+// covers F-020
 TEST_F(LifeAndDeath, TheWriterOfALostSessionKeepsItsSlotToItselfUntilItStops) {
   const auto writer = engine([this](Engine& engine) {
     page_.stop_at("store_half");
@@ -134,6 +137,7 @@ TEST_F(LifeAndDeath, WhoIsTheLastToReadALostSessionsMemoryDoesNotUnmapIt) {
   EXPECT_EQ(world_.leaks(), "");
 }
 
+// covers F-019
 TEST_F(LifeAndDeath, AForkedChildThatKeepsTheSocketDoesNotKeepTheDead) {
   const auto writer = engine([this](Engine& engine) {
     if (::fork() == 0) {  // inherits socket and mappings
@@ -189,6 +193,7 @@ class Asker {
   std::vector<protocol::Grant> granted_;
 };
 
+// covers F-017
 TEST_F(LifeAndDeath, HoldsAndGrantsOfTheDeadAreThereForOthersAtOnce) {
   const std::uint64_t held = slots_ / 2;  // more is not honoured of one engine
   Asker one(world_.socket()), other(world_.socket());
@@ -221,6 +226,7 @@ TEST_F(LifeAndDeath, HoldsAndGrantsOfTheDeadAreThereForOthersAtOnce) {
               static_cast<unsigned long long>(slots_), percentiles(times).c_str());
 }
 
+// covers F-059
 TEST_F(LifeAndDeath, AnArenaFullOfHeldSlotsRefusesStoresAndLoadsGoOn) {
   const auto holder = [this](std::uint64_t first, std::uint64_t count) {  // half of all: more is not honoured of one engine
     return engine([this, first, count](Engine& engine) {

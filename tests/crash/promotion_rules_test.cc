@@ -74,6 +74,7 @@ TEST_F(PromotionRules, TheEndOfTheFetchLeavesItToTheHoldsThatStand) {
   EXPECT_FALSE(held.get());
 }
 
+// covers F-149
 TEST_F(PromotionRules, TheEndOfTheSessionEndsItsFetches) {
   box_.put_below(1);
   fetch_one();
@@ -84,6 +85,7 @@ TEST_F(PromotionRules, TheEndOfTheSessionEndsItsFetches) {
   EXPECT_FALSE(held.get());
 }
 
+// covers F-149
 TEST_F(PromotionRules, AnEngineThatForgetsItKeepsItForAMinute) {
   box_.put_below(1);
   fetch_one();
@@ -100,6 +102,7 @@ TEST_F(PromotionRules, AnEngineThatForgetsItKeepsItForAMinute) {
 }
 
 // The deadline of the read is over and the device still writes: whoever got that slot would find other bytes in it.
+// covers F-147
 TEST_F(PromotionRules, ASlotThatTheDeviceStillHasIsNobodyElses) {
   box_.put_below(1);
   box_.fetch(kRequest, {1});
@@ -113,6 +116,7 @@ TEST_F(PromotionRules, ASlotThatTheDeviceStillHasIsNobodyElses) {
   EXPECT_EQ(box_.grants(kSlots), 2U);
 }
 
+// covers F-147
 TEST_F(PromotionRules, NorIsOneThatWasDroppedMeanwhile) {
   box_.put_below(1);
   box_.fetch(kRequest, {1});

@@ -108,6 +108,7 @@ void kill_under(UnderLoad& load, int kills, const std::function<void()>& dead) {
               static_cast<unsigned long long>(load.sum(&RestartModel::loads)));
 }
 
+// covers F-003
 TEST(KillLarderdUnderLoad, WhatWasAcknowledgedIsThereAndNoByteIsWrong) {
   World world("96MiB");
   UnderLoad load(world, false);
@@ -149,6 +150,7 @@ std::uint64_t epoch_of(Engine& engine) {
 
 // What the engine was told is dropped stays so, also where larderd dies in the very next moment. Other drops keep the disk busy: one
 // waits until those before it are noted.
+// covers F-139
 TEST(KillLarderdAfterADrop, NothingOfItComesUpFromTheDisk) {
   constexpr std::uint64_t kChunks = 8;
   const DiskFolder disk;

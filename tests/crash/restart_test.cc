@@ -29,6 +29,7 @@ class Restart : public CrashTest {
   }
 };
 
+// covers F-005
 TEST_F(Restart, WhatIsHeldAcrossItIsNotHandedOn) {
   const auto holder = engine([this](Engine& engine) {
     if (!fill(engine)) return 10;
@@ -57,6 +58,7 @@ TEST_F(Restart, WhatIsHeldAcrossItIsNotHandedOn) {
   EXPECT_EQ(world_.leaks(), "");
 }
 
+// covers F-005
 TEST_F(Restart, AnEngineThatDoesNotComeBackIsWaitedForOnlySoLong) {
   const auto holder = engine([this](Engine& engine) {
     if (!fill(engine) || engine.hold_all({1}) == 0) return 10;
@@ -74,6 +76,7 @@ TEST_F(Restart, AnEngineThatDoesNotComeBackIsWaitedForOnlySoLong) {
   EXPECT_TRUE(attached(1));
 }
 
+// covers F-005
 TEST_F(Restart, TheWriterOfAnEarlierLarderdKeepsItsSlotToItselfUntilItStops) {
   for (const int signal : {SIGKILL, SIGTERM}) {
     const auto writer = engine([this](Engine& engine) {
@@ -95,6 +98,7 @@ TEST_F(Restart, TheWriterOfAnEarlierLarderdKeepsItsSlotToItselfUntilItStops) {
 }
 
 // larderd and the writer die at once, as where a pod is killed: nobody saw the writer end.
+// covers F-018
 TEST_F(Restart, TheSlotThatADeadWritersGpuMayWriteIsKeptAcrossIt) {
   const auto writer = engine([this](Engine& engine) {
     engine.copies_as_a_device();
@@ -115,6 +119,7 @@ TEST_F(Restart, TheSlotThatADeadWritersGpuMayWriteIsKeptAcrossIt) {
 }
 
 // The lock file tells, also where the writer dies after larderd did and a child of it keeps the old socket.
+// covers F-005
 TEST_F(Restart, TheSlotOfAWriterThatDiesLaterComesBack) {
   const auto writer = engine([this](Engine& engine) {
     if (::fork() == 0) {
@@ -135,6 +140,7 @@ TEST_F(Restart, TheSlotOfAWriterThatDiesLaterComesBack) {
   EXPECT_EQ(world_.leaks(), "");
 }
 
+// covers F-004
 TEST_F(Restart, ADeathInTheMiddleOfItCostsNothing) {
   const auto before = engine([this](Engine& engine) { return fill(engine) ? 0 : 10; });
   ASSERT_EQ(before->wait(20'000), 0);
@@ -151,6 +157,7 @@ TEST_F(Restart, ADeathInTheMiddleOfItCostsNothing) {
   EXPECT_EQ(world_.leaks(), "");
 }
 
+// covers F-003
 TEST_F(Restart, LookUpsAndLoadsGoOnMeanwhile) {
   const auto reader = engine([this](Engine& engine) {
     if (!fill(engine)) return 10;

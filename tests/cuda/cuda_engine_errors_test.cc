@@ -14,6 +14,7 @@ using testing::HasSubstr;
 
 // Whatever fails at whatever call, sticking or not: no wrong byte, one line in the log, no thread left with a context of ours, and nothing
 // left behind.
+// covers F-025
 TEST_F(CudaCopyEngineTest, AnErrorEndsTheEngineForGoodAndIsSaidOnce) {
   for (const char* function : {"cuCtxPushCurrent", "cuStreamCreateWithPriority", "cuStreamWaitEvent", "cuEventCreate",
                                "cuEventRecord", "cuEventSynchronize", "cuMemHostAlloc", "cuMemHostGetDevicePointer",
@@ -52,6 +53,7 @@ TEST_F(CudaCopyEngineTest, AnErrorEndsTheEngineForGoodAndIsSaidOnce) {
 }
 
 // An engine captures a graph of its forward pass, on this thread, while copies of ours run on this one and on others.
+// covers F-027
 TEST_F(CudaCopyEngineTest, ACaptureGoesOnWhateverIsCopiedMeanwhile) {
   for (const Way& strategy : strategies()) {
     SCOPED_TRACE(strategy.name);
@@ -71,6 +73,7 @@ TEST_F(CudaCopyEngineTest, ACaptureGoesOnWhateverIsCopiedMeanwhile) {
   }
 }
 
+// covers F-027
 TEST_F(CudaCopyEngineTest, NoCopyComesBehindAStreamThatIsCaptured) {
   DeviceChunk chunk(8192, 3);
   CudaCopyEngine& engine = make(Method::kKernel, chunk.page());
@@ -91,6 +94,7 @@ TEST_F(CudaCopyEngineTest, NoCopyComesBehindAStreamThatIsCaptured) {
 }
 
 // Whatever is refused because of a capture that we did not expect: that copy fails, when nothing of it is under way any more, and the next one is made.
+// covers F-027
 TEST_F(CudaCopyEngineTest, ARefusalBecauseOfACaptureEndsOneCopyAlone) {
   for (const char* function : {"cuStreamCreateWithPriority", "cuStreamIsCapturing", "cuStreamWaitEvent", "cuEventCreate",
                                "cuEventRecord", "cuEventSynchronize", "cuMemHostAlloc", "cuMemcpyBatchAsync", "cuLaunchKernel"})

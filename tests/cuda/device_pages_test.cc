@@ -144,6 +144,7 @@ TEST_F(DevicePagesTest, ALayerIsOnTheDeviceWhenItWasWaitedFor) {
 }
 
 // Nobody knows behind what its pages are written or read: neither is asked for, and the capture is none the worse.
+// covers F-027
 TEST_F(DevicePagesTest, WhatIsAskedForDuringACaptureIsRefusedAndTheNextIsNot) {
   start();
   EngineClient& engine = attach(kLayout);
@@ -166,6 +167,7 @@ TEST_F(DevicePagesTest, WhatIsAskedForDuringACaptureIsRefusedAndTheNextIsNot) {
   EXPECT_EQ(said("have ended"), 0);
 }
 
+// covers F-025
 TEST_F(DevicePagesTest, AnErrorOfCudaEndsTheCacheInThisEngineAndIsSaidOnce) {
   start();
   EngineClient& engine = attach(kLayout);

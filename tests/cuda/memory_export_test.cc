@@ -71,6 +71,7 @@ TEST_F(MemoryExportTest, TheImporterMakesAContextOnEachGpuThatItSees) {
 }
 
 // Else larderd has the one context of the GPU before the engine asks for it.
+// covers F-035
 TEST_F(MemoryExportTest, TheImporterMakesNoContextWhereAGpuAllowsOneProcessAlone) {
   ::setenv("FAKE_CUDA_COMPUTE_MODE", "3", 1);
   const std::unique_ptr<MemoryImporter> importer = cuda_importer();

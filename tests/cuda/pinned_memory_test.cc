@@ -129,6 +129,7 @@ TEST_F(CudaCopyEngineTest, TheMultiprocessorsAreASixteenthOfTheDevices) {
 }
 
 // A refusal that is of the call and not of the device: its copies and all later ones go one by one, and no error ends the engine.
+// covers F-039
 TEST_F(CudaCopyEngineTest, ABatchThatFailsByItselfIsTheLastAndIsSaidOnce) {
   constexpr int kUnknown = 999;
   for (const int code : {kInvalidValue, kNotInitialized, 100, kInvalidContext, 400, kUnknown}) {

@@ -61,6 +61,7 @@ TEST_F(PinningTest, ItIsTakenBackWithIt) {
   EXPECT_EQ(fake_cuda::counters().registered_bytes, 0U);
 }
 
+// covers F-033
 TEST_F(PinningTest, ARefusalIsSaidOnceAndTheRestStaysAsItIs) {
   const std::unique_ptr<Pinning> pinning = pin();
   fake_cuda::fail("cuMemHostRegister", 2, kOutOfMemory);

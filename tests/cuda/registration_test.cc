@@ -223,6 +223,7 @@ TEST_F(RegistrationTest, OneProcessOfTheNodeRegistersAtATime) {
 }
 
 // Stopped, or hostile.
+// covers F-038
 TEST_F(RegistrationTest, AProcessThatKeepsItsTurnIsWaitedForOnceAndThenNoMore) {
   options_.turn_wait = 50ms;
   let_other_register();
@@ -278,6 +279,7 @@ TEST_F(RegistrationTest, ASliceOfWhichAnotherHasRegisteredAPartEndsItByName) {
 }
 
 // The reason is the driver's code. No limit of the process has to do with it.
+// covers F-033
 TEST_F(RegistrationTest, ARefusalIsToldByItsCode) {
   constexpr int kUnknown = 999;
   for (const auto& [code, words] :
@@ -297,6 +299,7 @@ TEST_F(RegistrationTest, ARefusalIsToldByItsCode) {
 }
 
 // Errors of one GPU are no reason for the arena.
+// covers F-034
 TEST_F(RegistrationTest, ADeviceWhoseContextIsLostLeavesRegisteringToTheNext) {
   for (const int code : {kIllegalAddress, 719 /* a kernel failed */, kInvalidContext, kUncorrectableMemory}) {
     SCOPED_TRACE(code);
@@ -319,6 +322,7 @@ TEST_F(RegistrationTest, ADeviceThatComesAfterTheLastContextWasLostRegisters) {
   EXPECT_TRUE(all_ready(*second));
 }
 
+// covers F-033
 TEST_F(RegistrationTest, ADeviceThatComesAfterARefusalIsToldToo) {
   fake_cuda::fail("cuMemHostRegister", 2, kNotSupported);
   const std::unique_ptr<Pinning> first = pin(0);
@@ -331,6 +335,7 @@ TEST_F(RegistrationTest, ADeviceThatComesAfterARefusalIsToldToo) {
 }
 
 // Where memory cannot be registered, memory that the driver calls pinned is managed: kernels would fetch it fault by fault.
+// covers F-037
 TEST_F(RegistrationTest, WhereTheKindOfGpuAllowsNoneCopiesGoByTheCopyEngines) {
   testing_support::DeviceChunk chunk(8192, 3);
   CudaOptions options;

@@ -97,7 +97,7 @@ void Catalog::erase_cell(std::size_t cell) {
 }
 
 void Catalog::erase_node(std::uint32_t node) {
-  if (residents_ != nullptr) residents_->removed(nodes_[node].record.key);
+  if (residents_ != nullptr) residents_->removed(nodes_[node].record.key);  // mutation: residents-told
   erase_cell(cell_of(nodes_[node].record.key));
   unlink(node);
   --chunks_;
@@ -161,7 +161,8 @@ void Catalog::insert_later(std::span<const Record> records, std::uint32_t region
       const std::size_t cell = cell_of(batch[i].key, tags[i]);
       const Node* known = cells_[cell].node != kNone ? &nodes_[cells_[cell].node] : nullptr;
       const Position at{table[region].sequence, batch[i].block};
-      if (known != nullptr && Position{table[known->region].sequence, known->record.block} > at) continue;
+      if (known != nullptr && Position{table[known->region].sequence, known->record.block} > at)  // mutation: last-append
+        continue;
       enter(batch[i], region, cell, tags[i]);
       added[count++] = batch[i].key;
     }

@@ -167,7 +167,8 @@ void DiskEngine::read_done(const OpPtr& op, const Located& located, const Region
   if (op->done) return released(op);
   if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
   if (error != 0) return finish(op, Status::from_errno(error, "disk read"));
-  if (!found || *found != located.record) return finish(op, {Code::kDataLoss, "the record on disk is not that chunk's"});
+  if (!found || *found != located.record)  // mutation: read-right-record
+    return finish(op, {Code::kDataLoss, "the record on disk is not that chunk's"});
   tiers::ChunkFacts facts = found->facts;
   facts.since_s = found->written_s;
   finish(op, {}, facts);
@@ -237,10 +238,11 @@ void DiskEngine::write_done(const OpPtr& op, const Record& record, std::uint32_t
     region.records.push_back(record);
     // Of two that were in flight together the later append is the newer one, also where it has ended first: as in the next life.
     const std::optional<Located> known = catalog_.find(record.key);
-    if (!known || Position{table_[known->region].sequence, known->record.block} < Position{region.sequence, record.block})
+    if (!known || Position{table_[known->region].sequence, known->record.block} <
+                      Position{region.sequence, record.block})  // mutation: last-append-live
       catalog_.insert(record, number);
   }
-  if (!good) bury(number, record);
+  if (!good) bury(number, record);  // mutation: failed-put-buried
   if (op->done) return released(op);
   if (good) health_.proven();
   if (good) return finish(op, {});
@@ -253,7 +255,7 @@ void DiskEngine::miss_deadlines() {
   next_deadline_ns_ = UINT64_MAX;
   const std::vector<OpPtr> all(live_.begin(), live_.end());
   for (const OpPtr& op : all) {
-    if (op->command.deadline_ns <= now)
+    if (op->command.deadline_ns <= now)  // mutation: disk-deadline
       finish(op, {Code::kDeadlineExceeded, "disk"});
     else
       next_deadline_ns_ = std::min(next_deadline_ns_, op->command.deadline_ns);

@@ -48,7 +48,7 @@ Status DiskEngine::open_and_recover() {
   }
   superblock_stale_ = !pending_drops_.empty();
   if (!recovered.ok()) return recovered.status();
-  take_out_graves();
+  take_out_graves();  // mutation: bury-after-loss
   for (const Volume::Note& note : volume_->notes) say(note.kind, note.text);
   say("found again", std::to_string(recovered->chunks) + " chunks found again in " +
                          std::to_string((clock_.now_ns() - start) / 1'000'000) + " ms: " + std::to_string(recovered->by_footer) +
@@ -145,9 +145,9 @@ void DiskEngine::maintain_flushes() {
   if (flushing_ || !volume_ || health_.is(Health::kLost)) return;
   const auto pending = [](const OpPtr& op) { return op->command.operation == Operation::kPut; };
   const auto flush = std::ranges::find_if(live_, [](const OpPtr& op) { return op->command.operation == Operation::kFlush; });
-  if (flush == live_.end() || std::any_of(live_.begin(), flush, pending)) return;
+  if (flush == live_.end() || std::any_of(live_.begin(), flush, pending)) return;  // mutation: flush-after-puts
   flushing_ = true;
-  start_io(IoRequest::Kind::kSync, 0, {}, [this, op = *flush](int error) {
+  start_io(IoRequest::Kind::kSync, 0, {}, [this, op = *flush](int error) {  // mutation: flush-syncs
     flushing_ = false;
     finish(op, error == 0 ? Status() : Status::from_errno(error, "fdatasync"));
   });
@@ -180,7 +180,7 @@ void DiskEngine::bury(std::uint32_t number, const Record& record) {
 // As many as the device has room for. A region that is another by now needs none; one that is being opened may stay what it is.
 // Once more where that fails: behind the next region that could be opened.
 void DiskEngine::write_graves() {
-  if (!volume_ || health_.is(Health::kLost) || health_.is(Health::kWrites)) return;
+  if (!volume_ || health_.is(Health::kLost) || health_.is(Health::kWrites)) return;  // mutation: bury-when-writable
   for (; !tombstones_.empty() && device_.has_room(); tombstones_.pop_front()) {
     const Tombstone& next = tombstones_.front();
     if (!stands(next.id)) continue;
@@ -192,7 +192,7 @@ void DiskEngine::write_graves() {
     const auto done = [this, tombstone = next, block](int error) mutable {
       --table_[tombstone.id.region].reads;
       if (error == 0) return;
-      if (++tombstone.failures < kTombstoneTries) tombstones_.push_back(tombstone);
+      if (++tombstone.failures < kTombstoneTries) tombstones_.push_back(tombstone);  // mutation: bury-retried, bury-bounded
       write_failed(error);
     };
     start_io(IoRequest::Kind::kWrite, volume_->offset(next.id.region, next.record.block), block->span(), done);
@@ -223,9 +223,9 @@ Position DiskEngine::next_position() const {
 
 void DiskEngine::drop(const OpPtr& op) {
   const Dropped dropped{op->command.key.namespace_id, op->command.operation == Operation::kClear};
-  cancel([&](const tiers::ChunkKey& key) { return dropped.all || key.namespace_id == dropped.id; });
+  cancel([&](const tiers::ChunkKey& key) { return dropped.all || key.namespace_id == dropped.id; });  // mutation: drop-in-flight
   op->dropped = erase_dropped(dropped);
-  owe(dropped);
+  owe(dropped);  // mutation: drop-owed
   if (!volume_ || health_.is(Health::kLost)) return finish(op, {Code::kUnavailable, health_.state().reason});
   mark_dropped(dropped);
   superblock_stale_ = true;
@@ -276,7 +276,7 @@ void DiskEngine::mark_dropped(const Dropped& dropped) {
     superblock.all_dropped = until;
     for (std::uint32_t number = 0; number < table_.count(); ++number) counters_.chunks_dropped += catalog_.erase_region(number);
   } else {
-    superblock.drops.push_back({dropped.id, until});
+    superblock.drops.push_back({dropped.id, until});  // mutation: drop-restart
   }
 }
 
@@ -303,7 +303,7 @@ void DiskEngine::write_label_copy(std::size_t copy, bool last) {
   };
   start_io(IoRequest::Kind::kWrite, copy * kSuperblockBytes, superblock_bytes_.span(), [this, synced](int error) {
     if (error != 0) return superblock_failed(error);
-    start_io(IoRequest::Kind::kSync, 0, {}, synced);
+    start_io(IoRequest::Kind::kSync, 0, {}, synced);  // mutation: drop-synced
   });
 }
 

@@ -39,7 +39,7 @@ std::optional<std::uint32_t> DiskEngine::place(std::uint32_t blocks) {
     std::optional<std::uint32_t> active = table_.in_state(RegionState::kActive);
     if (active && table_.fits(table_[*active], blocks)) return active;
     const std::optional<std::uint32_t> ready = table_.in_state(RegionState::kReady);
-    if (!ready || table_[*ready].reads != 0) return std::nullopt;
+    if (!ready || table_[*ready].reads != 0) return std::nullopt;  // mutation: read-region-closed
     if (active) table_[*active].state = RegionState::kClosing;
     table_[*ready].state = RegionState::kActive;
   }
@@ -61,7 +61,7 @@ void DiskEngine::open_region(std::uint32_t number) {
   };
   const auto sync = [this, block, done](int error) {
     if (error != 0) return done(error);
-    start_io(IoRequest::Kind::kSync, 0, {}, done);
+    start_io(IoRequest::Kind::kSync, 0, {}, done);  // mutation: region-open-synced
   };
   start_io(IoRequest::Kind::kWrite, volume_->offset(number, table_.region_blocks() - 1), block->span(), sync);
 }
@@ -73,7 +73,7 @@ void DiskEngine::opened(std::uint32_t number, std::uint64_t sequence, int error,
     write_failed(error);
     return;
   }
-  counters_.chunks_evicted += catalog_.erase_region(number);
+  counters_.chunks_evicted += catalog_.erase_region(number);  // mutation: region-erased
   region.sequence = sequence;
   region.next_block = 0;
   region.records.clear();
@@ -95,7 +95,7 @@ void DiskEngine::close_region(std::uint32_t number) {
   }
   if (!device_.has_room()) return;
   ++region.writes;
-  start_io(IoRequest::Kind::kSync, 0, {}, [this, number](int error) {
+  start_io(IoRequest::Kind::kSync, 0, {}, [this, number](int error) {  // mutation: records-synced
     if (error == 0) return write_footer(number);
     --table_[number].writes;
     table_[number].state = RegionState::kClosed;  // without a footer: the next life reads it through

@@ -303,7 +303,7 @@ class DiskTier final : public SteppedTier {
       return status;
     }
     // Hidden from here on: who asked need not wait for the thread.
-    if (command.operation == Operation::kDrop) core_->catalog.hide(command.key.namespace_id);
+    if (command.operation == Operation::kDrop) core_->catalog.hide(command.key.namespace_id);  // mutation: drop-hides
     if (command.operation == Operation::kClear) core_->catalog.hide_all();
     core_->held_bytes += command.slot.size();
     ++core_->held_operations;

@@ -97,7 +97,7 @@ bool unseal(std::span<const std::byte> in, std::uint32_t magic, Bytes& bytes) {
   if (in.size() < sizeof(bytes)) return false;
   std::memcpy(&bytes, in.data(), sizeof(bytes));
   return bytes.magic == magic && bytes.version == kFormatVersion &&
-         bytes.checksum == protocol::unit_digest(&bytes, offsetof(Bytes, checksum));
+         bytes.checksum == protocol::unit_digest(&bytes, offsetof(Bytes, checksum));  // mutation: disk-checksum
 }
 
 }  // namespace
@@ -131,7 +131,7 @@ void encode_grave(const RegionId& id, const Record& record, std::span<std::byte>
 std::optional<Record> decode_record(const RegionId& id, std::span<const std::byte> block) {
   RecordBytes bytes{};
   if (!unseal(block, kRecordMagic, bytes)) return std::nullopt;
-  if (RegionId{bytes.volume, bytes.sequence, bytes.region} != id) return std::nullopt;
+  if (RegionId{bytes.volume, bytes.sequence, bytes.region} != id) return std::nullopt;  // mutation: record-region-id
   const Record record{{bytes.namespace_id, bytes.hash, bytes.shard, bytes.group},
                       {bytes.generation, bytes.payload_bytes, bytes.piece_bytes, bytes.root},
                       bytes.block,
@@ -185,7 +185,8 @@ void encode_footer(const RegionId& id, std::span<const Record> records, std::spa
 
 bool decode_entries(const Trailer& trailer, std::span<const std::byte> entries, std::vector<Record>& out) {
   if (entries.size() != std::size_t{entry_blocks(trailer.count)} * kBlockBytes) return false;
-  if (protocol::unit_digest(entries.data(), entries.size()) != trailer.entries_checksum) return false;
+  if (protocol::unit_digest(entries.data(), entries.size()) != trailer.entries_checksum)  // mutation: footer-checksum
+    return false;
   out.reserve(out.size() + trailer.count);
   for (std::size_t i = 0; i < trailer.count; ++i) {
     EntryBytes bytes{};

@@ -193,8 +193,8 @@ Status Recovery::read_through() {
 Result<Recovered> recover(Device& device, const Volume& volume, std::span<std::byte> scratch, RegionTable& table,
                           Catalog& catalog) {
   // New appends come after every drop that is remembered, also where no trailer is left to tell.
-  table.saw_sequence(volume.superblock.all_dropped.sequence);
-  for (const DropMark& mark : volume.superblock.drops) table.saw_sequence(mark.until.sequence);
+  table.saw_sequence(volume.superblock.all_dropped.sequence);                                    // mutation: sequence-after-clear
+  for (const DropMark& mark : volume.superblock.drops) table.saw_sequence(mark.until.sequence);  // mutation: sequence-after-drops
   Recovery recovery(device, volume, scratch, table, catalog);
   // The table knows all sequences before the first chunk is kept.
   Status status = recovery.read_trailers();

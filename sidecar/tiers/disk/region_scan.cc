@@ -67,7 +67,7 @@ Result<std::vector<Record>> RegionScan::records() {
       continue;
     }
     // The next one stands behind it, whatever became of its bytes.
-    if (verified(*record)) found.push_back(*record);
+    if (verified(*record)) found.push_back(*record);  // mutation: scan-verifies
     block += record->blocks();
     searched = 0;
   }

@@ -82,6 +82,7 @@ TEST_F(LeaderTest, AReleasedLeaseIsTakenAtOnce) {
 
 // A leader that writes without a pause is stopped at any moment, another leads, and the first one goes on: not a byte of it arrives.
 // FENCE_SECONDS=60 has the issue's own length with the product's lease.
+// covers F-235
 TEST_F(LeaderTest, AStoppedLeaderWritesNothingAfterwards) {
   const char* given = std::getenv("FENCE_SECONDS");
   const int stop_s = given == nullptr ? 8 : std::atoi(given);

@@ -158,12 +158,14 @@ ControlPlane* NamespaceTest::plane_ = nullptr;
 int NamespaceTest::teams_ = 0;
 
 // What LimitRanger wants of each container, ours too.
+// covers F-219
 TEST_F(NamespaceTest, AMinimumARatioAndDefaultsRefuseNoPodForItsCache) {
   limit("{type: Container, min: {cpu: 100m, memory: 128Mi}, default: {cpu: 200m}, defaultRequest: {cpu: 200m}}");
   const std::string made = create(pod("least", "{requests: {cpu: 8, memory: 64Gi}, limits: {cpu: 8, memory: 64Gi}}"));
   EXPECT_THAT(made, HasSubstr("larder.dev/injected"));
 }
 
+// covers F-219
 TEST_F(NamespaceTest, ADefaultLimitBelowOurRequestRefusesNoPodForItsCache) {
   limit("{type: Container, default: {cpu: 50m}, defaultRequest: {cpu: 10m}}");
   EXPECT_THAT(create(pod("default", "{requests: {cpu: 8}, limits: {cpu: 8}}")), HasSubstr("larder.dev/injected"));
@@ -188,6 +190,7 @@ TEST_F(NamespaceTest, ADefaultOfGpusGivesOursNone) {
     EXPECT_EQ(container["resources"]["limits"]["nvidia.com/gpu"], "0") << container.dump();
 }
 
+// covers F-220
 TEST_F(NamespaceTest, WhatItsLimitsWouldRefuseStartsWithoutACache) {
   limit("{type: Pod, max: {memory: 66Gi}}");
   const std::string made = create(pod("pod"));
@@ -195,6 +198,7 @@ TEST_F(NamespaceTest, WhatItsLimitsWouldRefuseStartsWithoutACache) {
   EXPECT_THAT(made, testing::Not(HasSubstr("larder-payload")));
 }
 
+// covers F-220
 TEST_F(NamespaceTest, WhatItsQuotaHasNoRoomForStartsWithoutACache) {
   quota("{requests.memory: 100Gi}", "{requests.memory: 34Gi}");
   EXPECT_THAT(create(pod("full")), HasSubstr("ResourceQuota share has 66Gi of requests.memory left"));

@@ -92,6 +92,7 @@ void ask(const std::string& address, const std::atomic<bool>& over, std::atomic<
   }
 }
 
+// covers F-249
 TEST_F(OperatorEndTest, InTheMiddleOfReviews) {
   for (const int after_ms : {0, 30, 200}) {
     const auto one = begin();

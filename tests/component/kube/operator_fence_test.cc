@@ -104,6 +104,7 @@ class OperatorFenceTest : public testing::Test {
 };
 
 // FENCE_SECONDS=60 stops it for so long.
+// covers F-235
 TEST_F(OperatorFenceTest, AStoppedLeaderWritesNothingAfterwards) {
   const std::set<std::string> all{
       "cachepools/status", "configmaps", "daemonsets", "events", "leases", "secrets", "mutatingwebhookconfigurations"};

@@ -142,6 +142,7 @@ class OperatorTest : public testing::Test {
 ControlPlane* OperatorTest::plane_ = nullptr;
 
 // Its log is a pipe that is full and that nobody drains.
+// covers F-107
 TEST_F(OperatorTest, ALogThatNobodyReadsHoldsNothingUp) {
   const std::string log = plane_->folder() + "/unread.log";
   ASSERT_EQ(::mkfifo(log.c_str(), 0600), 0);
@@ -296,6 +297,7 @@ TEST_F(OperatorTest, AnotherTakesOverAndBothEndInTime) {
 }
 
 // Of a pool of placement Node the end is held until its nodes' memory is free; the leader that began it may be gone meanwhile.
+// covers F-228
 TEST_F(OperatorTest, ADeletedPoolGoesWhenItsNodesAreFree) {
   auto one = replica("freeing-first");
   put(resources::kPools, "held", R"({"placement": "Node", "memory": {"size": "1Gi"}})");
@@ -352,6 +354,7 @@ class SilentServer {
 };
 
 // Nobody answers there, not even that there is nobody.
+// covers F-227, F-249
 TEST_F(OperatorTest, ItEndsInTimeInTheMiddleOfACheck) {
   const auto one = replica("busy");
   put(resources::kBackends, "silent", R"({"endpoints": ["192.0.2.1:6379"]})");
@@ -363,6 +366,7 @@ TEST_F(OperatorTest, ItEndsInTimeInTheMiddleOfACheck) {
 }
 
 // Who lost the lease has ended what it did: nothing of it keeps a SIGTERM waiting, and no server is asked any more.
+// covers F-227
 TEST_F(OperatorTest, ItEndsInTimeAfterTheLeaseIsLostInTheMiddleOfACheck) {
   const SilentServer silent;
   const auto one = replica("loser");

@@ -207,6 +207,7 @@ TEST_F(WebhookTest, WhoCreatesAPodSeesTheWarning) {
   EXPECT_NE(outcome.text.find("Warning: larder: "), std::string::npos) << outcome.text;
 }
 
+// covers F-242
 TEST_F(WebhookTest, AReviewThatFoundNoPlaceIsAskedForAgain) {
   full_ = 2;
   const std::string pod = create("again", "chat");

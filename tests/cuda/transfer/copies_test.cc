@@ -115,6 +115,7 @@ TEST_F(TransferTest, LarderdCopiesOnlyBehindWhatTheEngineHadQueued) {
 }
 
 // No engine may do so. Larderd would write where the memory was, and the difference end its copies for good.
+// covers F-029
 TEST_F(TransferTest, MemoryThatWentWhileACopyWaitedForItsStreamIsExportedAnew) {
   ASSERT_TRUE(begin(kByHand));
   ASSERT_TRUE(served(*engine_, 0, 1));
@@ -155,6 +156,7 @@ TEST_F(TransferTest, AnEngineSleepsAndIsServedByLarderdAgain) {
   EXPECT_TRUE(eventually([&] { return copied(*larderd_, "loads") == 6; }, 10'000));
 }
 
+// covers F-029
 TEST_F(TransferTest, MemoryThatWentWithoutAWordIsExportedAnew) {
   ASSERT_TRUE(begin(kByHand));
   ASSERT_TRUE(served(*engine_, 0));
@@ -167,6 +169,7 @@ TEST_F(TransferTest, MemoryThatWentWithoutAWordIsExportedAnew) {
 }
 
 // The worst: nothing tells that it is other memory, and larderd's copies go on in the old one.
+// covers F-029
 TEST_F(TransferTest, AStaleViewIsFoundOutByTheEnginesOwnDigests) {
   ASSERT_TRUE(begin(kByHand));
   ASSERT_TRUE(served(*engine_, 0));
@@ -183,6 +186,7 @@ TEST_F(TransferTest, AStaleViewIsFoundOutByTheEnginesOwnDigests) {
       10'000));
 }
 
+// covers F-029
 TEST_F(TransferTest, AStoreFromAStaleViewIsNotCommitted) {
   ASSERT_TRUE(begin(kByHand));
   ASSERT_TRUE(served(*engine_, 0));
@@ -194,6 +198,7 @@ TEST_F(TransferTest, AStoreFromAStaleViewIsNotCommitted) {
   EXPECT_TRUE(host.holds(10, 3));
 }
 
+// covers F-030
 TEST_F(TransferTest, AnErrorOfCudaIsToldToEveryEngineByItsFirstCopy) {
   ASSERT_TRUE(begin(kAllocated, {{"FAKE_CUDA_FAIL_COPY", "1"}}));
   const std::unique_ptr<EngineClient> second = engine_at(*larderd_);
@@ -219,6 +224,7 @@ TEST_F(TransferTest, AnErrorOfCudaIsToldToEveryEngineByItsFirstCopy) {
   EXPECT_EQ(copied(*larderd_, "failed"), failed) << "nobody asks any more";
 }
 
+// covers F-029
 TEST_F(TransferTest, FreedMemoryEndsNothingButLarderdsCopies) {
   ASSERT_TRUE(begin());
   ASSERT_EQ(engine_->store(0, 3, 10'000).stored, 3U);

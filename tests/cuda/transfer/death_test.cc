@@ -17,6 +17,7 @@ bool nothing_is_held(const LarderdProcess& larderd) {
          larderd.status_number({"memory", "slots", "quarantined"}) == 0 && copied(larderd, "open") == 0;
 }
 
+// covers F-031
 TEST_F(TransferTest, AnEngineThatIsKilledInMidCopyLeavesNothingBehind) {
   larderd_ = larderd_that_copies({{"FAKE_CUDA_DELAY_MS", "50"}});
   ChildProcess victim(std::vector<std::string>{TRANSFER_ENGINE_PATH, larderd_->socket()});
@@ -34,6 +35,7 @@ TEST_F(TransferTest, AnEngineThatIsKilledInMidCopyLeavesNothingBehind) {
 }
 
 // Nobody is left who knows when the GPU of the one has stopped to write for the other.
+// covers F-031
 TEST_F(TransferTest, WhatTheGpuOfADeadLarderdMayStillWriteIsKeptFromOthersForAWhile) {
   larderd_ = larderd_that_copies({{"FAKE_CUDA_DELAY_MS", "50"}});
   ChildProcess victim(std::vector<std::string>{TRANSFER_ENGINE_PATH, larderd_->socket()});
@@ -49,6 +51,7 @@ TEST_F(TransferTest, WhatTheGpuOfADeadLarderdMayStillWriteIsKeptFromOthersForAWh
   EXPECT_TRUE(eventually([&] { return nothing_is_held(*larderd_); }, 20'000));
 }
 
+// covers F-032
 TEST_F(TransferTest, LarderdThatIsKilledInMidCopyCostsTheCopyAlone) {
   ASSERT_TRUE(begin(kAllocated, {{"FAKE_CUDA_DELAY_MS", "50"}}));
   std::thread killer([&] {
@@ -87,6 +90,7 @@ TEST_F(TransferTest, LarderdEndsInOrderInMidCopy) {
 }
 
 // Bytes before time: nothing is reported while larderd may still write.
+// covers F-032
 TEST_F(TransferTest, ALoadWaitsForALarderdThatStandsStillInMidCopy) {
   ASSERT_TRUE(begin(kAllocated, {{"FAKE_CUDA_DELAY_MS", "50"}}));
   ASSERT_EQ(engine_->store(0, 1, 10'000).stored, 1U);
@@ -102,6 +106,7 @@ TEST_F(TransferTest, ALoadWaitsForALarderdThatStandsStillInMidCopy) {
   EXPECT_TRUE(engine_->holds(0, 1));
 }
 
+// covers F-032
 TEST_F(TransferTest, ALarderdThatStandsStillBeforeACopyIsNotWaitedFor) {
   ASSERT_TRUE(begin());
   ASSERT_TRUE(served(*engine_, 0, 1));

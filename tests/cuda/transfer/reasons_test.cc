@@ -27,6 +27,7 @@ class ReasonTest : public TransferTest {
   std::string told(const std::string& what) { return larderd_->status_text({"sessions", "attached", "0", "transfer", what}); }
 };
 
+// covers F-028
 TEST_F(ReasonTest, NoDriver) {
   if (std::filesystem::exists("/usr/lib/x86_64-linux-gnu/libcuda.so.1")) GTEST_SKIP() << "this machine has a driver";
   larderd_ = larderd_that_copies({}, false);
@@ -34,27 +35,32 @@ TEST_F(ReasonTest, NoDriver) {
   EXPECT_TRUE(fell_back());
 }
 
+// covers F-028
 TEST_F(ReasonTest, ADriverThatIsTooOld) {
   larderd_ = larderd_that_copies({{"FAKE_CUDA_OLD", "1"}});
   expect_reason("old_driver", "share memory");
 }
 
+// covers F-028
 TEST_F(ReasonTest, NoDeviceIsVisible) {
   larderd_ = larderd_that_copies({{"FAKE_CUDA_DEVICES", "0"}});
   expect_reason("no_device", "sees no GPU");
 }
 
+// covers F-028
 TEST_F(ReasonTest, AnotherDevice) {
   larderd_ = larderd_that_copies({{"FAKE_CUDA_UUID", "9"}});
   expect_reason("other_device", "not the one");
 }
 
+// covers F-028
 TEST_F(ReasonTest, AMigInstance) {
   larderd_ = larderd_that_copies();
   const Environment mig(Variables{{"FAKE_CUDA_MIG", "1"}});
   expect_reason("mig", "MIG");
 }
 
+// covers F-028
 TEST_F(ReasonTest, MemoryThatWasNotMadeToBeShared) {
   larderd_ = larderd_that_copies();
   expect_reason("not_exportable", "descriptor",

@@ -66,6 +66,7 @@ def strip(cluster, helm):
 
 
 @pytest.mark.parametrize("act", [replace, make_again, force, strip], ids=lambda act: act.__name__)
+# covers F-237
 def test_the_authority_is_back(running, cluster, helm, act):
     before = bundle(cluster)
     assert before
@@ -78,6 +79,7 @@ def test_the_authority_is_back(running, cluster, helm, act):
     eventually(lambda: made_anew(cluster, "synced", "engine"), 15)
 
 
+# covers F-237
 def test_a_deleted_secret_is_made_anew(running, cluster):
     before = cluster.get(*SECRET)["data"]
     cluster.kubectl("delete", *SECRET)

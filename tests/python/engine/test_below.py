@@ -137,6 +137,7 @@ def throttle(world):
         pytest.skip(str(why))
 
 
+# covers F-046, F-146
 def test_a_stopped_disk_costs_one_deadline_once(world, engine, throttle):
     texts = [store_below(world, f"stopped {i}") for i in range(3)]
     computing_s = min(timed(lambda text=text: engine.alone(text)) for text, _ in texts)
@@ -166,6 +167,7 @@ def timed(call):
     return time.monotonic() - began
 
 
+# covers F-046
 def test_a_stopped_larderd_is_waited_for_no_longer_than_a_deadline(world, engine):
     text, alone = store_below(world, "asleep")
     computing_s = timed(lambda: engine.alone(text))
@@ -193,5 +195,6 @@ def test_an_abort_while_a_fetch_runs_leaves_nothing_behind(world, engine):
     wait_for(lambda: world.larderd.status()["holds"] == 0, PATIENCE_S, "giving up the holds")
 
 
+# covers F-127
 def test_no_hook_ever_failed(engine):
     assert not engine.logged(r"Larder is off")

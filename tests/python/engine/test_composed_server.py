@@ -32,6 +32,7 @@ def world(model, tmp_path_factory):
             yield types.SimpleNamespace(engine=engine, example=folder / "example")
 
 
+# covers F-077
 def test_it_answers_hits_and_counts(world):
     engine = world.engine
     expected = engine.ask(WHOLE, **OFF), engine.alone(TAIL)

@@ -72,6 +72,7 @@ def test_another_dtype_and_a_salt_miss_and_short_prompts_are_left_alone(world):
     assert "dtype" in named_in(log)
 
 
+# covers F-064
 def test_another_block_size_misses_and_rejected_drafts_are_not_stored(world):
     """With n-gram speculation, drafts that are rejected later stand in the blocks of chunks that fill in decode."""
     llm = {
@@ -89,6 +90,7 @@ def test_another_block_size_misses_and_rejected_drafts_are_not_stored(world):
     assert "block_size" in named_in(log)
 
 
+# covers F-064
 def test_a_fine_tune_at_the_same_path_misses_and_the_negative_control(world, make):
     """Verification is bypassed (liblarder_test.so): zeroed chunks must change the answer, else equal tokens prove nothing."""
     shutil.rmtree(world.path)

@@ -57,6 +57,7 @@ def whole(tokens):
     return tokens // CHUNK * CHUNK
 
 
+# covers F-001
 def test_answered_without_larderd(world, engine):
     assert world.alone == engine.alone(prompt("absent", 300))
 
@@ -123,6 +124,7 @@ def ask_all(engine, texts, max_tokens=8):
 
 
 @pytest.mark.parametrize("fields", [{"prompt": 12}, {"prompt": 1, "n": 8, "temperature": 1}])
+# covers F-043
 def test_equal_prompts_at_once_move_their_bytes_once(world, engine, fields):
     text = prompt(f"equal {fields}", 600)
     engine.store(text)
@@ -138,6 +140,7 @@ def test_equal_prompts_at_once_move_their_bytes_once(world, engine, fields):
     assert failures(world.larderd) == (0, 0)
 
 
+# covers F-043
 def test_equal_prompts_of_which_the_first_are_aborted(world, engine):
     """Whoever is aborted while it loads, the others are answered."""
     text = prompt("equal and aborted", 600)
@@ -206,6 +209,7 @@ def test_the_log_tells_what_was_hit_and_stored(engine):
         wait_for(lambda line=line: engine.logged(line), PATIENCE_S, line)
 
 
+# covers F-042
 def test_a_corrupted_slot_is_recomputed_dropped_and_stored_anew(world, engine):
     """One single request on an idle engine: it must not be looked up for ever."""
     text = prompt("corrupted", 300)
@@ -227,6 +231,7 @@ def flip_a_bit_of_every_page(path):
             arena[page + 100] ^= 1
 
 
+# covers F-002
 def test_larderd_killed_under_loads_and_stores_and_started_again(world, engine):
     """In turn while chunks are being written, which the index shows, and while a request loads."""
     kills = 50 if WHOLE else 4
@@ -315,6 +320,7 @@ def timed(work, *arguments):
     return work(*arguments), time.monotonic() - began
 
 
+# covers F-016
 def test_larderd_stopped_for_a_while_and_continued(world, engine):
     """Look-ups and loads need no larderd; stores wait for nobody; and when it wakes it blames nobody."""
     text = prompt("stopped", 600)
@@ -378,6 +384,7 @@ def test_a_second_engine_hits_what_the_first_stored(world, engine, model):
         assert engine.ask_and_count(other) == (answer, 256)
 
 
+# covers F-075
 def test_an_engine_that_is_reset_goes_on_in_a_namespace_of_its_own(world, engine):
     """What others may use stays: only what was private is dropped."""
     text = prompt("private", 300)
@@ -397,6 +404,7 @@ def private_of(world):
     return [space for space in world.larderd.status()["namespaces"] if "private: " in space["fingerprint"]]
 
 
+# covers F-127
 def test_no_hook_ever_failed(engine):
     """Last: nothing that happened above turned the cache off."""
     assert not engine.logged(r"Larder is off")

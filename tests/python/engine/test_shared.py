@@ -217,6 +217,7 @@ def test_both_on_one_larderd(world):
             assert (answer.token_ids, other.hits()) == (expected, WHOLE)
 
 
+# covers F-127
 def test_no_hook_ever_failed(world):
     assert not world.prefill.logged(r"Larder is off") and not world.decode.logged(r"Larder is off")
 

@@ -38,6 +38,7 @@ def from_larder(larderd, text):
     return [{"settle": larderd.admin_socket}, {"reset": True}, {"ask": text}]
 
 
+# covers F-049
 def test_blocks_of_a_request_that_ended_are_not_given_to_the_next_one_before_they_are_stored(model, larderd):
     """It ends in the step that fills its chunks, and the next request needs its blocks."""
     text, other = prompt("slow", 512), prompt("slow, other", 512)
@@ -47,6 +48,7 @@ def test_blocks_of_a_request_that_ended_are_not_given_to_the_next_one_before_the
     assert warm["tokens"] == expected["tokens"]
 
 
+# covers F-050
 def test_what_was_not_read_before_a_preemption_is_not_stored(model, larderd):
     """Both fill their third chunk in one step, and the next one takes a block of the second request for the first. The two before were stored
     long ago, whatever the machine's speed."""

@@ -79,5 +79,6 @@ def preemptions(engine):
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith("vllm:num_preemptions_total"))
 
 
+# covers F-127
 def test_no_hook_ever_failed(engine):
     assert not engine.logged(r"Larder is off")

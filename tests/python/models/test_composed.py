@@ -84,6 +84,7 @@ def alone(model, world, tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
+# covers F-078
 def test_a_composed_engine_answers_alike_and_hits(name, model, alone, tmp_path):
     """ExampleConnector names a prompt by all of its whole blocks, so that with another tail Larder is asked. The last ask finds zeroed KV
     in Larder."""
@@ -97,6 +98,7 @@ def test_a_composed_engine_answers_alike_and_hits(name, model, alone, tmp_path):
         assert larderd.metrics()["larder_checksum_failures_total"] > 0, "the last ask must have tried to load"
 
 
+# covers F-079
 def test_what_a_neighbour_loads_and_fails_is_not_stored(model, alone, tmp_path):
     neighbour = {"kv_connector": "FailingNeighbour", "kv_connector_module_path": "neighbour", "kv_role": "kv_both"}
     with start_larderd(tmp_path) as larderd:

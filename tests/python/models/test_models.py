@@ -132,6 +132,7 @@ def test_requests_preempted_for_want_of_blocks_are_answered_as_if_alone(policy, 
 
 
 @slow
+# covers F-074
 def test_weights_changed_in_place_under_a_running_engine(world, models, tmp_path):
     """After the reset the engine hits no KV of the old weights. An engine of the old files hits that KV, and none of the new weights."""
     with record.named("weights_in_place", "weights changed in place, with reset_prefix_cache(reset_connector=True)", 600) as told:
@@ -148,6 +149,7 @@ def test_weights_changed_in_place_under_a_running_engine(world, models, tmp_path
 
 
 @slow
+# covers F-026
 def test_an_engine_that_sleeps(world, models, tmp_path):
     """Asleep, its KV tensors are overwritten: while a request is set aside whose chunks are being stored, and between two requests. Nothing
     is hit of before, by the rule of weights that are changed in place: vLLM resets its connector's cache for each sleep. float32, since the
@@ -185,6 +187,7 @@ def test_two_models_of_equal_shape_at_one_path(world, models, tmp_path):
 
 
 @slow
+# covers F-097
 def test_adapters(world, models, tmp_path):
     """An adapter hits its own KV; another one under the same name, number and path misses, and so does the model alone."""
     path = tmp_path / "adapter"

@@ -17,6 +17,7 @@ def run(world, model, *steps, env=None):
     return run_offline(model, world.socket, list(steps), extra=extra, env={**more, **(env or {})}, timeout_s=580, script=SCRIPT, **llm)
 
 
+# covers F-080
 def test_one_after_the_other_and_side_by_side(world, models):
     """Each a process of vLLM's own; their statistics are in this one."""
     first = [{"make": "a"}, {"ask": "a", "tokens": TEXT, "off": True}, {"ask": "a", "tokens": TEXT}, {"end": "a"}]
@@ -36,6 +37,7 @@ def test_one_after_the_other_without_processes_of_vllm(world, models):
     assert "Larder is off" not in log and "may change the weights" not in log
 
 
+# covers F-081
 def test_side_by_side_without_processes_of_vllm_there_is_no_cache(world, models):
     """vLLM gives both workers one connector."""
     steps = [{"make": "a"}, {"ask": "a", "tokens": TEXT}, {"make": "b"}]

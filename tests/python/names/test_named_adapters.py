@@ -29,6 +29,7 @@ def test_the_engines_target_modules(world, models, adapter):
     assert one_module["tokens"] == without["tokens"] != all_modules["tokens"] == again["tokens"]
 
 
+# covers F-088
 def test_an_adapter_that_is_overwritten_between_its_loading_and_its_first_request(world, models, adapter, tmp_path):
     """A training loop's habit. vLLM answers by what it loaded; an engine that starts later holds the new one."""
     new = make_adapter(tmp_path / "new", 2)
@@ -41,6 +42,7 @@ def test_an_adapter_that_is_overwritten_between_its_loading_and_its_first_reques
     assert old["tokens"] == old_alone["tokens"] != later["tokens"] == later_alone["tokens"] == hit["tokens"]
 
 
+# covers F-089
 def test_an_adapter_that_vllm_lets_go_and_loads_again_from_other_files(world, models, adapter, tmp_path):
     """One adapter at a time: each request of the other one evicts it."""
     other, new = make_adapter(tmp_path / "other", 3), make_adapter(tmp_path / "new", 2)
@@ -56,6 +58,7 @@ def test_an_adapter_that_vllm_lets_go_and_loads_again_from_other_files(world, mo
     assert same["tokens"] == second["tokens"]
 
 
+# covers F-095
 def test_kv_of_earlier_files_in_vllms_own_cache_is_not_stored_under_the_name_of_the_new_ones(world, models, adapter, tmp_path):
     """vLLM's block hash has the adapter's name and path alone, and says itself that it serves old blocks. Other engines must not."""
     other, new = make_adapter(tmp_path / "other", 3), make_adapter(tmp_path / "new", 2)

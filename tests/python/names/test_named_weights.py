@@ -45,6 +45,7 @@ def ask_twice(world, model):
     return results[0], results[2]
 
 
+# covers F-070
 def test_sixty_rows_drawn_anew_in_place(world, tmp_path):
     model = shutil.copytree(make_model(tmp_path, "llama", 0), tmp_path / "served")
     weights = model / "model.safetensors"

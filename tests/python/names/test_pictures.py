@@ -48,6 +48,7 @@ def alone(image):
     return ask(image, off=True)
 
 
+# covers F-083
 def test_pictures_that_vllm_names_by_a_counter(engine):
     """The first picture of each engine has the same name."""
     (first,) = engine(ask(1), **COUNTED)
@@ -58,6 +59,7 @@ def test_pictures_that_vllm_names_by_a_counter(engine):
     assert again["tokens"] == control["tokens"] == first["tokens"]
 
 
+# covers F-083
 def test_a_client_that_names_its_picture_as_another_one(engine):
     """A client sends picture 2 with vLLM's hash of picture 1 as its uuid, to another engine."""
     (forged,) = engine(ask(2, named_as=1))
@@ -71,6 +73,7 @@ def test_a_client_that_names_its_picture_as_another_one(engine):
     )
 
 
+# covers F-084
 def test_kv_that_vllm_computed_from_another_picture_of_that_name_is_not_stored(engine):
     """vLLM's encoder cache has the client's picture when the victim's comes under the same name to
     the same engine. That answer is vLLM's own fault, and stays in that engine. The processor's cache

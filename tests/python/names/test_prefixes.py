@@ -6,6 +6,7 @@ from engines import prompt
 TEXT = prompt("prefixes", 600)
 
 
+# covers F-066
 def test_an_embedding_engine_that_pools_by_mean_survives_its_second_request(world, with_tokenizer):
     """Its pooler refuses a prompt of which a part was loaded: the engine's process died of it, and again after each restart."""
     llm = {"runner": "pooling", "convert": "embed", "pooler_config": {"pooling_type": "MEAN"}, "skip_tokenizer_init": False}
@@ -16,6 +17,7 @@ def test_an_embedding_engine_that_pools_by_mean_survives_its_second_request(worl
         assert one == two
 
 
+# covers F-066
 def test_a_model_whose_prompt_attends_in_both_directions(world, models):
     """The KV of the first chunk depends on the tail of the prompt."""
     tails = [TEXT[:512] + prompt(f"tail {number}", 60) for number in range(2)]
@@ -26,6 +28,7 @@ def test_a_model_whose_prompt_attends_in_both_directions(world, models):
     assert second["tokens"] == without["tokens"] != first["tokens"]
 
 
+# covers F-067
 def test_a_decoder_whose_user_switched_prefix_caching_off_is_served(world, models):
     """Larder brings reuse back: docs/compatibility.md says so."""
     options = {"enable_prefix_caching": False}

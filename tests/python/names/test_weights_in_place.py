@@ -8,6 +8,7 @@ from engines import prompt
 TEXT, OTHER = prompt("in place", 600), prompt("in place, another", 600)
 
 
+# covers F-074
 def test_weights_replaced_in_place_with_vllms_default_reset(world, models, tmp_path):
     """The old KV is not served under the new weights, and KV of the new weights not to engines of the old files."""
     old, new = models("llama", 7), models("llama", 8)
@@ -23,6 +24,7 @@ def test_weights_replaced_in_place_with_vllms_default_reset(world, models, tmp_p
     assert (hit["hit"], hit["tokens"]) == (512, before["tokens"]), "what was stored before serves the engines of those files"
 
 
+# covers F-075
 def test_each_reset_has_a_namespace_of_its_own_and_empties_no_other(world, models):
     external = {"reset": "external"}
     answers = live(world, models("llama"), ask(TEXT), external, ask(TEXT), ask(TEXT), external, ask(TEXT))

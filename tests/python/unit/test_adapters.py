@@ -88,6 +88,7 @@ def test_a_field_of_the_request_that_this_file_does_not_know_counts(folder):
     assert known(Adapters(LoRAConfig()), request(folder, future="x")) != plain
 
 
+# covers F-091
 def test_files_that_hang_cost_one_adapter_alone(folder, tmp_path, monkeypatch):
     """A network mount that does not answer: the engine's thread waits for nothing."""
     monkeypatch.setattr(module, "READ_WAIT_S", 0.05)
@@ -108,6 +109,7 @@ def test_files_that_hang_cost_one_adapter_alone(folder, tmp_path, monkeypatch):
         hang.set()
 
 
+# covers F-091
 def test_as_many_hanging_readers_as_there_may_be_and_one_more(folder, tmp_path, monkeypatch):
     hang = threading.Event()
     monkeypatch.setattr(module, "files_of", lambda path: hang.wait(60) and ())
@@ -122,6 +124,7 @@ def test_as_many_hanging_readers_as_there_may_be_and_one_more(folder, tmp_path, 
         hang.set()
 
 
+# covers F-092
 def test_an_error_while_reading_costs_that_adapter_alone(folder, tmp_path):
     adapters = Adapters(LoRAConfig())
     with pytest.raises(Unserved, match="cannot be read"):
@@ -143,6 +146,7 @@ def test_the_remedy_for_weights_is_none_for_an_adapter(folder, monkeypatch):
         known(Adapters(LoRAConfig()), request(folder))
 
 
+# covers F-088
 def test_an_adapter_whose_files_are_not_those_that_vllm_loaded_is_not_served(folder):
     """A training loop overwrites the folder between the loading and the first request."""
     loaded = files_of(folder)
@@ -153,6 +157,7 @@ def test_an_adapter_whose_files_are_not_those_that_vllm_loaded_is_not_served(fol
         known(adapters, request(folder))
 
 
+# covers F-089
 def test_an_adapter_that_vllm_loads_anew_from_other_files_has_a_new_line(folder):
     adapters = Adapters(LoRAConfig())
     line = known(adapters, request(folder))
@@ -163,6 +168,7 @@ def test_an_adapter_that_vllm_loads_anew_from_other_files_has_a_new_line(folder)
     assert known(adapters, request(folder)) != line, "at once: vLLM holds what stands there now"
 
 
+# covers F-090
 def test_files_that_changed_while_vllm_read_them_are_not_served(folder):
     adapters = Adapters(LoRAConfig())
     adapters.loaded({1: ()})
@@ -170,6 +176,7 @@ def test_files_that_changed_while_vllm_read_them_are_not_served(folder):
         known(adapters, request(folder))
 
 
+# covers F-093
 def test_an_adapter_that_is_loaded_in_place_is_not_served(folder):
     with pytest.raises(Unserved, match="load_inplace"):
         Adapters(LoRAConfig()).line(request(folder, load_inplace=True))
@@ -232,6 +239,7 @@ class TestWhatAWorkerHolds:
         manager._load_adapter(request(folder, 8))
         assert set(loaded_adapters._records[manager].loaded) == {8}
 
+    # covers F-090
     def test_files_that_change_while_vllm_reads_match_nothing(self, held, folder):
         def load(self, lora_request):
             os.utime(folder / "adapter_config.json", (1, 1))
@@ -241,6 +249,7 @@ class TestWhatAWorkerHolds:
         loaded_adapters._noted(load)(manager, request(folder, 7))
         assert held.take_news() == {7: ()} and not held.matches(7, files_of(folder))
 
+    # covers F-080
     def test_engines_of_one_process_hold_adapters_of_their_own(self, manager, folder, tmp_path):
         """Both may give their adapters the same number."""
         configs = [object(), object()]

@@ -190,6 +190,7 @@ class World:
 
 class TestNames:
     @pytest.mark.parametrize("guess", [None, attention("GUESS"), attention(block=16)])
+    # covers F-056
     def test_the_workers_layers_name_the_engine(self, named, monkeypatch, guess):
         world = World(named, guess, attention(), monkeypatch)
         first = world.run("first")
@@ -223,6 +224,7 @@ class TestNames:
         world.run("first")
         assert len(world.worker_client.begun) == 1 and len(world.client.namespaces) == 1
 
+    # covers F-056
     def test_a_load_that_was_planned_under_the_wrong_name_fails(self, named, monkeypatch):
         world = World(named, attention("GUESS"), attention(), monkeypatch)
         request = Request("r", range(128))
@@ -233,6 +235,7 @@ class TestNames:
         ended_, failed = world.worker.get_transfer_results()
         assert failed == {"r"} and world.worker.off is None
 
+    # covers F-057
     def test_workers_that_differ_have_no_name(self, named, monkeypatch):
         world = World(named, attention(), attention(), monkeypatch)
         both = WorkerReport(attention=frozenset([attention()])).aggregate(WorkerReport(attention=frozenset([attention("B")])))

@@ -54,6 +54,7 @@ def test_an_older_file_that_was_renamed_to_the_place(model):
     assert changed_since([path], since) == path
 
 
+# covers F-071
 def test_a_link_that_leads_to_another_folder(model):
     path = str(model / "current" / "model.safetensors")
     since = later()

@@ -44,6 +44,7 @@ def make(role, monkeypatch, reason):
 LINE = "Larder is off for this engine: several KV groups are not served yet (2)"
 
 
+# covers F-082
 def test_a_setting_that_is_not_served_is_one_line_of_both_halves(monkeypatch, told):
     reason = connector.Unsupported("several KV groups are not served yet (2)")
     scheduler = make(KVConnectorRole.SCHEDULER, monkeypatch, reason)

@@ -40,6 +40,7 @@ def below(bytes_per_s, serving=True, latency_ns=1_000_000):
     # A chunk: 1.5 ms; 30 ms; 100 ms, of which 20 fit into the fifth of 10.24 s; 150 ms, nearly half of 0.32 s; and more than that.
     [(1e9, 32), (50e6, 32), (15e6, 20), (10e6, 13), (9e6, 0), (1e6, 0), (1, 0)],
 )
+# covers F-047
 def test_a_device_that_is_not_twice_as_fast_as_the_engine_is_not_waited_for(choice, bytes_per_s, chunks):
     plan = choice.plan(below(bytes_per_s), 32, 4096)
     assert (plan.chunks if plan else 0) == chunks

@@ -77,6 +77,7 @@ def test_there_are_hundreds_of_fields():
 
 
 @pytest.mark.parametrize("path", sorted({path for path, *_ in LEAVES}))
+# covers F-065
 def test_every_field_is_in_the_fingerprint_or_on_the_list(path):
     try:
         one, other = (engine_config.fields_of(with_leaf(path, value)) for value in (None, Other()))
@@ -97,6 +98,7 @@ def test_each_reason_is_one_line():
         assert all(reason and "\n" not in reason and len(reason) < 110 for reason in reasons.values())
 
 
+# covers F-065
 def test_a_field_that_a_newer_vllm_adds_is_in_the_fingerprint():
     @dataclasses.dataclass
     class Newer(VllmConfig):

@@ -167,6 +167,7 @@ def registry():
         prometheus_client.REGISTRY.unregister(collector)
 
 
+# covers F-080
 def test_engines_one_after_the_other_and_side_by_side_count(registry):
     from vllm.v1.metrics.prometheus import unregister_vllm_metrics
 

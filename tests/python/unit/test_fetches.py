@@ -122,6 +122,7 @@ def test_vllm_is_never_told_to_ask_again_without_a_fetch(half, client, request_b
 
 
 @pytest.mark.parametrize("fields", [{"kv_transfer_params": {"larder": "off"}}, {"skip_reading_prefix_cache": True}])
+# covers F-082
 def test_requests_that_are_left_alone(half, client, fields):
     request = Request("r", range(400), **fields)
     client.on_disk.update(chunk_keys(request))

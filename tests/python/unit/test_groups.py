@@ -275,6 +275,7 @@ class TestAdapters:
     def patient(self, monkeypatch):
         monkeypatch.setattr("larder.vllm.adapters.READ_WAIT_S", 20)
 
+    # covers F-097
     def test_an_adapter_has_a_namespace_of_its_own_by_its_files(self, tmp_path, half, client):
         one = self.adapter(tmp_path / "one", b"one" * 100)
         store_all(client, Request("s", range(300)))
@@ -302,6 +303,7 @@ class TestAdapters:
         worker.bind_connector_metadata(StepWork(stores=work.stores))
         assert worker_client.namespaces == client.namespaces
 
+    # covers F-089
     def test_a_worker_moves_nothing_of_an_adapter_whose_files_it_does_not_hold(self, tmp_path, half, client):
         one = self.adapter(tmp_path / "one", b"one" * 100)
         request = self.request("r", one)
@@ -330,6 +332,7 @@ class TestAdapters:
         assert worker.client.begun and not worker.client.submitted and worker.client.abandoned == 1
 
     @pytest.mark.parametrize("change", ["in place", "nothing there"])
+    # covers F-092
     def test_an_adapter_of_which_nobody_knows_what_it_holds_is_left_alone(self, tmp_path, half, client, change):
         if change == "in place":
             one = self.adapter(tmp_path / "one", b"one" * 100, load_inplace=True)

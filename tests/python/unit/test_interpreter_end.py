@@ -52,6 +52,7 @@ def run_to_exit(last_lines=""):
     return done.stdout + done.stderr
 
 
+# covers F-054
 def test_an_interpreter_that_ends_without_a_shutdown_writes_the_last_lines_and_closes_its_clients():
     """Threads of the library must not write to KV pages while CUDA and torch go."""
     text = run_to_exit()
@@ -59,6 +60,7 @@ def test_an_interpreter_that_ends_without_a_shutdown_writes_the_last_lines_and_c
     assert text.count("client closed") == 1
 
 
+# covers F-054
 def test_an_interpreter_that_ends_waits_so_long_at_most_for_copies():
     """As where a GPU hangs, or larderd was stopped in mid-copy: closing would wait for them without end."""
     text = run_to_exit("kept._client.running = 2")

@@ -42,6 +42,7 @@ def stored_later(half, request, table, token):
 
 
 class TestNames:
+    # covers F-083
     def test_the_same_picture_is_hit_and_another_one_is_not(self, half):
         assert len(computed(half, one_picture("first"), range(1, 11))) == 2
         assert digested(half, one_picture("again")) == HIT
@@ -118,6 +119,7 @@ class TestWaiting:
         yield event
         event.set()
 
+    # covers F-086
     def test_vllm_is_told_to_ask_again(self, half, goes_on):
         request = one_picture("r")
         assert half.get_num_new_matched_tokens(request, 0) == half.get_num_new_matched_tokens(request, 0) == LATER
@@ -131,6 +133,7 @@ class TestWaiting:
         half.build_connector_meta(step())
         assert time.monotonic() - begin >= 0.001
 
+    # covers F-086
     def test_until_a_deadline(self, half, goes_on, caplog):
         half._items._clock = lambda: 100.0
         requests = [one_picture("r"), one_picture("q")]
@@ -178,6 +181,7 @@ class TestUnnamed:
     @pytest.mark.parametrize(
         ("data", "reason"), [(None, "hidden"), (item(1234), "hidden"), (item([item(1.0)]), "form")]
     )
+    # covers F-085
     def test_a_picture_that_cannot_be_digested(self, half, caplog, data, reason):
         if reason == "form":
             import torch
@@ -189,6 +193,7 @@ class TestUnnamed:
         assert computed(half, request, range(1, 11)) == []
         assert uncached(half) == [reason] and caplog.text.count("run without the cache") == 1
 
+    # covers F-085
     def test_settings_that_hide_pictures(self, client):
         half = LarderConnectorScheduler(setup(items_hidden="by a setting"), client, NAMED)
         request = one_picture("r")
@@ -228,6 +233,7 @@ class TestUnnamed:
             config(manager="a.b")
         )
 
+    # covers F-087
     def test_prompts_that_mix_tokens_and_embeddings(self, half):
         plain = with_pictures("plain", prompt_embeds=object(), prompt_is_token_ids=None)
         assert len(computed(half, plain, range(1, 11))) == 2

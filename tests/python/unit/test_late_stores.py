@@ -100,6 +100,7 @@ def test_full_attention(model, monkeypatch, depth):
 
 
 @pytest.mark.parametrize("depth", [2, 3], ids=["asynchronous", "two stages"])
+# covers F-052
 def test_windows_in_a_starving_pool(model, monkeypatch, depth):
     counts = run(model, monkeypatch, WINDOWS, 60, depth, seeds=2)
     assert counts["bad"] == 0 and counts["waited"] > 0, counts
@@ -112,6 +113,7 @@ def test_windows_in_a_pool_with_room_are_hardly_ever_waited_for(model, monkeypat
 
 
 @pytest.mark.parametrize("depth", [2, 3], ids=["asynchronous", "two stages"])
+# covers F-051
 def test_the_second_runner_zeroes_no_block_under_a_store(model, monkeypatch, depth):
     counts = run(model, monkeypatch, MIXED, 120, depth, seeds=4, v2=True, zeroes_first=True)
     assert counts["bad"] == 0 and min(counts["stores"], counts["preempted"]) > 5, counts

@@ -24,6 +24,7 @@ def test_an_adapter_that_is_loaded_again_from_the_same_files_is_as_it_was():
     assert not cache((1, OLD), (1, OLD)).may_be_old(request(), OLD)
 
 
+# covers F-095
 def test_an_adapter_that_is_loaded_again_from_other_files_is_older_in_vllms_cache():
     made = cache((1, OLD), (1, NEW))
     assert made.may_be_old(request(), NEW)

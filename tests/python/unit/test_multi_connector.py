@@ -64,6 +64,7 @@ POLICY = 'kv_load_failure_policy is "recompute" for all connectors of this Multi
 
 
 @pytest.mark.parametrize("config", [multi(LARDER), DEEP, multi(multi(LARDER, kv_load_failure_policy="recompute"))], ids=["child", "deep", "inner"])
+# covers F-078
 def test_the_policy_in_force_is_the_outermost_ones(config, make, told):
     _, outer = make(config)
     assert outer.kv_load_failure_policy == "recompute"
@@ -78,6 +79,7 @@ def test_a_policy_that_suffices_is_no_news(make, told):
 
 @pytest.mark.parametrize("outer, own, then", [("kv_producer", "kv_both", "kv_both"), ("kv_producer", "kv_consumer", "kv_both"),
                                               ("kv_producer", "kv_producer", "kv_producer"), ("kv_consumer", "kv_both", "kv_consumer")])  # fmt: skip
+# covers F-078
 def test_blocks_that_larder_loads_into_are_held_back(outer, own, then, make, told):
     """vLLM does so where the outermost role is one that loads."""
     _, config = make(multi({**LARDER, "kv_role": own}, role=outer))
@@ -107,6 +109,7 @@ def test_a_worker_leaves_it_to_the_scheduler(make, told):
     assert outer.kv_load_failure_policy == "fail" and not any("kv_load" in line for line in told)
 
 
+# covers F-078
 def test_what_cannot_be_set_is_named_and_there_is_no_cache(make, told, monkeypatch):
     def frozen(self, name, value):
         if name == "kv_load_failure_policy" and "kv_connector" in self.__dict__ and self.kv_connector == "MultiConnector":
@@ -159,6 +162,7 @@ def served(make):
 
 @pytest.mark.parametrize("state, field", [(dict(recompute=False), "kv_load_failure_policy"),
                                           (dict(recompute=True, defers=False), "kv_role")])  # fmt: skip
+# covers F-078
 def test_a_scheduler_that_does_otherwise_turns_the_cache_off(state, field, served):
     outer, half = served
     assert Scheduler(outer, **state).schedule(Request("r", range(10))) == (0, False)

@@ -37,10 +37,12 @@ def test_an_engine_without_such_loads_stores_all():
     assert stale([step(new=[("a", 512)], resumed=[("b", 128)], running=[("c", 9)])] * 3) == ""
 
 
+# covers F-079
 def test_what_begins_in_such_a_step_with_kv_that_was_there():
     assert stale([step(new=[("a", 512), ("b", 0)], resumed=[("c", 128)], running=[("d", 512)], sync=True)]) == "ac"
 
 
+# covers F-079
 def test_and_what_hits_it_before_vllm_knows():
     later = [step(new=[(name, 128)]) for name in "bcdef"]
     assert stale([step(new=[("a", 512)], sync=True), *later], batches=2) == "abc"

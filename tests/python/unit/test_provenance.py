@@ -45,6 +45,7 @@ def test_a_digest_that_comes_while_two_are_compared():
 
 
 class TestEncoderCache:
+    # covers F-084
     def test_embeddings_of_another_picture(self, half):
         computed(half, picture("first", 1.0), TABLE)
         assert computed(half, picture("other", 2.0), OTHER, encodes=False) == []
@@ -124,6 +125,7 @@ class TestPrefixCache:
         )
 
     @pytest.mark.parametrize("first", [picture, opted_out])
+    # covers F-084
     def test_blocks_of_another_picture(self, half, first):
         computed(half, first("first", 1.0, tokens=160), TABLE)
         assert (

@@ -49,6 +49,7 @@ class TestHits:
             {"skip_reading_prefix_cache": True},
         ],
     )
+    # covers F-082
     def test_requests_that_are_left_alone(self, half, client, fields):
         request = Request("r", range(300), **fields)
         store_all(client, request)
@@ -132,6 +133,7 @@ class TestLoads:
         assert client.holds == {}
         assert half.get_num_new_matched_tokens(request, 0) == (0, False), "it is still there, and was looked up"
 
+    # covers F-044
     def test_a_request_that_failed_once_is_never_looked_up_again_and_stores_anew(self, half, client):
         request = Request("r", range(300))
         store_all(client, request)

@@ -42,6 +42,7 @@ def test_pages_older_than_a_reset_are_not_stored_when_a_load_fails_after_it(half
     assert half.build_connector_meta(step(new=[("old", 128, 384)], tables={"old": table})).stores == []
 
 
+# covers F-075
 def test_a_reset_leaves_what_others_may_use(half, client):
     """Each /sleep resets: it once emptied the model's chunks in the shared backend, for all pods."""
     store_all(client, Request("s", range(512)))
@@ -51,6 +52,7 @@ def test_a_reset_leaves_what_others_may_use(half, client):
     assert client.stored == before and client.closed == []
 
 
+# covers F-075
 def test_what_is_being_fetched_is_let_go(client):
     """An engine that sleeps would keep it in larderd's memory for as long."""
     half = measured_half(client)
@@ -73,6 +75,7 @@ class TestWhatVllmsOwnCacheKeeps:
         half.request_finished(request)
         return bool(work.stores)
 
+    # covers F-095
     def test_kv_of_before_a_change_of_weights_is_not_stored_in_the_namespace_of_after(self, half):
         """vLLM goes on to serve it. An engine that then empties vLLM's cache would load it from larderd."""
         half.weights_change("update_weights")
@@ -92,6 +95,7 @@ class TestAfterAReset:
         work = half.build_connector_meta(step(new=[(name, 0, request.num_tokens)], tables={name: list(range(1, 17))}))
         return {move.line for move in work.stores}
 
+    # covers F-075
     def test_the_engine_has_a_namespace_that_nobody_else_reaches(self, half, client):
         assert self.stored_lines(half, Request("before", range(300))) == {""}
         others = [LarderConnectorScheduler(setup(), Client(), NAMED) for _ in range(2)]
@@ -108,6 +112,7 @@ class TestAfterAReset:
         client.stored = {(1, key) for key in chunk_keys(Request("own", range(512)))}
         assert half.get_num_new_matched_tokens(Request("r", range(300)), 0) == (256, True)
 
+    # covers F-075
     def test_a_load_that_fails_after_it_stores_nothing_where_the_old_weights_did(self, half, client):
         request = Request("r", range(300))
         store_all(client, request)
@@ -118,6 +123,7 @@ class TestAfterAReset:
         half.update_connector_output(ended(["r"], ["r"]))
         assert self.stored_lines(half, request) == set()
 
+    # covers F-075
     def test_each_reset_has_a_fresh_namespace_and_closes_the_one_before(self, half, client):
         """A backend that was stopped, or a disk that was restored, brings back what a drop once took away."""
         for number in range(3):
@@ -128,6 +134,7 @@ class TestAfterAReset:
         assert [drop for _, drop in closed] == [True, True] and {line for line, _ in closed} < {n.removeprefix(NAMED.poll()) for n in client.namespaces}
         assert half.build_connector_meta(step()).closed == []
 
+    # covers F-074
     def test_a_call_that_may_change_weights_is_as_a_reset(self, half, client):
         half.weights_change("reload_weights")
         store_all(client, Request("other", range(512)))
@@ -135,6 +142,7 @@ class TestAfterAReset:
         assert "private: " in client.namespaces[1]
 
 
+# covers F-075
 def test_a_reset_before_the_weights_are_known_counts(client):
     waiting = SimpleNamespace(poll=lambda wait_s=0: None)
     half = LarderConnectorScheduler(setup(), client, waiting)
@@ -144,6 +152,7 @@ def test_a_reset_before_the_weights_are_known_counts(client):
     assert "private: " in client.namespaces[1]
 
 
+# covers F-068
 def test_until_the_weights_are_known_requests_run_without_the_cache(client):
     waiting = SimpleNamespace(poll=lambda wait_s=0: None)
     half = LarderConnectorScheduler(setup(), client, waiting)
@@ -158,6 +167,7 @@ def test_until_the_weights_are_known_requests_run_without_the_cache(client):
     assert half.build_connector_meta(step()).namespace == "", "once"
 
 
+# covers F-069
 def test_weights_that_cannot_be_named_turn_the_cache_off(client):
     def unknown(wait_s=0):
         raise Unsupported("set weights_id")

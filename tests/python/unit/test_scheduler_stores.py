@@ -30,6 +30,7 @@ class TestBlocksUnderCopies:
     def hears(self, half, *ended_steps, sent=()):
         half.update_connector_output(ended(meta=WorkerReport(ended=dict.fromkeys(ended_steps, 1)), sent=sent))
 
+    # covers F-049
     def test_a_request_that_ends_keeps_them_until_its_copies_have_ended(self, half):
         request, other = Request("r", range(256)), Request("s", range(300, 556))
         number = self.stored_by(half, request)
@@ -109,6 +110,7 @@ class TestHeldBlocks:
         half.update_state_after_alloc(Request(name, tokens), blocks(self.TABLE), 0)
         return half.build_connector_meta(step(new=[(name, 0, 256)], tables={name: self.TABLE}))
 
+    # covers F-051
     def test_they_are_held_until_every_worker_has_reported(self, half):
         pool = Pool()
         half.bind_gpu_block_pool(pool)
@@ -132,6 +134,7 @@ class TestHeldBlocks:
         assert work.stores == [] and work.number == 0 and "TypeError" in half.off
         assert not half.holds_blocks and half.build_connector_meta(step()) is not None
 
+    # covers F-051
     def test_without_the_pool_nothing_is_stored(self, half):
         work = self.store(half)
         assert work.stores == [] and work.number == 0 and half.off is None

@@ -115,6 +115,7 @@ def test_context_parallel_is_refused(size):
         setup_of(config(named(), **{size: 2}), caches(spec()))
 
 
+# covers F-082
 def test_other_kinds_of_kv_are_refused():
     with pytest.raises(Unsupported, match="MambaSpec is not served yet"):
         setup_of(config(named()), caches(spec(), spec(MambaSpec)))
@@ -188,6 +189,7 @@ def test_layouts_that_take_a_block_apart_are_refused(layout):
         (dict(distributed_executor_backend="external_launcher", world_size=2), "an external_launcher starts have a scheduler each"),
     ],
 )
+# covers F-055
 def test_an_engine_that_larderds_of_several_machines_would_serve_is_refused(fields, reason):
     with pytest.raises(Unsupported, match=reason):
         setup_of(config(named(), **fields), caches(spec()))
@@ -351,6 +353,7 @@ def test_the_hash_seed_is_part_of_the_namespace(monkeypatch):
     assert differing_fields(unset, seeded) == ["none_hash"]
 
 
+# covers F-066
 def test_layers_that_attend_in_both_directions_are_refused():
     """HRM-Text and other prefix LMs: the KV of a chunk depends on the text behind it."""
     both = spec()
@@ -374,11 +377,13 @@ def engine(**model):
         ({"is_diffusion": True}, "diffusion"),
     ],
 )
+# covers F-066
 def test_a_prefix_that_vllm_does_not_reuse_is_refused_with_the_reason(model, reason):
     with pytest.raises(Unsupported, match=reason):
         setup_of(engine(**model), caches(spec()))
 
 
+# covers F-067
 def test_prefix_caching_that_is_off_is_served_only_where_the_reason_is_harmless():
     """The user's own flag on a decoder that generates text, and MLA on a CPU, leave the KV of a prefix as it is."""
     for model, served in (({}, True), ({"runner_type": "pooling"}, False), ({"attn_type": "encoder_only"}, False)):

@@ -71,6 +71,7 @@ def nothing_left(half):
 
 
 class TestOneLoadsForAll:
+    # covers F-043
     def test_the_others_wait_until_it_has_ended_and_load_nothing(self, half, client):
         first, *others = equal(12, client=client)
         assert admit(half, first) == (384, True)
@@ -81,6 +82,7 @@ class TestOneLoadsForAll:
         assert [admit(half, other, 384) for other in others] == [(0, False)] * 11
         assert loads(half) == [] and len(client.holds) == 0
 
+    # covers F-043
     def test_nothing_is_asked_of_larderd_for_one_that_waits(self, half, client):
         first, other = equal(2, client=client)
         admit(half, first)
@@ -88,6 +90,7 @@ class TestOneLoadsForAll:
         client.fail = "lookup"
         assert admit(half, other) == LATER and half.off is None
 
+    # covers F-043
     def test_all_is_forgotten_with_the_requests(self, half, client):
         requests = equal(3, client=client)
         for request in requests:
@@ -97,6 +100,7 @@ class TestOneLoadsForAll:
         assert nothing_left(half)
 
     @pytest.mark.parametrize(("tokens", "waits"), [(128, False), (129, True), (256, True), (300, True)])
+    # covers F-043
     def test_a_prompt_whose_blocks_vllm_would_not_share_loads(self, client, tokens, waits):
         """vLLM computes the last token, and shares whole blocks."""
         half = half_over(client, groups=(group(block_size=128),), block_size=128)
@@ -105,6 +109,7 @@ class TestOneLoadsForAll:
         admit(half, first)
         assert (admit(half, other) == LATER) is waits
 
+    # covers F-043
     def test_what_vllm_does_not_share_of_it_is_loaded_after_the_wait(self, half, client):
         first, *others = equal(3, tokens=384, client=client)
         admit(half, first)
@@ -112,11 +117,13 @@ class TestOneLoadsForAll:
         half.update_connector_output(ended(["r0"]))
         assert [admit(half, other, 352) for other in others] == [(32, True)] * 2, "waiting once more would bring nothing"
 
+    # covers F-043
     def test_a_load_that_begins_behind_vllms_own_hit_is_waited_for(self, half, client):
         first, other = equal(2, client=client)
         assert admit(half, first, 160) == (224, True)
         assert admit(half, other, 160) == LATER
 
+    # covers F-043
     def test_one_that_lacks_more_than_the_load_brings_loads(self, half, client):
         """vLLM's cache lost blocks in between."""
         first, other = equal(2, client=client)
@@ -130,15 +137,19 @@ class TestWhoHasMore:
         admit(half, Request("a", range(first_tokens)))
         return admit(half, Request("b", range(other_tokens)))
 
+    # covers F-043
     def test_a_prompt_that_goes_on_behind_the_load_loads_at_once(self, half, client):
         assert self.ask(half, client, 300, 600) == (512, True)
 
+    # covers F-043
     def test_a_prompt_that_goes_on_with_what_is_not_stored_waits(self, half, client):
         assert self.ask(half, client, 300, 600, stored=256) == LATER
 
+    # covers F-043
     def test_a_prompt_that_ends_within_the_load_waits(self, half, client):
         assert self.ask(half, client, 600, 300) == LATER
 
+    # covers F-043
     def test_a_prompt_with_another_end_loads_at_once(self, half, client):
         one, two = Request("a", [*range(256), *range(5000, 5300)]), Request("b", [*range(256), *range(7000, 7300)])
         store_all(client, one)
@@ -150,6 +161,7 @@ class TestWhoHasMore:
         half.update_connector_output(ended(["b"]))
         assert admit(half, Request("c", two.tokens), 512) == (0, False)
 
+    # covers F-043
     def test_it_may_wait_for_one_after_the_other(self, half, client):
         """The short prompt loads first; what two long ones have behind it is loaded by one of them."""
         store_all(client, Request("s", range(1024)))
@@ -160,6 +172,7 @@ class TestWhoHasMore:
         assert admit(half, long[1], 512) == (0, False)
 
 
+    # covers F-043
     def test_a_prompt_that_a_reset_preempted_loads_for_all(self, half, client):
         """vLLM tells of it in the step that begins the load anew."""
         first, other = equal(2, client=client)
@@ -176,6 +189,7 @@ class TestWindows:
         ("loads", "asks", "waits"),
         [(400, 400, True), (400, 385, True), (384, 384, False), (400, 384, False), (400, 300, False), (400, 129, False)],
     )
+    # covers F-043
     def test_waits_only_for_a_load_that_ends_where_its_own_would(self, client, loads, asks, waits):
         half = half_over(client, groups=(group(0), group(1, window=64)))
         store_all(client, Request("s", range(400)))
@@ -203,6 +217,7 @@ class TestInVain:
         for other in others:
             half.request_finished(other)
 
+    # covers F-043
     def test_the_load_failed(self, half, waiting):
         half.update_connector_output(ended(["r0"], ["r0"]))
         self.all_load(half, waiting[1])
@@ -210,27 +225,32 @@ class TestInVain:
         half.request_finished(waiting[0])
         assert nothing_left(half)
 
+    # covers F-043
     def test_its_request_was_aborted(self, half, waiting):
         half.request_finished(waiting[0])
         self.all_load(half, waiting[1])
         half.update_connector_output(ended(["r0"]))
         assert nothing_left(half)
 
+    # covers F-043
     def test_its_request_was_preempted(self, half, waiting):
         loads(half)
         loads(half, preempted=["r0"])
         assert [admit(half, other) for other in waiting[1]] == [(384, True)] * 2
 
+    # covers F-043
     def test_it_was_late(self, half, waiting, clock):
         clock.now += shared_loads.LOAD_BEGINS_WITHIN_S - 0.1
         assert admit(half, waiting[1][0]) == LATER
         clock.now += 0.2
         self.all_load(half, waiting[1])
 
+    # covers F-043
     def test_vllm_has_lost_the_blocks(self, half, waiting):
         half.update_connector_output(ended(["r0"]))
         self.all_load(half, waiting[1])
 
+    # covers F-043
     def test_the_worker_could_not_begin_it(self, half, client):
         first, other = equal(2, client=client)
         external, _ = half.get_num_new_matched_tokens(first, 0)
@@ -239,6 +259,7 @@ class TestInVain:
         client.fail = None
         assert half.get_num_new_matched_tokens(other, 0) == (0, False), "the half is off"
 
+    # covers F-043
     def test_the_engine_is_reset(self, half, waiting, client):
         half.reset_cache()
         assert [admit(half, other) for other in waiting[1]] == [(0, False)] * 2
@@ -246,6 +267,7 @@ class TestInVain:
             half.request_finished(request)
         assert nothing_left(half)
 
+    # covers F-043
     def test_larder_is_off(self, half, waiting):
         half.turn_off("a test")
         assert [admit(half, other) for other in waiting[1]] == [(0, False)] * 2
@@ -254,6 +276,7 @@ class TestInVain:
             half.request_finished(other)
         assert nothing_left(half)
 
+    # covers F-043
     def test_one_that_waits_is_aborted(self, half, waiting):
         half.request_finished(waiting[1][0])
         half.update_connector_output(ended(["r0"]))
@@ -262,6 +285,7 @@ class TestInVain:
         half.request_finished(waiting[1][1])
         assert nothing_left(half)
 
+    # covers F-043
     def test_every_order_of_ends_leaves_nothing(self, client):
         """The load ends, and each request: in any order, with or without a question in between."""
         for order in itertools.permutations(["load", "r0", "r1", "r2"]):
@@ -282,12 +306,14 @@ class TestInVain:
                 assert nothing_left(half) and half.off is None, order
 
 
+# covers F-043
 def test_the_deadline_is_the_librarys(root):
     text = (root / "shim" / "capi" / "larder.cc").read_text()
     assert f"kDefaultStartWithinMs = {shared_loads.LOAD_BEGINS_WITHIN_S * 1000:.0f};" in text
 
 
 class TestBounds:
+    # covers F-043
     def test_so_many_wait_and_the_next_loads(self, half, client, monkeypatch):
         monkeypatch.setattr(shared_loads, "MOST_WAITING", 2)
         first, *others = equal(4, client=client)
@@ -296,6 +322,7 @@ class TestBounds:
         half.request_finished(others[0])
         assert admit(half, Request("later", range(400))) == LATER
 
+    # covers F-043
     def test_none_waits_for_one_that_waits(self, half, client):
         first, second, third = equal(3, client=client)
         admit(half, first)
@@ -304,6 +331,7 @@ class TestBounds:
         assert admit(half, third) == (384, True), "the second waits, or will load itself"
         assert admit(half, second) == (384, True), "it has waited once"
 
+    # covers F-043
     def test_a_request_does_not_wait_for_itself(self, half, client):
         """vLLM asks again for one that it had no blocks for, and for one that it has preempted."""
         (first,) = equal(1, client=client)
@@ -312,28 +340,33 @@ class TestBounds:
 
 
 class TestOthersChunks:
+    # covers F-043
     def test_without_vllms_own_cache_no_block_is_shared(self, client):
         half = half_over(client, own_cache=False)
         assert [admit(half, request) for request in equal(3, client=client)] == [(384, True)] * 3
 
+    # covers F-043
     def test_another_prompt(self, half, client):
         admit(half, equal(1, client=client)[0])
         other = Request("o", range(1000, 1400))
         store_all(client, other)
         assert admit(half, other) == (384, True)
 
+    # covers F-043
     def test_a_salt_is_in_the_keys(self, half, client):
         admit(half, equal(1, client=client)[0])
         salted = Request("s", [-7, *range(399)])  # as vLLM does: the first block's hash differs, and all behind it
         store_all(client, salted)
         assert admit(half, salted) == (384, True)
 
+    # covers F-043
     def test_one_that_opted_out(self, half, client):
         first, other = equal(2, client=client)
         other.kv_transfer_params = {"larder": "off"}
         admit(half, first)
         assert admit(half, other) == (0, False)
 
+    # covers F-043
     def test_an_adapters_namespace_is_another(self, half, client):
         first, other = equal(2, client=client)
         admit(half, first)
@@ -363,6 +396,7 @@ class TestFetches:
         client.on_disk.update(chunk_keys(requests[0]))
         return requests
 
+    # covers F-043
     def test_one_fetches_and_loads_for_all(self, half, client, requests):
         assert [admit(half, request) for request in requests] == [LATER] * 12
         assert len(client.fetches) == 1
@@ -373,6 +407,7 @@ class TestFetches:
         assert [admit(half, request, 384) for request in requests[1:]] == [(0, False)] * 11
         assert client.call_names().count("fetch") == 1
 
+    # covers F-043
     def test_a_part_of_it_came(self, half, client, requests):
         for request in requests:
             admit(half, request)
@@ -382,12 +417,14 @@ class TestFetches:
         assert [admit(half, request, 256) for request in requests[1:]] == [LATER] * 11
         assert client.call_names().count("fetch") == 2, "one fetches what is still below"
 
+    # covers F-043
     def test_nothing_came_in_time(self, half, client, requests):
         for request in requests:
             admit(half, request)
         client.arrive(client.the_fetch(), 0, "late", 0.2)
         assert [admit(half, request) for request in requests] == [(0, False)] * 12, "after a loss all is computed for a while"
 
+    # covers F-043
     def test_its_request_was_aborted(self, half, client, requests):
         for request in requests:
             admit(half, request)
@@ -396,17 +433,20 @@ class TestFetches:
         client.arrive(client.the_fetch())
         assert admit(half, requests[1]) == (384, True)
 
+    # covers F-043
     def test_a_short_prompt_in_memory_is_loaded_at_once(self, half, client, requests):
         """A common begin, as a system prompt, beside a long prompt that is fetched."""
         client.stored.add(chunk_keys(requests[0])[0])
         assert admit(half, requests[0]) == LATER and len(client.fetches) == 1
         assert admit(half, Request("short", range(200))) == (128, True)
 
+    # covers F-043
     def test_a_shorter_prompt_is_fetched_by_itself(self, half, client, requests):
         assert admit(half, requests[0]) == LATER
         assert admit(half, Request("short", range(300))) == LATER
         assert client.call_names().count("fetch") == 2
 
+    # covers F-043
     def test_it_has_come_and_its_request_finds_no_blocks(self, half, client, requests):
         clock = half._shared._clock = Clock()
         for request in requests[:2]:

@@ -98,6 +98,7 @@ def test_ports_hosts_and_replicas_share(text, base):
 
 
 @pytest.mark.parametrize("flag", SEPARATES)
+# covers F-064
 def test_what_may_decide_kv_separates_and_is_named(text, base, flag):
     value, line = SEPARATES[flag]
     try:

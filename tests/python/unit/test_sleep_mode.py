@@ -161,6 +161,7 @@ class TestOrder:
 
 
 class TestRefusals:
+    # covers F-026
     def test_copies_that_do_not_end_keep_the_engine_awake(self, backend, half, client, calls, monkeypatch):
         monkeypatch.setattr(worker, "SLEEP_WAIT_S", 0.02)
         client.running = [(1, 1)]
@@ -181,6 +182,7 @@ class TestRefusals:
             backend.suspend(1)
         assert calls.count("leave") == calls.count("back") and not any(one._away for one in sleep_mode._ON_PAGES)
 
+    # covers F-026
     def test_a_larderd_that_does_not_let_go_keeps_nobody_awake(self, backend, client, calls):
         client.keeps = True
         backend.suspend(1)
@@ -211,6 +213,7 @@ class TestRefusals:
 
 
 class TestAway:
+    # covers F-026
     def test_what_is_asked_meanwhile_is_computed_or_left_out_and_reported(self, backend, half, client):
         backend.suspend(1)
         half.bind_connector_metadata(StepWork(number=1, loads=[move("l")], stores=[move("s")], computes=True))

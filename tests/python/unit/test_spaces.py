@@ -25,6 +25,7 @@ def test_the_engines_own_is_open_from_the_start(spaces, client):
     assert spaces.of("r").number == 0 and client.namespaces == ["engine: test\n"]
 
 
+# covers F-094
 def test_twenty_thousand_adapters_through_one_engine(spaces, client):
     for number in range(20_000):
         request = f"r{number}"
@@ -35,6 +36,7 @@ def test_twenty_thousand_adapters_through_one_engine(spaces, client):
     assert [number for number, _ in client.closed] == list(range(1, 20_000 - 61)), "the least recently used first"
 
 
+# covers F-094
 def test_a_namespace_in_use_stays(spaces, client):
     kept = spaces.of("kept", "adapter: kept\n")
     for number in range(100):
@@ -42,6 +44,7 @@ def test_a_namespace_in_use_stays(spaces, client):
     assert spaces.of("other", "adapter: kept\n") == kept
 
 
+# covers F-094
 def test_where_all_are_in_use_a_request_runs_without_the_cache_until_one_ends(spaces):
     for number in range(62):
         spaces.of(f"r{number}", f"adapter: {number}\n")

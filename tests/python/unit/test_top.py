@@ -86,6 +86,7 @@ def test_once_prints_one_screen_with_rates(world):
     assert re.search(r"tokens asked +0\.0/s", done.stdout)
 
 
+# covers F-122
 def test_waits_for_larderd_and_goes_on_when_it_is_back(world):
     first = world.start()
     top = subprocess.Popen([*world.command, "top", "--interval", "0.1"], stdout=subprocess.PIPE)

@@ -46,6 +46,7 @@ def connector(half, client, monkeypatch):
 
 
 class TestSpeculation:
+    # covers F-053
     def test_a_stage_that_is_not_the_last_never_saves_and_stores_with_the_next_step(self, connector, half, client):
         stage = Runner(connector, speculates=True, last_stage=False)
         stage.step(store(1, "a"))

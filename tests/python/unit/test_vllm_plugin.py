@@ -72,6 +72,7 @@ def logged(root, tmp_path_factory):
 
 
 @pytest.mark.parametrize("case", ["no-import", "other-plugins", "no-metadata"])
+# covers F-077
 def test_a_process_reads_the_statistics_of_a_connector_that_it_never_made(case, logged):
     """By the entry point alone; where the user's list of plugins leaves it out; where there is the package alone."""
     assert "first tokens, hit" in logged[case] and "first tokens, miss" in logged[case]

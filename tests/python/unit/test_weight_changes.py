@@ -46,11 +46,13 @@ def core(model_config=None):
     ["reload_weights", "start_weight_update", "update_weights", "finish_weight_update", "start_draft_weight_update", "reset_weights",
      "apply_model", "checkpoint_restore", "load_model", "a_method_of_a_worker_extension", "sleep", "wake_up"],
 )  # fmt: skip
+# covers F-074
 def test_a_call_that_may_change_weights_is_told_before_it_is_made(half, call):
     assert core().collective_rpc(call, 5, ("a",), {"b": 1}) == [(call, 5, ("a",), {"b": 1})]
     assert half.calls == [call]
 
 
+# covers F-074
 def test_a_function_may_do_anything(half):
     def profile(worker):
         pass
@@ -65,6 +67,7 @@ def test_a_call_that_leaves_the_weights_alone_is_not_told(half, call):
     assert half.calls == []
 
 
+# covers F-096
 def test_a_trainer_that_loads_weights_into_the_model_itself_is_told(half, monkeypatch):
     """In one process with the engine it needs no call to the workers."""
 
@@ -87,6 +90,7 @@ def test_vllms_own_cache_is_told_to_be_empty_once_it_is(half, done):
     assert half.calls == ["emptied"] * done
 
 
+# covers F-080
 def test_what_is_done_to_another_engine_of_the_process_is_not_told(half):
     other = Half()
     other.model_config = object()

@@ -67,6 +67,7 @@ def test_a_copy_elsewhere_at_another_time_is_the_same(model, tmp_path):
     assert re.fullmatch(r"files 2 bytes \d+ whole [0-9a-f]{32}", identity(model))
 
 
+# covers F-070
 def test_sixty_rows_drawn_anew_are_another_model(model):
     """W5: the same names, sizes and header; none of the rows lies at a place that the sampling of
     old looked at."""
@@ -111,6 +112,7 @@ def test_a_file_of_adapters_is_hashed_whole(model):
 # ---- the memo
 
 
+# covers F-068
 def test_a_file_is_read_once_and_again_when_it_changed(model, tmp_path, reads, monkeypatch):
     memo = str(tmp_path / "larder.sock.weights")
     monkeypatch.setattr(weights_memo, "_SETTLED_S", 0)
@@ -134,6 +136,7 @@ def test_a_file_that_was_just_written_is_not_remembered(model, tmp_path, reads):
 # ---- files that change
 
 
+# covers F-071
 def test_a_change_while_it_is_read_is_seen(model, monkeypatch):
     """The folder changes behind the file that was just hashed: the bytes that were read are of no
     one state, and is read again."""
@@ -152,6 +155,7 @@ def test_a_change_while_it_is_read_is_seen(model, monkeypatch):
     assert changed == identity(model) and any("reading again" in line for line in said)
 
 
+# covers F-071
 def test_files_that_never_rest_are_unknown(model, monkeypatch):
     real, seeds = weights.hash_file, iter(range(100))
 
@@ -166,6 +170,7 @@ def test_files_that_never_rest_are_unknown(model, monkeypatch):
         identity(model)
 
 
+# covers F-071
 def test_what_changed_since_the_engine_loaded_is_refused(model):
     since = time.time() + 0.05
     time.sleep(0.1)
@@ -181,6 +186,7 @@ def test_what_changed_since_the_engine_loaded_is_refused(model):
 # ---- the limit for network file systems
 
 
+# covers F-072
 def test_too_much_beyond_the_page_cache_is_refused_by_name(model, monkeypatch):
     real = weights.hash_file
     monkeypatch.setattr(
@@ -197,6 +203,7 @@ def test_too_much_beyond_the_page_cache_is_refused_by_name(model, monkeypatch):
     assert identity(model, uncached_limit=os.path.getsize(path))
 
 
+# covers F-072
 def test_the_limit_is_for_all_files_together(model, monkeypatch):
     (model / "model-2.safetensors").write_bytes(os.urandom(1 << 20))
     sizes, limits, real = {}, [], weights.hash_file
@@ -237,6 +244,7 @@ def answer_of(reader):
     return line
 
 
+# covers F-068
 def test_the_reader_gives_the_identity_and_two_lines(model):
     reader = WeightsReader(source(model))
     assert reader.poll() is None, "not before start()"

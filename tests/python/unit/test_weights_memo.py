@@ -65,6 +65,7 @@ def test_states_that_may_come_back_with_other_bytes_are_not_kept(path):
         ("\n", " more\n"),
     ],
 )
+# covers F-073
 def test_a_line_that_was_changed_is_ignored(path, old, new):
     Memo(path).put(stamp(), DIGEST)
     Memo(path).put(stamp(2), DIGEST)
@@ -88,6 +89,7 @@ def test_junk_is_ignored_and_lines_can_follow(path, junk):
     assert Memo(path).get(stamp()) == DIGEST
 
 
+# covers F-073
 def test_a_line_that_was_torn_costs_one_line(path):
     Memo(path).put(stamp(), DIGEST)
     os.truncate(path, os.path.getsize(path) - 10)
@@ -115,6 +117,7 @@ def test_a_file_beyond_all_bounds_is_replaced(path, monkeypatch):
     assert os.path.getsize(path) < 1000 and Memo(path).get(stamp()) == DIGEST
 
 
+# covers F-073
 def test_no_memo_where_the_folder_is_not_there_or_the_path_is_something_else(tmp_path):
     for place in (tmp_path / "absent" / "memo", tmp_path):
         memo = Memo(str(place))
@@ -153,6 +156,7 @@ def test_the_file_of_another_user_is_taken_over_with_its_lines():
         assert [Memo(path).get(stamp(inode)) for inode in (1, 2)] == [DIGEST, DIGEST]
 
 
+# covers F-073
 def test_many_engines_at_once_lose_nothing(path, root):
     script = f"""
 from larder.weights_memo import Memo

@@ -78,6 +78,7 @@ def test_formats_that_have_rules_of_their_own_count_the_whole_folder(model, load
         ),
     ],
 )
+# covers F-069
 def test_what_cannot_be_known_names_weights_id(model, fields, why):
     with pytest.raises(UnknownWeights, match=f"{why}.*set weights_id"):
         names(model, **fields)

@@ -36,6 +36,7 @@ def test_installed_it_finds_the_library_beside_itself(wheel, tmp_path):
     assert path == str(tmp_path / "larder" / "liblarder.so")
 
 
+# covers F-077
 def test_installed_it_is_a_plugin_of_vllm(wheel, tmp_path, root):
     zipfile.ZipFile(wheel).extractall(tmp_path)
     points = [entry for found in distributions(path=[str(tmp_path)]) for entry in found.entry_points]

@@ -96,6 +96,7 @@ class TestStream:
         assert client.streams == []
 
     @pytest.mark.parametrize("work", [StepWork(loads=[move("a")]), StepWork(number=1, stores=[move("a")], computes=True)])
+    # covers F-025
     def test_copies_that_have_ended_turn_the_cache_off(self, half, client, work):
         client.fail = "after_stream"
         half.bind_connector_metadata(work)
@@ -104,6 +105,7 @@ class TestStream:
         assert not client.loads and not client.submitted
         assert half.get_transfer_results() == (({"a"}, {"a"}) if work.loads else (set(), set()))
 
+    # covers F-027
     def test_a_stream_that_is_captured_costs_the_step_alone(self, half, client):
         client.fail = "captured"
         half.bind_connector_metadata(StepWork(loads=[move("a")]))
@@ -117,6 +119,7 @@ class TestStream:
         half.wait_for_save()
         assert len(client.loads) == 1 and len(client.submitted) == 1
 
+    # covers F-055
     def test_workers_on_another_machine_than_the_scheduler_go_off(self, client):
         """Ray may place them there: their larderd is another one."""
         half = LarderConnectorWorker(setup(), client)
@@ -246,6 +249,7 @@ def test_without_a_client_every_hook_answers():
     assert (report.disabled, report.ended) == ("refused", {1: 1})
 
 
+# covers F-081
 def test_pages_of_a_second_engine_of_the_process_end_the_cache_of_both(half, monkeypatch):
     """vLLM has one connector for the workers of a process: which engine a step is of, nothing says. The end of one engine takes the
     connector from the other, so that the schedulers of both must know without a step."""

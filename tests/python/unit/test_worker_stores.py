@@ -38,6 +38,7 @@ class TestStores:
         assert "made to fail" in half.off
 
     @pytest.mark.parametrize("error", [SystemExit, RuntimeError])
+    # covers F-015
     def test_pages_of_a_forward_pass_that_did_not_end_are_not_stored(self, half, client, error):
         """vLLM saves in a `finally`, and its workers end by SystemExit out of a signal handler, also in the middle of a pass."""
 
@@ -160,6 +161,7 @@ class TestStoresUnderWay:
         half.bind_connector_metadata(StepWork(number=number, stores=[Move("a", [part(0, 1, 4), part(1, 1, 1)])], computes=True))
         half.wait_for_save()
 
+    # covers F-052
     def test_blocks_of_a_window_that_a_step_writes_are_waited_for_and_then_taken(self, windows, client):
         self.store_window(windows, 1)
         self.store_window(windows, 2)

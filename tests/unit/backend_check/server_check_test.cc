@@ -138,6 +138,7 @@ TEST_F(ServerCheckTest, NonsenseEndsIt) {
 }
 
 // Each wait ends, and so does their sum.
+// covers F-206
 TEST_F(ServerCheckTest, AMuteServerIsGivenUp) {
   server_.mute = true;
   const std::uint64_t began = clock_.now_ms();
@@ -148,6 +149,7 @@ TEST_F(ServerCheckTest, AMuteServerIsGivenUp) {
 }
 
 // Not by the deadline, which has come after 3 s of every test.
+// covers F-227
 TEST_F(ServerCheckTest, AStopCutsItShort) {
   server_.mute = true;
   std::stop_source stop;

@@ -13,6 +13,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
+// covers F-108
 TEST(FileLimitTest, AFileOverTheLimitNamesFileLimitAndRemedy) {
   const test::FileSizeLimit limit(1'024'000);
   const Status status = file_failure(EFBIG, "ftruncate /dev/shm/x.arena to 64 MiB");
@@ -20,6 +21,7 @@ TEST(FileLimitTest, AFileOverTheLimitNamesFileLimitAndRemedy) {
   EXPECT_THAT(status.text(), AllOf(HasSubstr("/dev/shm/x.arena"), HasSubstr("1000 KiB"), HasSubstr("ulimit -f unlimited")));
 }
 
+// covers F-108
 TEST(FileLimitTest, OtherFailuresAreAsTheyWere) {
   EXPECT_EQ(file_failure(ENOSPC, "fallocate").to_string(), Status::from_errno(ENOSPC, "fallocate").to_string());
 }

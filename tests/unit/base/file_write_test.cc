@@ -37,6 +37,7 @@ class FileWriteTest : public testing::Test {
   const std::vector<std::byte> bytes_ = std::vector<std::byte>(kBytes, std::byte{7});
 };
 
+// covers F-108
 TEST_F(FileWriteTest, AllIsWritten) {
   EXPECT_TRUE(write_all(file_.get(), bytes_, "write x").ok());
   EXPECT_EQ(size(), kBytes);
@@ -46,6 +47,7 @@ TEST_F(FileWriteTest, AllIsWritten) {
 }
 
 // The first call writes a part and is no failure: its errno is of some call before.
+// covers F-108
 TEST_F(FileWriteTest, AShortWriteOfALimitNamesTheLimit) {
   const FileSizeLimit limit(kLimit);
   errno = ENOSPC;
@@ -56,6 +58,7 @@ TEST_F(FileWriteTest, AShortWriteOfALimitNamesTheLimit) {
   expect_limit_named(write_all_at(file_.get(), bytes_, kLimit, "write x"));
 }
 
+// covers F-108
 TEST_F(FileWriteTest, AFullDeviceIsNoLimit) {
   const FileSizeLimit limit(kLimit);
   const Fd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));

@@ -68,6 +68,7 @@ class Pipe {
   std::string text_;
 };
 
+// covers F-107
 TEST(LogQueueTest, LinesComeInTheirOrder) {
   Pipe pipe;
   LogQueue queue(pipe.input(), missing_line);
@@ -82,6 +83,7 @@ TEST(LogQueueTest, LinesComeInTheirOrder) {
   EXPECT_EQ(queue.dropped(), 0U);
 }
 
+// covers F-107
 TEST(LogQueueTest, NobodyWaitsForAPipeThatIsFullAndTheGapIsToldWhereItIs) {
   Pipe pipe;
   pipe.fill();
@@ -112,6 +114,7 @@ TEST(LogQueueTest, NobodyWaitsForAPipeThatIsFullAndTheGapIsToldWhereItIs) {
   EXPECT_EQ(lines.back(), "back");
 }
 
+// covers F-107
 TEST(LogQueueTest, ManyThreadsLoseNoLineWithoutACount) {
   Pipe pipe;
   pipe.fill();
@@ -137,6 +140,7 @@ TEST(LogQueueTest, ManyThreadsLoseNoLineWithoutACount) {
   EXPECT_EQ(written + told, kThreads * kEach);
 }
 
+// covers F-107
 TEST(LogQueueTest, AFullDiskDropsWithACountAndIsToldWhenThereIsRoomAgain) {
   Pipe pipe;
   const int fd = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
@@ -152,6 +156,7 @@ TEST(LogQueueTest, AFullDiskDropsWithACountAndIsToldWhenThereIsRoomAgain) {
   EXPECT_THAT(pipe.lines(), ElementsAre("missing 3", "there"));
 }
 
+// covers F-107
 TEST(LogQueueTest, AReaderThatIsGoneIsAnErrorAndNoSignal) {
   std::array<int, 2> ends{};
   ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
@@ -163,6 +168,7 @@ TEST(LogQueueTest, AReaderThatIsGoneIsAnErrorAndNoSignal) {
 }
 
 // Another process may have made it so for all that have it open.
+// covers F-107
 TEST(LogQueueTest, ADescriptorThatDoesNotBlockLosesNothing) {
   Pipe pipe;
   pipe.fill();

@@ -26,6 +26,7 @@ class LogThrottleTest : public testing::Test {
   LogThrottle throttle_{clock_};
 };
 
+// covers F-105
 TEST_F(LogThrottleTest, OneLineASecondForEachSourceAndACount) {
   const std::string first = lines_of([&] {
     for (int i = 0; i < 1000; ++i) throttle_.log("10.0.0.7", LogLevel::kWarning, "bad");
@@ -40,6 +41,7 @@ TEST_F(LogThrottleTest, OneLineASecondForEachSourceAndACount) {
 }
 
 // A second, two, four, up to a minute.
+// covers F-105
 TEST_F(LogThrottleTest, ASourceThatGoesOnHasALineAMinuteInTheEnd) {
   const auto lines_in_s = [&](int seconds) {
     return count(lines_of([&] {
@@ -63,6 +65,7 @@ TEST_F(LogThrottleTest, WhatComesNowAndThenIsWrittenEachTime) {
   EXPECT_EQ(lines, 20);
 }
 
+// covers F-106
 TEST_F(LogThrottleTest, ARefusalIsToldOnceAndCountedOnceAMinute) {
   LogThrottle refusals(clock_, LogThrottle::kMostMs);
   std::string log;
@@ -114,6 +117,7 @@ TEST_F(LogThrottleTest, AQuietSourceLeavesTheTable) {
   EXPECT_EQ(throttle_.sources(), 0U);
 }
 
+// covers F-105
 TEST_F(LogThrottleTest, MoreSourcesThanPlacesShareOne) {
   const std::string lines = lines_of([&] {
     for (int i = 0; i < 100'000; ++i) throttle_.log("stranger " + std::to_string(i), LogLevel::kWarning, "bad");

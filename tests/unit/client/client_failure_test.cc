@@ -74,6 +74,7 @@ class ClientFailureTest : public loop::testing_support::SidecarTest {
   std::optional<EngineClient> engine_;
 };
 
+// covers F-001
 TEST_F(ClientFailureTest, NoSidecarIsAMissAndALaterOneIsFound) {
   EngineClient engine(config_.socket, kLayout);
   EXPECT_EQ(engine.client->wait_attached(50).code(), Code::kDeadlineExceeded);
@@ -85,6 +86,7 @@ TEST_F(ClientFailureTest, NoSidecarIsAMissAndALaterOneIsFound) {
   EXPECT_EQ(engine.store(0, 2).stored, 2U);
 }
 
+// covers F-002
 TEST_F(ClientFailureTest, ARestartedSidecarIsUsedAgainAndLoadsGoOnMeanwhile) {
   start_with_stored(2, gated_);
   engine_->engine.wipe();
@@ -105,6 +107,7 @@ TEST_F(ClientFailureTest, ARestartedSidecarIsUsedAgainAndLoadsGoOnMeanwhile) {
 }
 
 // Else the next sidecar finds no room for an arena where the directory does not hold two of them.
+// covers F-013
 TEST_F(ClientFailureTest, TheMemoryOfADeadSidecarIsLetGoBeforeTheNextOneIsThere) {
   config_.memory.keep_on_exit = false;
   const auto maps_the_arena = [] {
@@ -124,6 +127,7 @@ TEST_F(ClientFailureTest, TheMemoryOfADeadSidecarIsLetGoBeforeTheNextOneIsThere)
   EXPECT_TRUE(engine.client->wait_attached(5000).ok());
 }
 
+// covers F-076
 TEST_F(ClientFailureTest, NothingStoredBeforeADropIsFoundAfterItHoweverSlowTheSidecar) {
   start(gated_clock_);
   EngineClient engine(config_.socket, kLayout);
@@ -190,6 +194,7 @@ TEST_F(ClientFailureTest, PollWaitsForALoadOnlyWhereOneRuns) {
   opener.join();
 }
 
+// covers F-045
 TEST_F(ClientFailureTest, ALoadThatCannotStartInTimeFails) {
   start_with_stored(2, gated_);
   const Result<std::uint64_t> first = engine_->client->load(engine_->transfer(0, 2), 5000);
@@ -213,6 +218,7 @@ TEST_F(ClientFailureTest, ClosingWithQueuedLoadsEndsThem) {
   opener.join();
 }
 
+// covers F-048
 TEST_F(ClientFailureTest, AGrantThatComesTooLateIsGivenBack) {
   start(gated_clock_);
   EngineClient engine(config_.socket, kLayout);

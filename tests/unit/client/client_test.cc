@@ -111,6 +111,7 @@ TEST_F(ClientTest, DropNamespaceDropsIt) {
   EXPECT_TRUE(wait([&] { return !engine.present(0, 1); }));
 }
 
+// covers F-126
 TEST_F(ClientTest, AForkedChildIsRefused) {
   start();
   EngineClient engine(config_.socket, kLayout);

@@ -80,6 +80,7 @@ TEST(StreamHashTest, EveryInstructionSetGivesTheSameDigestHoweverTheBytesCome) {
   }
 }
 
+// covers F-070
 TEST_F(FileHashTest, EveryByteCountsAcrossReads) {
   std::string text = content(3 * kMiB + 17);
   const std::string path = write("weights", text);
@@ -130,6 +131,7 @@ TEST_F(FileHashTest, AStopEndsTheCall) {
 
 // A writer that never rests: each call says that the file changed, or hashed it between two writes;
 // then the stamp is still that of the file, and the digest that of its bytes.
+// covers F-071
 TEST_F(FileHashTest, AFileThatChangesMeanwhileIsToldFromOneThatDoesNot) {
   const std::string path = write("weights", content(16 * kMiB));
   std::atomic<bool> done = false;
@@ -150,6 +152,7 @@ TEST_F(FileHashTest, AFileThatChangesMeanwhileIsToldFromOneThatDoesNot) {
   EXPECT_TRUE(hash_file(path.c_str(), {}).ok());
 }
 
+// covers F-072
 TEST_F(FileHashTest, BytesBeyondThePageCacheCountAgainstTheLimitBeforeAnythingIsRead) {
   const std::string path = write("weights", content(8 * kMiB));
   if (!drop_from_page_cache(path)) GTEST_SKIP() << "this file system keeps its pages";

@@ -84,6 +84,7 @@ TEST_F(StoresTest, AFinishThatWaitsForOtherAnswersHasItsGrantsInHand) {
   finisher.join();
 }
 
+// covers F-021
 TEST_F(StoresTest, AStoreThatNobodyFinishedForTooLongIsGivenBack) {
   Stores stores(pool_, gated_, spec_, pages_, std::chrono::milliseconds(0));
   const std::vector<SlotRef> refs = granted(stores, 2);
@@ -160,6 +161,7 @@ class ClientGrantsTest : public loop::testing_support::SidecarTest {
   GatedClock gated_clock_;
 };
 
+// covers F-021
 TEST_F(ClientGrantsTest, AnAbandonedStoreLeavesNothingAtLarderd) {
   start();
   EngineClient engine(config_.socket, kPlainLayout);
@@ -171,6 +173,7 @@ TEST_F(ClientGrantsTest, AnAbandonedStoreLeavesNothingAtLarderd) {
   EXPECT_EQ(engine.store(0, 3).stored, 3U);
 }
 
+// covers F-020
 TEST_F(ClientGrantsTest, ALostSessionKeepsOnlyWhatIsStillWritten) {
   start(gated_clock_);
   GatedStores gated;
@@ -191,6 +194,7 @@ TEST_F(ClientGrantsTest, ALostSessionKeepsOnlyWhatIsStillWritten) {
 }
 
 // The index still shows what was dropped until larderd has done it.
+// covers F-076
 TEST_F(ClientGrantsTest, WhatIsStoredAfterADropIsNotTakenForPresentHoweverSlowTheSidecar) {
   start(gated_clock_);
   EngineClient engine(config_.socket, kPlainLayout);

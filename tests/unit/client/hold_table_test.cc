@@ -60,6 +60,7 @@ TEST_F(HoldTableTest, ASlotThatIsNotThereAnyMoreIsNotHeld) {
 }
 
 // The word of an index whose larderd is gone does not move: that another one may reuse its slots is told by `dead` alone.
+// covers F-008
 TEST_F(HoldTableTest, NothingIsHeldInAnIndexThatIsSuperseded) {
   HoldTable holds(*region_);
   reinterpret_cast<protocol::IndexHeader*>(index_.get())->dead = static_cast<std::uint64_t>(protocol::LifeEnd::kSuperseded);

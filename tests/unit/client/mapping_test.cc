@@ -38,6 +38,7 @@ class MappingTest : public loop::testing_support::SidecarTest {
   }
 };
 
+// covers F-003
 TEST_F(MappingTest, ARestartedSidecarGoesOnWithTheArenaAndSoDoesTheClient) {
   start();
   EngineClient engine(config_.socket, kLayout);

@@ -82,6 +82,7 @@ class NamespacesTest : public loop::testing_support::SidecarTest {
   testing_support::GatedClock gated_clock_;
 };
 
+// covers F-103
 TEST_F(NamespacesTest, AChunkIsThereWhenEveryShardAndGroupIs) {
   start();
   Process one(config_.socket, 2), other(config_.socket, 2);
@@ -233,6 +234,7 @@ TEST_F(NamespacesTest, TheyAreBoundedUntilOneIsClosed) {
   EXPECT_EQ(process.client->wait_namespace(7, 5000).code(), Code::kNotFound) << "at once";
 }
 
+// covers F-101
 TEST_F(NamespacesTest, AClosedNumberIsAMissForEveryCall) {
   start();
   Process process(config_.socket, 1);

@@ -47,6 +47,7 @@ class NoCacheTest : public loop::testing_support::SidecarTest {
   }
 };
 
+// covers F-001
 TEST_F(NoCacheTest, NoLarderdIsAskedAfter) {
   EXPECT_EQ(
       first_line(directory_ + "/absent.sock"),
@@ -55,6 +56,7 @@ TEST_F(NoCacheTest, NoLarderdIsAskedAfter) {
           "another socket");
 }
 
+// covers F-001
 TEST_F(NoCacheTest, TheSocketOfAnotherKindIsAskedAfter) {
   const std::string path = directory_ + "/x.admin";
   const int other = ::socket(AF_UNIX, SOCK_STREAM, 0);

@@ -61,6 +61,7 @@ class RequestsTest : public testing::Test {
 using Kinds = testing::Types<FetchKind, ProbeKind>;
 TYPED_TEST_SUITE(RequestsTest, Kinds);
 
+// covers F-046
 TYPED_TEST(RequestsTest, WithoutAnAnswerItEndsByItsDeadline) {
   const auto begin = std::chrono::steady_clock::now();
   const std::uint64_t ticket = this->start(5, 20);

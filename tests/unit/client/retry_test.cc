@@ -29,12 +29,14 @@ using testing_support::PageLayout;
 
 const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
 
+// covers F-106
 TEST(RetryTest, ALarderdThatIsAwayIsTriedInQuickSuccession) {
   Retry retry(1);
   for (int i = 0; i < 1000; ++i)
     EXPECT_LE(retry.next_ms(i % 2 == 0 ? Code::kUnavailable : Code::kDeadlineExceeded), Retry::kLastMs);
 }
 
+// covers F-106
 TEST(RetryTest, ARefusalIsTriedMoreAndMoreSeldomUpToAMinute) {
   Retry retry(1);
   std::uint64_t passed_ms = 0;
@@ -52,6 +54,7 @@ TEST(RetryTest, ARefusalIsTriedMoreAndMoreSeldomUpToAMinute) {
   EXPECT_LE(retry.next_ms(Code::kResourceExhausted), Retry::kFirstRefusedMs);
 }
 
+// covers F-106
 TEST(RetryTest, ProcessesOfOneEngineDoNotComeAllAtOnce) {
   std::set<std::uint32_t> pauses;
   for (std::uint32_t process = 0; process < 9; ++process) {
@@ -95,6 +98,7 @@ class RefusalTest : public loop::testing_support::SidecarTest {
 };
 
 // At a pause of 250 ms there were 12 and more.
+// covers F-106
 TEST_F(RefusalTest, IsTriedSeldomAndTheNextLarderdIsFoundAtOnce) {
   std::optional<Refusing> refusing(std::in_place, config_.socket, Code::kResourceExhausted);
   EngineClient engine(config_.socket, kLayout);
@@ -108,6 +112,7 @@ TEST_F(RefusalTest, IsTriedSeldomAndTheNextLarderdIsFoundAtOnce) {
 }
 
 // Also where larderd has closed the socket before the HELLO came, or before it read it.
+// covers F-106
 TEST_F(RefusalTest, ItsReasonIsAlwaysRead) {
   Refusing refusing(config_.socket, Code::kUnavailable);
   EngineClient engine(config_.socket, kLayout);
@@ -117,6 +122,7 @@ TEST_F(RefusalTest, ItsReasonIsAlwaysRead) {
   EXPECT_EQ(std::ranges::count(log, '\n'), 1) << log;
 }
 
+// covers F-106
 TEST_F(RefusalTest, ALarderdThatStopsIsNone) {
   Refusing stopping(config_.socket, Code::kUnavailable);
   EngineClient engine(config_.socket, kLayout);
@@ -145,6 +151,7 @@ class AsNobody {
   const bool changed_;
 };
 
+// covers F-106
 TEST_F(RefusalTest, ASocketOfAnotherUserNamesItsModeAndGroupAndIsUsedOnceTheyAllow) {
   config_.socket_mode = 0660;
   start();
@@ -164,6 +171,7 @@ TEST_F(RefusalTest, ASocketOfAnotherUserNamesItsModeAndGroupAndIsUsedOnceTheyAll
   EXPECT_TRUE(engine->client->wait_attached(1000).ok()) << "in the midst of a pause";
 }
 
+// covers F-106
 TEST_F(RefusalTest, ADirectoryOfAnotherUserIsNamed) {
   start();
   std::optional<EngineClient> engine;

@@ -293,6 +293,7 @@ TEST_F(SidecarCopiesTest, AnEndForNowIsSaidOnce) {
 }
 
 // "The driver does not say" is no "for now": asked anew at each beat it would not say either.
+// covers F-040
 TEST_F(SidecarCopiesTest, ADriverThatDoesNotSayWhetherTheMemoryIsThereEndsItForGood) {
   const auto session = begin();
   exporter_.gone = {Code::kUnavailable, "cuPointerGetAttribute: CUDA_ERROR_INVALID_CONTEXT (201)"};

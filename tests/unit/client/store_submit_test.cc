@@ -53,6 +53,7 @@ TEST_F(StoreSubmitTest, AnAnswerThatComesLaterIsCopiedThen) {
   EXPECT_EQ(committed().size(), 3U);
 }
 
+// covers F-048
 TEST_F(StoreSubmitTest, AnAnswerThatIsTooLateIsGivenBack) {
   Stores stores(pool_, gated_, spec_, pages_);
   const std::uint32_t request = begun(stores, 3);
@@ -64,6 +65,7 @@ TEST_F(StoreSubmitTest, AnAnswerThatIsTooLateIsGivenBack) {
   EXPECT_EQ(stores.running(), 0U);
 }
 
+// covers F-050
 TEST_F(StoreSubmitTest, WhatWasNotReadBeforeItsPagesGoToOthersIsNeverSeen) {
   Stores stores(pool_, gated_, spec_, pages_);
   gated_.free_turns = 1;  // the first chunk is read to its end, the second one half way, the third not at all

@@ -35,6 +35,7 @@ TEST(BackendUrlTest, WhatItSays) {
   EXPECT_EQ(meaning("unix://larder@/run/a@b:c.sock"), "/run/a@b:c.sock as larder");
 }
 
+// covers F-203
 TEST(BackendUrlTest, WhatIsNone) {
   for (const char* text : {"", "redis", "host:6379", "redis:/host", "redis//host", "://host", "1://host", "RE DIS://host"})
     EXPECT_THAT(meaning(text), HasSubstr("is no URL of a Redis or Valkey")) << text;
@@ -95,6 +96,7 @@ TEST(BackendUrlTest, SeveralHosts) {
 }
 
 // However it is written, and wherever the URL is wrong besides.
+// covers F-204
 TEST(BackendUrlTest, APasswordIsRefusedAndNeverRepeated) {
   for (const char* text :
        {"redis://user:hunter2@host", "redis://:hunter2@host:6379/1", "rediss://user:hun/hunter2@host",

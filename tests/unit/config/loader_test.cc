@@ -192,6 +192,7 @@ TEST_F(LoaderTest, UnknownKeysSayWhatIsAllowed) {
   EXPECT_EQ(why("pool:\n  name: x\n"), ":1: 'pool' takes one value and is no section");
 }
 
+// covers F-119
 TEST_F(LoaderTest, WrongValuesSayWhatIsAllowed) {
   EXPECT_EQ(why("memory:\n  size: 0\n"), ":2: memory.size '0' is out of range: 1MiB to 16TiB");
   EXPECT_EQ(why("memory:\n  size: 0GiB\n"), ":2: memory.size '0GiB' is out of range: 1MiB to 16TiB");
@@ -217,6 +218,7 @@ TEST_F(LoaderTest, WrongValuesSayWhatIsAllowed) {
               EndsWith("xx.admin', which follows socket, is too long for a Unix socket: at most 107 bytes; set either of them"));
 }
 
+// covers F-119
 TEST_F(LoaderTest, ADiskTierTakesPathAndSize) {
   EXPECT_TRUE(load(std::nullopt, {})->disk.path.empty()) << "none unless it is asked for";
   EXPECT_TRUE(load_text("disk: {path: /d, size: 4GiB}\n").ok());
@@ -269,6 +271,7 @@ TEST_F(LoaderTest, KeysOfABackendFollowThePool) {
   EXPECT_EQ(load_text("pool: " + longest + "\n", url)->backend.prefix, "larder-" + longest);
 }
 
+// covers F-203
 TEST_F(LoaderTest, WhatABackendDoesNotTake) {
   EXPECT_EQ(
       why("backend:\n  url: http://h\n"),
@@ -314,6 +317,7 @@ TEST_F(LoaderTest, WhatABackendDoesNotTake) {
 }
 
 // Neither in a message of an error nor in what is printed.
+// covers F-204
 TEST_F(LoaderTest, APasswordIsNeverRepeated) {
   for (const char* url : {"redis://u:hunter2@h", "redis:/u:hunter2@h", "redis://u:hunter2", "hunter2", "redis://h?hunter2"}) {
     const std::string said = why("backend:\n  url: \"" + std::string(url) + "\"\n") + why_environment("LARDER_BACKEND_URL", url);

@@ -34,6 +34,7 @@ TEST(YamlFileTest, EmptyFilesHoldNothing) {
   }
 }
 
+// covers F-119
 TEST(YamlFileTest, RefusesByFileAndLine) {
   EXPECT_EQ(why("a: 1\na: 2\n"), "f.yaml:2: 'a' stands here again, it was given on line 1");
   EXPECT_EQ(why("m:\n  a: 1\n  a: 2\n"), "f.yaml:3: 'm.a' stands here again, it was given on line 2");

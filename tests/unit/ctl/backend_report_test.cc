@@ -179,6 +179,7 @@ TEST(BackendFindingsTest, NothingIsWrongWithAServerThatIsSetUpAsDocumented) {
 }
 
 // One thing wrong at a time.
+// covers F-205
 TEST(BackendFindingsTest, EachIsNamed) {
   const config::BackendConfig of = backend("rediss://larder@h", kPassword);
   const auto with = [&of](const std::function<void(backend_check::ServerFacts&)>& change, unsigned processors = 4) {

@@ -48,6 +48,7 @@ TEST_F(LmcacheTest, SizesAreGibAndRoundedUpToMib) {
   EXPECT_THAT(yaml_of("max_local_cpu_size: 1.3"), EndsWith("  size: 1332MiB\n"));
 }
 
+// covers F-121
 TEST_F(LmcacheTest, WrongValuesAreNamedByFileLineAndKey) {
   EXPECT_THAT(why("# size\nmax_local_cpu_size: 0\n"),
               AllOf(HasSubstr("F:2: max_local_cpu_size '0' is out of range: 1MiB to 16TiB")));
@@ -125,6 +126,7 @@ TEST_F(LmcacheTest, PathAndSizeAreADiskTier) {
               HasSubstr("is no path that is understood here"));
 }
 
+// covers F-121
 TEST_F(LmcacheTest, ATransportIsNoCache) {
   for (const char* key : {"enable_pd", "enable_xpyd", "enable_nixl"}) {
     EXPECT_THAT(why("local_cpu: false\n" + std::string(key) + ": true\n"),
@@ -194,6 +196,7 @@ TEST_F(LmcacheTest, AServerIsABackend) {
 }
 
 // Not in what is printed, nor in an error: it belongs into a file of its own.
+// covers F-204
 TEST_F(LmcacheTest, PasswordsGoIntoAFile) {
   for (const std::string& yaml :
        {std::string("remote_url: redis://kv:hun/hunter2@h"), std::string("remote_url: redis://:hunter2@h"),

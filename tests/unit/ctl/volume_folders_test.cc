@@ -56,6 +56,7 @@ TEST_F(VolumeFoldersTest, AFolderThatIsTheirsIsNotLookedInto) {
   EXPECT_TRUE(owned(mine() + "/deep/arena", ::geteuid(), ::getegid()));
 }
 
+// covers F-217
 TEST_F(VolumeFoldersTest, WhatIsNoFolderIsNamed) {
   EXPECT_THAT(init_volumes(user_, group_, std::vector{folder_ + "/none"}).text(), HasSubstr(folder_ + "/none: No such file"));
   EXPECT_THAT(init_volumes(user_, group_, std::vector{theirs()}).text(), HasSubstr(theirs() + ": Not a directory"));

@@ -65,6 +65,7 @@ TEST_F(EndpointTest, AnswersEachConnectionOnce) {
   EXPECT_EQ(counters_.requests, 100U);
 }
 
+// covers F-123
 TEST_F(EndpointTest, SilentClientsStallNobody) {
   start({});
   std::vector<Fd> silent;
@@ -84,6 +85,7 @@ TEST_F(EndpointTest, SilentClientsEndByTheDeadline) {
 }
 
 // Each byte of progress buys no more time: the deadline is absolute.
+// covers F-123
 TEST_F(EndpointTest, SlowClientsEndByTheDeadlineAndStallNobody) {
   start({.deadline_ms = 400});
   const Fd slow = connect();

@@ -84,6 +84,7 @@ TEST(FramingTest, RefusesBodiesWithoutOneLength) {
 }
 
 // RFC 9112, 3.2.
+// covers F-124
 TEST(FramingTest, RefusesRequestsWithoutOneHost) {
   EXPECT_EQ(find("GET / HTTP/1.1\r\n\r\n").http_status, 400);
   EXPECT_EQ(find("GET / HTTP/1.0\r\n\r\n").state, State::kWhole);

@@ -21,6 +21,7 @@ TEST(HostsTest, ReadsNamesAndAddresses) {
     EXPECT_FALSE(host_of(wrong)) << wrong;
 }
 
+// covers F-124
 TEST(HostsTest, OnLoopbackAddressesAndLocalhostAlone) {
   const Hosts hosts = Hosts::of({"127.0.0.1", 9464}, true);
   for (const char* known :
@@ -43,6 +44,7 @@ TEST(HostsTest, InAClusterItsOwnNamesToo) {
 }
 
 // The API server passes its own name on as Host. What a page can send as well is not enough.
+// covers F-124
 TEST(HostsTest, WhatTheApiServerPassesOn) {
   const Hosts hosts = Hosts::of({"", 9464}, false);
   EXPECT_TRUE(hosts.answers({"api.cluster.example:6443", "gzip", kProxied}));

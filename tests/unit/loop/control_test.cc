@@ -287,6 +287,7 @@ TEST_F(ControlTest, TouchesReachTheEvictionPolicy) {
   EXPECT_FALSE(has(2));
 }
 
+// covers F-110
 TEST_F(ControlTest, HostileEventRingsCostOnlyCounters) {
   protocol::SessionRegion& region = client_->region();
   region.event_head = 1ULL << 63;

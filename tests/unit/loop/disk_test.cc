@@ -48,6 +48,7 @@ class DiskTest : public SidecarWithDiskTest {
   }
 };
 
+// covers F-148
 TEST_F(DiskTest, WhatADiskMayStillReadIntoIsSetAsideByALarderdWithoutIt) {
   const auto set_aside_by_one_with = [&](const std::string& disk) {
     config_.disk.path = disk_;
@@ -78,6 +79,7 @@ TEST_F(DiskTest, WithoutOneNothingIsSaidOfIt) {
   EXPECT_TRUE(stats().disk.place.empty());
 }
 
+// covers F-141
 TEST_F(DiskTest, WhatTheMemoryHasNoRoomForIsThereAlsoWithoutTheMemory) {
   start(real_);
   attach();
@@ -106,6 +108,7 @@ TEST_F(DiskTest, WrittenThroughItIsThereAtOnce) {
   EXPECT_TRUE(wait([&] { return stats().disk.chunks == 5; }));
 }
 
+// covers F-139
 TEST_F(DiskTest, ADropAndAClearReachTheDisk) {
   config_.disk.write = config::DiskWrite::kThrough;
   start(real_);
@@ -124,6 +127,7 @@ TEST_F(DiskTest, ADropAndAClearReachTheDisk) {
   EXPECT_EQ(stats().disk.chunks, 0U);
 }
 
+// covers F-139
 TEST_F(DiskTest, AnEnginesDropReachesTheDisk) {
   config_.disk.write = config::DiskWrite::kThrough;
   start(real_);
@@ -136,6 +140,7 @@ TEST_F(DiskTest, AnEnginesDropReachesTheDisk) {
   EXPECT_TRUE(wait([&] { return stats().disk.chunks == 0 && stats().evicted_dropped == 5; }));
 }
 
+// covers F-153
 TEST_F(DiskTest, AnEvictReachesTheDisk) {
   config_.disk.write = config::DiskWrite::kThrough;
   start(real_);
@@ -151,6 +156,7 @@ TEST_F(DiskTest, AnEvictReachesTheDisk) {
   EXPECT_EQ(stats().disk.chunks, 3U);
 }
 
+// covers F-140
 TEST_F(DiskTest, ANamespaceThatIsOnlyOnTheDiskIsDroppedByItsWholeId) {
   start(real_);
   attach();
@@ -166,6 +172,7 @@ TEST_F(DiskTest, ANamespaceThatIsOnlyOnTheDiskIsDroppedByItsWholeId) {
   EXPECT_EQ(stats().disk.chunks, 0U);
 }
 
+// covers F-136
 TEST_F(DiskTest, ADirectoryThatVanishesCostsTheDiskAloneAndIsUsedAgain) {
   config_.disk.write = config::DiskWrite::kThrough;
   start(real_);
@@ -182,6 +189,7 @@ TEST_F(DiskTest, ADirectoryThatVanishesCostsTheDiskAloneAndIsUsedAgain) {
   EXPECT_TRUE(wait([&] { return stats().disk.chunks == 2; })) << "what was there is found, what came since is written";
 }
 
+// covers F-145
 TEST_F(DiskTest, WhatWasOnADiskThatComesBackEmptyIsWrittenAgainFromMemory) {
   config_.disk.write = config::DiskWrite::kThrough;
   start(real_);
@@ -193,6 +201,7 @@ TEST_F(DiskTest, WhatWasOnADiskThatComesBackEmptyIsWrittenAgainFromMemory) {
   EXPECT_TRUE(wait([&] { return stats().disk.puts == 6 && stats().disk.chunks == 3; }));
 }
 
+// covers F-128
 TEST_F(DiskTest, WhatIsWrongWithItIsSaidByItsField) {
   config_.disk.path = disk_ + "/nothing";
   EXPECT_NE(Sidecar::start(config_, real_).status().text().find("disk.path: " + disk_ + "/nothing"), std::string::npos);

@@ -80,6 +80,7 @@ TEST_F(GrantInquiryTest, AnEngineIsAskedOnceAboutWhatIsOld) {
   EXPECT_EQ(box_.stats().grants_asked, 1U);
 }
 
+// covers F-022
 TEST_F(GrantInquiryTest, SilenceQuarantinesWhatWasAskedAbout) {
   tick(kAge);
   tick(kAnswered - 1);
@@ -141,6 +142,7 @@ class GrantsTest : public SidecarTest {
   std::vector<protocol::Grant> grants_;
 };
 
+// covers F-021
 TEST_F(GrantsTest, AnEngineIsAskedAndItsAnswerCounts) {
   start();
   Client client(config_.socket);
@@ -160,6 +162,7 @@ TEST_F(GrantsTest, AnEngineIsAskedAndItsAnswerCounts) {
   EXPECT_TRUE(wait([&] { return stats().slots_quarantined == 0; })) << "a late answer is an answer";
 }
 
+// covers F-020
 TEST_F(GrantsTest, WhatAnEngineDoesNotWriteAnyMoreComesBackWhenItAttachesAnew) {
   lose_session();
   Client next(config_.socket);

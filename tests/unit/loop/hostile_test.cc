@@ -34,29 +34,34 @@ class HostileTest : public SidecarTest {
   std::uint32_t handle_ = 0;
 };
 
+// covers F-104
 TEST_F(HostileTest, Garbage) {
   const std::vector<std::byte> garbage(100, std::byte{0xab});
   ASSERT_TRUE(hostile_->send_raw(garbage).ok());
   expect_ended(Code::kInvalidArgument, "wrong magic");
 }
 
+// covers F-104
 TEST_F(HostileTest, AMessageShorterThanItsHeader) {
   const std::vector<std::byte> garbage(3, std::byte{0});
   ASSERT_TRUE(hostile_->send_raw(garbage).ok());
   expect_ended(Code::kInvalidArgument, "shorter than its header");
 }
 
+// covers F-104
 TEST_F(HostileTest, APacketOverTheLimit) {
   const std::vector<std::byte> large(protocol::kMaxPacketBytes + 1);
   ASSERT_EQ(::send(hostile_->socket(), large.data(), large.size(), MSG_NOSIGNAL), static_cast<ssize_t>(large.size()));
   expect_ended(Code::kInvalidArgument, "over its limit");
 }
 
+// covers F-104, F-111
 TEST_F(HostileTest, UnknownMajorVersion) {
   ASSERT_TRUE(hostile_->hello(9).ok());
   expect_ended(Code::kUnsupported, "protocol version 9 is not served: this larderd speaks 1.6");
 }
 
+// covers F-104
 TEST_F(HostileTest, UnknownMessageType) {
   hostile_->attach();
   Encoder encoder(static_cast<MessageType>(999), 0);
@@ -64,6 +69,7 @@ TEST_F(HostileTest, UnknownMessageType) {
   expect_ended(Code::kInvalidArgument, "message type 999 is unknown");
 }
 
+// covers F-104
 TEST_F(HostileTest, ReserveBeforeHello) {
   Encoder encoder(MessageType::kReserve, 0);
   encoder.append(protocol::Reserve{});
@@ -71,12 +77,14 @@ TEST_F(HostileTest, ReserveBeforeHello) {
   expect_ended(Code::kFailedPrecondition, "RESERVE where HELLO was expected");
 }
 
+// covers F-104
 TEST_F(HostileTest, HelloTwice) {
   hostile_->attach();
   ASSERT_TRUE(hostile_->hello().ok());
   expect_ended(Code::kFailedPrecondition, "HELLO where a request was expected");
 }
 
+// covers F-104
 TEST_F(HostileTest, AttachedWithoutTheLock) {
   ASSERT_TRUE(hostile_->hello().ok());
   ASSERT_TRUE(hostile_->receive().ok());
@@ -86,6 +94,7 @@ TEST_F(HostileTest, AttachedWithoutTheLock) {
   expect_ended(Code::kFailedPrecondition, "lock file is not locked");
 }
 
+// covers F-104
 TEST_F(HostileTest, Descriptors) {
   hostile_->attach();
   Encoder encoder(MessageType::kReserve, 0);
@@ -95,6 +104,7 @@ TEST_F(HostileTest, Descriptors) {
   expect_ended(Code::kInvalidArgument, "no descriptors");
 }
 
+// covers F-104
 TEST_F(HostileTest, ACountBeyondThePacket) {
   hostile_->attach();
   Encoder encoder(MessageType::kCommit, 0);
@@ -103,6 +113,7 @@ TEST_F(HostileTest, ACountBeyondThePacket) {
   expect_ended(Code::kInvalidArgument, "COMMIT: count 1000");
 }
 
+// covers F-104
 TEST_F(HostileTest, ANamespaceThatThisSessionHasNotOpened) {
   hostile_->attach();
   Encoder encoder(MessageType::kReserve, 0);
@@ -111,6 +122,7 @@ TEST_F(HostileTest, ANamespaceThatThisSessionHasNotOpened) {
   expect_ended(Code::kInvalidArgument, "has not opened namespace");
 }
 
+// covers F-104
 TEST_F(HostileTest, AVerbThatThereIsNot) {
   hostile_->attach();
   Encoder encoder(MessageType::kAct, 1);
@@ -119,6 +131,7 @@ TEST_F(HostileTest, AVerbThatThereIsNot) {
   expect_ended(Code::kUnsupported, "verb 9 is unknown");
 }
 
+// covers F-104
 TEST_F(HostileTest, AVerbOnANamespaceOfOthers) {
   hostile_->attach();
   Encoder encoder(MessageType::kAct, 1);
@@ -127,6 +140,7 @@ TEST_F(HostileTest, AVerbOnANamespaceOfOthers) {
   expect_ended(Code::kInvalidArgument, "has not opened namespace");
 }
 
+// covers F-104
 TEST_F(HostileTest, AVerbOnMoreHashesThanThereAre) {
   hostile_->attach();
   Encoder encoder(MessageType::kAct, 1);
@@ -135,6 +149,7 @@ TEST_F(HostileTest, AVerbOnMoreHashesThanThereAre) {
   expect_ended(Code::kInvalidArgument, "count 2 is over the limit or the packet");
 }
 
+// covers F-104
 TEST_F(HostileTest, MoreGrantsStillWrittenThanTheLimit) {
   hostile_->attach();
   Encoder encoder(MessageType::kStillWriting, 0);
@@ -143,6 +158,7 @@ TEST_F(HostileTest, MoreGrantsStillWrittenThanTheLimit) {
   expect_ended(Code::kInvalidArgument, "STILL_WRITING: count 4294967295 is over the limit or the packet");
 }
 
+// covers F-104
 TEST_F(HostileTest, AShardThatTheNamespaceLacks) {
   hostile_->attach();
   const std::uint32_t handle = hostile_->open_namespace("a: 1");
@@ -152,6 +168,7 @@ TEST_F(HostileTest, AShardThatTheNamespaceLacks) {
   expect_ended(Code::kInvalidArgument, "no shard 1 of group 0");
 }
 
+// covers F-104
 TEST_F(HostileTest, ANamespaceIdThatIsNotTheHashOfItsText) {
   hostile_->attach();
   protocol::OpenNamespace open{};
@@ -163,6 +180,7 @@ TEST_F(HostileTest, ANamespaceIdThatIsNotTheHashOfItsText) {
 }
 
 // Every kind of message with a body of noise, then what no session survives: it ends with an error that says something.
+// covers F-104
 TEST_F(HostileTest, NoiseInEveryMessage) {
   constexpr std::uint64_t kSeed = 20261121;
   std::mt19937_64 random(kSeed);
@@ -185,6 +203,7 @@ TEST_F(HostileTest, NoiseInEveryMessage) {
 }
 
 // An engine that writes noise all over its session region, while another one stores and finds.
+// covers F-104
 TEST_F(HostileTest, ASessionRegionThatIsNoise) {
   hostile_->attach();
   hostile_->open_namespace("b: 2");
@@ -209,6 +228,7 @@ TEST_F(HostileTest, ASessionRegionThatIsNoise) {
   EXPECT_EQ(stats().sessions_ended, 0U);
 }
 
+// covers F-104
 TEST_F(HostileTest, AnEngineThatNeverReadsItsAnswers) {
   hostile_->attach();
   const std::uint32_t handle = hostile_->open_namespace("a: 1");
@@ -223,6 +243,7 @@ TEST_F(HostileTest, AnEngineThatNeverReadsItsAnswers) {
   EXPECT_EQ(bystander_->reserve(handle_, {{9, 9}}).size(), 1U);
 }
 
+// covers F-104
 TEST_F(HostileTest, MoreSessionsThanTheLimit) {
   std::vector<std::unique_ptr<Client>> many;
   for (std::uint32_t i = 0; i < protocol::kMaxSessions - 2; ++i) many.push_back(std::make_unique<Client>(config_.socket));
@@ -239,6 +260,7 @@ TEST_F(HostileTest, MoreSessionsThanTheLimit) {
 }
 
 // Whichever descriptor is the one too many: what the kernel has does not change with it.
+// covers F-104
 TEST_F(HostileTest, OutOfDescriptorsIsNoMissingPidfd) {
   hostile_.reset();
   rlimit before{};
@@ -265,6 +287,7 @@ TEST_F(HostileTest, OutOfDescriptorsIsNoMissingPidfd) {
   EXPECT_TRUE(knows_pidfds());
 }
 
+// covers F-104
 TEST_F(HostileTest, OutOfDescriptorsTheLoopWaitsInsteadOfSpinning) {
   hostile_.reset();
   rlimit before{};

@@ -74,6 +74,7 @@ TEST_F(KilledEngineTest, ItsGrantComesBackAndItsChunkStays) {
   EXPECT_EQ(client.reserve(client.open_namespace("a: 1"), {{2, 2}}).at(0).status, 0U);
 }
 
+// covers F-019
 TEST_F(KilledEngineTest, AForkedChildThatKeepsTheSocketDoesNotHideIt) {
   const pid_t engine = fork_engine([this] {
     if (::fork() != 0) return;
@@ -90,6 +91,7 @@ TEST_F(KilledEngineTest, AForkedChildThatKeepsTheSocketDoesNotHideIt) {
   EXPECT_TRUE(wait([&] { return stats().sessions.empty() && stats().slots_quarantined == 0 && stats().slots_granted == 0; }));
 }
 
+// covers F-041
 TEST_F(KilledEngineTest, AStoppedEngineKeepsItsSlotsOutOfReach) {
   const pid_t engine = fork_engine([] {});
   start();

@@ -33,6 +33,7 @@ TEST_F(LivenessTest, ASilentEngineLosesGrantsAndHoldsAndMayComeBack) {
   EXPECT_FALSE(client.index().find({{1, 1}, handle, 0, 0}));
 }
 
+// covers F-016
 TEST_F(LivenessTest, ASidecarThatSleptBlamesNobody) {
   start();
   Client client(config_.socket);
@@ -107,6 +108,7 @@ bool say_device_writes(const std::string& lock_file) {
 }
 
 // Whether it was seen to end before its lock went, or both at once.
+// covers F-018
 TEST_F(LivenessTest, WhatAGpuMayStillWriteComesBackAWhileAfterTheLock) {
   start();
   for (const bool lock_first : {false, true}) {
@@ -151,6 +153,7 @@ TEST_F(LivenessTest, ASessionWithNothingInQuarantineLeavesNoFile) {
   EXPECT_TRUE(wait([&] { return !std::filesystem::exists(lock_file); }));
 }
 
+// covers F-125
 TEST_F(LivenessTest, TheSidecarIsUnhealthyWhileItsLoopStands) {
   Result<std::unique_ptr<Sidecar>> sidecar = Sidecar::start(config_, clock_);
   ASSERT_TRUE(sidecar.ok());

@@ -34,6 +34,7 @@ class LogFloodTest : public SidecarTest {
 };
 
 // S2: 19,138 lines in 1.5 s.
+// covers F-105
 TEST_F(LogFloodTest, BadConnections) {
   start();
   expect_few("wrong magic", [&] {
@@ -47,6 +48,7 @@ TEST_F(LogFloodTest, BadConnections) {
 }
 
 // Sessions that begin well and send nonsense then, also with a line about each that ends.
+// covers F-105
 TEST_F(LogFloodTest, EnginesThatComeAndGo) {
   start();
   expect_few(" attached", [&] {
@@ -60,6 +62,7 @@ TEST_F(LogFloodTest, EnginesThatComeAndGo) {
   });
 }
 
+// covers F-105
 TEST_F(LogFloodTest, MessagesThatAreAllRight) {
   start();
   Client engine(config_.socket);
@@ -70,6 +73,7 @@ TEST_F(LogFloodTest, MessagesThatAreAllRight) {
 }
 
 // Nine processes of one engine whose namespace has no place try on for a minute.
+// covers F-106
 TEST_F(LogFloodTest, EnginesThatAreRefusedTheirNamespace) {
   start();
   std::vector<std::unique_ptr<Client>> owners;

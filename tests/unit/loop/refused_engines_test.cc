@@ -45,6 +45,7 @@ TEST(RefusedEnginesTest, ManyReasonsAndLongOnesHaveABound) {
 
 using SidecarRefusedEngines = testing_support::SidecarTest;
 
+// covers F-058
 TEST_F(SidecarRefusedEngines, OneWhoseChunkIsLargerThanMemoryIsInTheStatus) {
   start();
   testing_support::Client engine(config_.socket);

@@ -103,6 +103,7 @@ class RestartTest : public SidecarTest {
   }
 };
 
+// covers F-003
 TEST_F(RestartTest, GoesOnWithWhatWasStored) {
   live_with({{1, 1}, {2, 2}});
   start();
@@ -148,12 +149,14 @@ TEST_F(RestartTest, GenerationsAreAboveThoseOfEveryEarlierLife) {
   EXPECT_GT(client.reserve(client.open_namespace("a: 1"), {{2, 2}})[0].generation, 1ULL << 59);
 }
 
+// covers F-010
 TEST_F(RestartTest, AnotherSizeIsRefusedUnlessTold) {
   live_with({{1, 1}});
   config_.memory.size_bytes = 2 << 20;
   refused_unless_told("larder.arena has 1 MiB and memory.size asks for 2 MiB");
 }
 
+// covers F-010
 TEST_F(RestartTest, AnotherSizeIsRefusedAlwaysWhileAnEngineUsesIt) {
   live_with({{1, 1}});
   LivingSession engine(directory_ + "/larder.lock.7", {});
@@ -167,12 +170,14 @@ TEST_F(RestartTest, AnotherSizeIsRefusedAlwaysWhileAnEngineUsesIt) {
   EXPECT_EQ(stats().arena_bytes, 2U << 20);
 }
 
+// covers F-010
 TEST_F(RestartTest, AFormatOfTheFutureIsRefusedUnlessTold) {
   live_with({{1, 1}});
   change([](protocol::IndexHeader& header) { header.restart_format = 99; });
   refused_unless_told("restart format 99");
 }
 
+// covers F-010
 TEST_F(RestartTest, AnIndexOfAnotherOwnerIsRefusedUnlessTold) {
   live_with({{1, 1}});
   if (::chown(files("index.").at(0).c_str(), 65534, 65534) != 0) GTEST_SKIP() << "needs the right to give a file away";
@@ -185,6 +190,7 @@ TEST_F(RestartTest, AnArenaOfAnotherOwnerIsRefusedUnlessTold) {
   refused_unless_told("belongs to the user of id 65534");
 }
 
+// covers F-011
 TEST_F(RestartTest, WhatCannotBeReadIsAColdStart) {
   for (const auto& damage : std::vector<std::function<void(protocol::IndexHeader&)>>{
            [](auto& header) { header.entry_count = 1ULL << 40; }, [](auto& header) { header.magic = 0; },
@@ -217,6 +223,7 @@ TEST_F(RestartTest, ANamespaceThatIsNotWrittenDownIsNotCarriedOver) {
   EXPECT_EQ(stats().restore_dropped, 1U);
 }
 
+// covers F-011
 TEST_F(RestartTest, WhereThereIsNoRoomForASecondIndexTheStartIsCold) {
   const std::string small = directory_ + "/small";
   fs::create_directory(small);
@@ -244,6 +251,7 @@ TEST_F(RestartTest, AnArenaThatIsNotAllThereIsAColdStart) {
   EXPECT_NE(before.st_ino, now.st_ino);
 }
 
+// covers F-014
 TEST_F(RestartTest, AFullDirectoryKeepsNoEngineOut) {
   const std::string small = directory_ + "/small";
   fs::create_directory(small);
@@ -306,6 +314,7 @@ TEST_F(RestartTest, TheLockFileOfTheDeadGoesAtOnce) {
 }
 
 // The last larderd ended between ATTACHED and the answer that would have told the engine of its session there.
+// covers F-007
 TEST_F(RestartTest, AnEngineIsKnownByTheSessionThatItKnowsAndByTheOneThatItMayNotKnow) {
   for (const auto& [token, epoch] : {std::pair{11U, 12U}, std::pair{1U, 2U}}) {
     live_with({{1, 1}});
@@ -345,6 +354,7 @@ TEST_F(RestartTest, TheLockFileOfAnEngineThatHasComeBackStaysWhileItIsHeld) {
   EXPECT_TRUE(wait([&] { return !engine.known(); }));
 }
 
+// covers F-007
 TEST_F(RestartTest, WhoIsLostAgainIsAwaitedAgain) {
   live_with({{1, 1}});
   const LivingSession engine(directory_ + "/larder.lock.7", {1, 2});
@@ -364,6 +374,7 @@ TEST_F(RestartTest, WhoIsLostAgainIsAwaitedAgain) {
   EXPECT_TRUE(wait([&] { return files("index.").size() == 1; }));
 }
 
+// covers F-012
 TEST_F(RestartTest, MemoryIsFreedOnDemandAndNotUnderOneThatRuns) {
   live_with({{1, 1}});
   start();
@@ -419,6 +430,7 @@ TEST_F(RestartTest, WhatEveryFormatWroteIsOpenedOrNamed) {
 }
 
 // Of one text, of which two layouts were told, each chunk goes to its own.
+// covers F-102
 TEST_F(RestartTest, EachLayoutOfATextFindsItsOwnChunks) {
   start();
   {

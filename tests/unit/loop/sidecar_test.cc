@@ -69,6 +69,7 @@ class FullTable : public SidecarTest {
   std::vector<std::unique_ptr<Client>> engines_;
 };
 
+// covers F-099
 TEST_F(FullTable, OneSessionMayNotHaveThemAll) {
   start();
   const auto client = attached();
@@ -83,6 +84,7 @@ TEST_F(FullTable, OneSessionMayNotHaveThemAll) {
   EXPECT_TRUE(wait([&] { return stats().namespaces_refused == 1; }));
 }
 
+// covers F-099
 TEST_F(FullTable, OfSessionsRefusesOneMoreAndWhatItSaysHelps) {
   fill();
   std::string why = refusal();
@@ -97,6 +99,7 @@ TEST_F(FullTable, OfSessionsRefusesOneMoreAndWhatItSaysHelps) {
   EXPECT_TRUE(wait([&] { return refusal().empty(); }));
 }
 
+// covers F-098
 TEST_F(FullTable, WhatNoSessionHasGivesItsPlaceTheLeastUsedFirst) {
   fill();
   const auto store = [&](std::uint32_t engine, std::uint32_t i, std::uint64_t n) {
@@ -117,6 +120,7 @@ TEST_F(FullTable, WhatNoSessionHasGivesItsPlaceTheLeastUsedFirst) {
 }
 
 // An engine's threads need not wait for each other: one closes a namespace, another asks for something in it.
+// covers F-101
 TEST_F(SidecarTest, AMessageUnderAClosedNamespaceIsAMissAndCostsNoSession) {
   start();
   Client client(config_.socket);
@@ -158,6 +162,7 @@ TEST_F(SidecarTest, ASessionThatClosesANamespaceLeavesItToTheOthers) {
 }
 
 // A member that opens a text first with another chunk layout, stores in it and stays.
+// covers F-102
 TEST_F(SidecarTest, AnotherLayoutOfATextCostsItsOpenerAlone) {
   start();
   Client hostile(config_.socket), honest(config_.socket);

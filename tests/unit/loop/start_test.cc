@@ -43,6 +43,7 @@ TEST_F(StartTest, IsReadyAtOnceWhateverTheSize) {
 }
 
 // A page of it that is not there yet would be a SIGBUS in whoever looks first, the engine included, once the directory is full.
+// covers F-014
 TEST_F(StartTest, EveryPageOfTheIndexIsThereBeforeAnEngineLooks) {
   start();
   for (const std::string& name : files_in(directory_)) {
@@ -54,6 +55,7 @@ TEST_F(StartTest, EveryPageOfTheIndexIsThereBeforeAnEngineLooks) {
   }
 }
 
+// covers F-112
 TEST_F(StartTest, TooLittleSpaceIsSaidWithFiguresAndRemedy) {
   config_.memory.size_bytes = 1ULL << 50;
   const Status status = refused();
@@ -64,6 +66,7 @@ TEST_F(StartTest, TooLittleSpaceIsSaidWithFiguresAndRemedy) {
 }
 
 // After a restart the engines map the old arena until they have looked: its space comes back a moment later.
+// covers F-013
 TEST_F(StartTest, SpaceThatEnginesAreAboutToGiveBackIsWaitedFor) {
   const std::string small = directory_ + "/small";
   std::filesystem::create_directory(small);
@@ -88,6 +91,7 @@ TEST_F(StartTest, AMissingDirectoryIsNamed) {
 }
 
 // Two users of one machine, both with the defaults.
+// covers F-118
 TEST_F(StartTest, ANameThatBelongsToAnotherUserIsSaidToDoSo) {
   const std::string owner = directory_ + "/larder.owner";
   std::ofstream(owner) << "";
@@ -99,6 +103,7 @@ TEST_F(StartTest, ANameThatBelongsToAnotherUserIsSaidToDoSo) {
             owner + " belongs to another user's larderd: give this one another pool, or memory.shm_name and socket");
 }
 
+// covers F-113
 TEST_F(StartTest, HugePagesOfNoHugetlbfsAreRefusedUnlessOnlyPreferred) {
   config_.memory.hugepages = config::Hugepages::k2Mi;
   config_.memory.hugepage_directory = directory_;
@@ -169,6 +174,7 @@ TEST_F(StartTest, HugePages) {
 }
 
 // Most machines have none to give, so the refusals are what most people meet.
+// covers F-114
 TEST_F(StartTest, PagesOfOneGibibyteThatAreMissingAreSaidWithFiguresAndTheBootLine) {
   config_.memory.hugepages = config::Hugepages::k1Gi;
   config_.memory.hugepage_directory = directory_;
@@ -228,6 +234,7 @@ TEST_F(StartTest, PagesOfOneGibibyte) {
   stop();
 }
 
+// covers F-115
 TEST_F(StartTest, ANumaNodeThatIsNotThereIsRefusedByName) {
   config_.memory.numa = "999";
   const Status status = refused();
@@ -260,6 +267,7 @@ TEST_F(StartTest, WithoutNumaNothingIsBound) {
   EXPECT_EQ(stats().arena_numa, "none");
 }
 
+// covers F-118
 TEST_F(StartTest, ANameThatIsTakenByALivingSidecarIsRefused) {
   start();
   const Status status = refused();
@@ -269,6 +277,7 @@ TEST_F(StartTest, ANameThatIsTakenByALivingSidecarIsRefused) {
   client.attach();  // the first one is not disturbed
 }
 
+// covers F-118
 TEST_F(StartTest, ASocketThatSomebodyListensAtIsRefusedAndAStaleOneReplaced) {
   start();
   config_.memory.shm_name = "second";

@@ -147,6 +147,7 @@ void UpgradeTest::write_fixture(const fs::path& folder) {
   config_.disk.path.clear();
 }
 
+// covers F-009
 TEST_F(UpgradeTest, WhatEveryLarderdLeftInMemoryIsThereWithItsBytes) {
   if (std::getenv("LARDER_TEST_WRITE_GOLDEN") != nullptr && !fs::exists(fixture(kFixtures))) write_fixture(fixture(kFixtures));
   for (int number = 1; number <= kFixtures; ++number) {
@@ -160,6 +161,7 @@ TEST_F(UpgradeTest, WhatEveryLarderdLeftInMemoryIsThereWithItsBytes) {
   }
 }
 
+// covers F-009
 TEST_F(UpgradeTest, WhatEveryLarderdLeftOnDiskComesUpWithItsBytes) {
   for (int number = 1; number <= kFixtures; ++number) {
     for (const char* kind : {"killed", "stopped"}) {
@@ -178,6 +180,7 @@ TEST_F(UpgradeTest, WhatEveryLarderdLeftOnDiskComesUpWithItsBytes) {
 }
 
 // Of tomorrow: refused by name. Of before all restarts: a cold start.
+// covers F-009
 TEST_F(UpgradeTest, MemoryOfAnotherVersionIsRefusedByNameOrAColdStart) {
   struct Other {
     std::uint64_t place;
@@ -210,6 +213,7 @@ TEST_F(UpgradeTest, MemoryOfAnotherVersionIsRefusedByNameOrAColdStart) {
   }
 }
 
+// covers F-009
 TEST_F(UpgradeTest, ADiskOfAnotherVersionStartsEmptyAndSaysSo) {
   constexpr std::uint64_t kVersionAt = 4, kSecondLabel = 64 << 10;  // tiers/disk/FORMAT.md
   for (const std::uint16_t version : {std::uint16_t{0}, std::uint16_t{99}}) {

@@ -28,6 +28,7 @@ class NamespaceJournalTest : public testing::Test {
   fs::path directory_;
 };
 
+// covers F-108
 TEST_F(NamespaceJournalTest, EveryLayoutOfANamespaceIsWrittenDownOnce) {
   const std::string path = directory_ / "journal";
   const std::vector<std::byte> packet(20, std::byte{3});
@@ -51,6 +52,7 @@ std::vector<std::byte> packet_of(const std::string& text) {
   return {encoder.packet().begin(), encoder.packet().end()};
 }
 
+// covers F-100, F-108
 TEST_F(NamespaceJournalTest, ForgetsWhatIsGivenBack) {
   const std::string path = directory_ / "larder.namespaces.7";
   Result<NamespaceJournal> journal = NamespaceJournal::create(path);
@@ -71,6 +73,7 @@ TEST_F(NamespaceJournalTest, ForgetsWhatIsGivenBack) {
 }
 
 // The name of the file and the limit; it said that there was no space left.
+// covers F-108
 TEST_F(NamespaceJournalTest, ALimitOfFileSizeIsNamedAndLeavesTheFileWhole) {
   const std::string path = directory_ / "larder.namespaces.7";
   Result<NamespaceJournal> journal = NamespaceJournal::create(path);
@@ -90,6 +93,7 @@ TEST_F(NamespaceJournalTest, ALimitOfFileSizeIsNamedAndLeavesTheFileWhole) {
 }
 
 // It is written anew under a limit below its size: it stays, and one line names the limit.
+// covers F-108
 TEST_F(NamespaceJournalTest, ALimitOfFileSizeKeepsItFromBeingWrittenAnew) {
   const std::string path = directory_ / "larder.namespaces.7";
   Result<NamespaceJournal> journal = NamespaceJournal::create(path);
@@ -111,6 +115,7 @@ TEST_F(NamespaceJournalTest, ALimitOfFileSizeKeepsItFromBeingWrittenAnew) {
 }
 
 // Of the lock file of a session, which holds 32 bytes.
+// covers F-108
 TEST_F(NamespaceJournalTest, ALimitOfFileSizeIsNamedByALockFileToo) {
   Result<LockFile> lock = LockFile::create(directory_ / "larder.lock.1");
   ASSERT_TRUE(lock.ok());

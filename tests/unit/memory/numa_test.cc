@@ -41,6 +41,7 @@ TEST(NumaTest, AutoTakesTheNodeOfTheProcessorsOrAllOfThem) {
   EXPECT_EQ(planned("auto", {{0, 1}, {0, 1}, {2}}), "nodes 0-1 interleaved") << "processors on a node without memory";
 }
 
+// covers F-115
 TEST(NumaTest, ANodeThatCannotBeUsedIsNamedWithThoseThatCan) {
   EXPECT_EQ(planned("1", two_sockets({0})), "node 1");
   EXPECT_EQ(planned("7", two_sockets({0})),
@@ -55,6 +56,7 @@ TEST(NumaTest, ANodeThatCannotBeUsedIsNamedWithThoseThatCan) {
 }
 
 // Where pages stand is asked of the kernel, whatever they were to be bound to.
+// covers F-116
 TEST(NumaTest, MemoryOnOtherNodesIsFound) {
   const NumaNodes all = read_numa_facts("").with_memory;
   if (all.empty()) GTEST_SKIP() << "this kernel knows no NUMA nodes";

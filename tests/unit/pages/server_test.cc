@@ -54,6 +54,7 @@ class ServerTest : public testing::Test {
   std::unique_ptr<HttpServer> server_;
 };
 
+// covers F-125
 TEST_F(ServerTest, HealthAndReadinessFollowTheLoop) {
   start();
   EXPECT_THAT(tcp("GET /healthz"), AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("ok")));
@@ -275,6 +276,7 @@ TEST_F(ServerTest, EveryAddressIsOfBothKinds) {
 }
 
 // A page that has this machine's address for its own name (DNS rebinding) reads nothing.
+// covers F-124
 TEST_F(ServerTest, AForeignHostIsRefused) {
   start();
   const auto of = [this](const std::string& host) {

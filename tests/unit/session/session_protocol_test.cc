@@ -130,6 +130,7 @@ TEST_F(SessionProtocolTest, EveryTruncationIsAnError) {
   }
 }
 
+// covers F-104
 TEST_F(SessionProtocolTest, RandomDamageNeverGetsOut) {
   constexpr std::uint64_t kSeed = 20261121;
   SCOPED_TRACE("seed " + std::to_string(kSeed));

@@ -151,6 +151,7 @@ TEST_F(SessionTransferTest, ASlotIsCommittedBehindTheCopyAndNotInTheMidstOfIt) {
   EXPECT_EQ(box_.stats().chunks_committed, 1U);
 }
 
+// covers F-032
 TEST_F(SessionTransferTest, ASlotWhoseCopyWasTakenBackInTheQueueIsItsEnginesToCommit) {
   open();
   hold_threads();

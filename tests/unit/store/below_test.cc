@@ -79,6 +79,7 @@ TEST_F(Below, TheWalkComesToAllInSlices) {
   EXPECT_EQ(slices, 4);
 }
 
+// covers F-143
 TEST_F(Below, WhatIsEvictedAndNotWrittenCountsWhereSomebodyListens) {
   const std::vector<protocol::Grant> grants = fill(16);
   mark(grants[0]);
@@ -136,6 +137,7 @@ TEST_F(Below, EachTierHasMarksOfItsOwn) {
 }
 
 // Its users want it gone: on the disk it was found again.
+// covers F-153
 TEST_F(Below, WhatIsEvictedByNameIsAlsoToGoBelowWhereverItIs) {
   box_.put(1, 1);
   const std::vector<protocol::BlockHash> hashes{box_.key(1).hash, box_.key(2).hash, box_.key(3).hash, box_.key(4).hash};

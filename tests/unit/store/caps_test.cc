@@ -14,6 +14,7 @@ SlotRef ref_of(const protocol::Grant& grant) {
   return {grant.slot, 0, grant.generation};
 }
 
+// covers F-023
 TEST(Caps, GrantedBytesOfOneSessionAreCappedUntilItCommitsOrGivesBack) {
   StoreBox box(8);
   box.add_session(1, {2 * kSlot, UINT64_MAX});
@@ -71,6 +72,7 @@ class Holds : public testing::Test {
   std::vector<protocol::Grant> grants_;
 };
 
+// covers F-023
 TEST_F(Holds, AboveTheCapDoNotCountInTheOrderOfTheTable) {
   hold(3, 2 * kSlot);
   box_.store().watch_holds(0, false);
@@ -123,6 +125,7 @@ TEST_F(Holds, OfASlotAboveTheCapDoNotCountTwice) {
   EXPECT_EQ(room(), 3U);
 }
 
+// covers F-024
 TEST_F(Holds, HaveAGreatestAge) {
   hold(4, UINT64_MAX);
   box_.store().watch_holds(1000, false);

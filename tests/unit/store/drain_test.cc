@@ -26,6 +26,7 @@ class DrainTest : public testing::Test {
   std::uint32_t large_ = 0;
 };
 
+// covers F-060
 TEST_F(DrainTest, BothSizesLiveBesideEachOther) {
   for (std::uint64_t n = 0; n < 64; ++n) box_.put(1, n);
   EXPECT_EQ(box_.put(1, large(100)).status, status_of(GrantStatus::kGranted));
@@ -37,6 +38,7 @@ TEST_F(DrainTest, BothSizesLiveBesideEachOther) {
   EXPECT_EQ(left, 64 - box_.stats().evicted_resized);
 }
 
+// covers F-060
 TEST_F(DrainTest, TheColdestContentGoes) {
   std::vector<protocol::Grant> grants;
   for (std::uint64_t n = 0; n < 64; ++n) grants.push_back(box_.put(1, n));
@@ -63,6 +65,7 @@ TEST_F(DrainTest, WhatIsHeldOrPinnedIsPassedOver) {
   }
 }
 
+// covers F-061
 TEST_F(DrainTest, AHeldChunkInEveryWindowMeansNoSpaceUntilItIsLetGo) {
   std::vector<protocol::Grant> grants;
   for (std::uint64_t n = 0; n < 64; ++n) grants.push_back(box_.put(1, n));
@@ -209,6 +212,7 @@ class MixedSizes {
   std::uint64_t next_ = 0;
 };
 
+// covers F-060
 TEST(Utilisation, MixedSizesLeaveAtMostTwoPercentUnused) {
   for (const std::uint64_t gib : {8, 16}) {
     SCOPED_TRACE(std::to_string(gib) + " GiB");

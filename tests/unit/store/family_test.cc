@@ -17,6 +17,7 @@ std::vector<protocol::BlockHash> hashes(const StoreBox& box, std::initializer_li
   return list;
 }
 
+// covers F-062
 TEST(Family, LeavesTogetherForRoom) {
   StoreBox box(4);
   box.add_session(1);
@@ -31,6 +32,7 @@ TEST(Family, LeavesTogetherForRoom) {
   EXPECT_TRUE(box.has(box.sibling(2)));
 }
 
+// covers F-062
 TEST(Family, StaysWholeWhileOneOfItIsHeld) {
   StoreBox box(4);
   auto& region = box.add_session(1);
@@ -115,6 +117,7 @@ TEST(Pins, AreNotEvictedForRoom) {
   EXPECT_EQ(box.filled().pinned_bytes, 2 * StoreBox::kSlotBytes);
 }
 
+// covers F-063
 TEST(Pins, TakeAShareOfTheArenaAtMostAndTwiceIsOnce) {
   StoreBox box(8);
   box.add_session(1);

@@ -32,6 +32,7 @@ class GivenBack : public testing::Test {
   Store& store_ = box_.store();
 };
 
+// covers F-101
 TEST_F(GivenBack, WithNeitherSessionNorChunkItsPlaceServesTheNext) {
   const std::uint32_t first = open("a: 1");
   store_.leave_namespace(first);

@@ -4,6 +4,7 @@
 namespace larder::store::testing_support {
 namespace {
 
+// covers F-064
 TEST(FingerprintDiff, NamesTheFieldAndBothValues) {
   const auto difference = diff_fingerprints("engine: vllm\ndtype: bfloat16\n", "engine: vllm\ndtype: float16\n");
   EXPECT_EQ(difference.fields, 1U);
@@ -98,6 +99,7 @@ TEST(Namespaces, ContradictionsAreRefusedByName) {
   EXPECT_EQ(table.size(), 0U);
 }
 
+// covers F-102
 TEST(Namespaces, AnotherLayoutOfTheSameTextIsAnotherNamespace) {
   NamespaceTable table;
   std::string difference;

@@ -164,6 +164,7 @@ TEST_F(Restore, TheNewSessionOfItsWriterGivesASlotBack) {
 }
 
 // A killed process's requests end when the device ends them. Its tier cannot be opened before that; who does not open it cannot know.
+// covers F-148
 TEST_F(Restore, WhatATierMayStillReadIntoIsSetAsideUnlessThatTierIsOpen) {
   const protocol::Grant read = first_.store.promote(key(1), 4096, 4096);
   ASSERT_EQ(read.status, 0U);
@@ -318,6 +319,7 @@ TEST_F(Restore, WhatIsNotCarriedOverIsDroppedAndEvictedAllTheSame) {
 }
 
 // Each damage costs the entry that it is done to.
+// covers F-011
 TEST_F(Restore, WhatIsOddIsDropped) {
   const auto nothing = [](protocol::IndexEntry&) {};
   const auto signed_anew = [this](std::uint32_t slot) {
@@ -366,6 +368,7 @@ TEST_F(Restore, WhatIsOddIsDropped) {
 }
 
 // An index that nobody wrote: whatever stands there, what is kept is sound, and the store goes on.
+// covers F-011
 TEST_F(Restore, AnyDamageIsSurvivedAndTheStoreIsWhole) {
   std::mt19937_64 random(7);
   for (std::uint64_t n = 0; n < kSlots; ++n) first_.put(kWriter, key(n));

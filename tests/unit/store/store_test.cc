@@ -114,6 +114,7 @@ TEST(Store, TheColdestGoesFirstAndTouchesCount) {
   EXPECT_EQ(box.stats().evicted_capacity, 1U);
 }
 
+// covers F-044, F-059
 TEST(Store, AHeldChunkIsNotEvicted) {
   StoreBox box(2);
   auto& region = box.add_session(1);
@@ -136,6 +137,7 @@ TEST(Store, AHeldChunkIsNotEvicted) {
   EXPECT_FALSE(box.find(1));
 }
 
+// covers F-110
 TEST(Store, HostileHoldsAreBounded) {
   StoreBox box(2);
   auto& region = box.add_session(1);

@@ -18,6 +18,7 @@ std::string get(const ProbePages& state, const std::string& path) {
 constexpr const char* kYes = "HTTP/1.1 200";
 constexpr const char* kNo = "HTTP/1.1 503";
 
+// covers F-209
 TEST(ProbePages, AnEngineWaitsForTheGraceOfAStartAndNoLonger) {
   base::ManualClock clock;
   ProbePages state(clock, 20'000);
@@ -72,6 +73,7 @@ TEST(LastLine, OfPiecesAndBounded) {
   EXPECT_EQ(line.text().size(), LastLine::kMostBytes);
 }
 
+// covers F-213
 TEST(MemoryKills, AreReadOfBothVersionsOfControlGroups) {
   EXPECT_EQ(memory_kills_in("low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\n"), 2U);
   EXPECT_EQ(memory_kills_in("oom_kill_disable 0\nunder_oom 0\noom_kill 7\n"), 7U);

@@ -70,6 +70,7 @@ class SupervisorTest : public testing::Test {
   Fd signals_;
 };
 
+// covers F-210, F-213
 TEST_F(SupervisorTest, WhatEndsIsRunAgainAndItsLastWordsAreKept) {
   std::string why;
   const int status = keep("echo memory.size is wrong >&2; exit 2", not_there, [&](Supervisor& keeper) {
@@ -124,6 +125,7 @@ TEST_F(SupervisorTest, OneThatIsReadyIsLeftAloneAndStoppedByItsSignal) {
 }
 
 // Once it was ready: one that starts may be at a large disk.
+// covers F-211
 TEST_F(SupervisorTest, OneThatHangsIsKilledAndRunAgain) {
   std::atomic<int> asked = 0;
   const auto ask = [&asked] { return ++asked == 1 ? Status() : Status(Code::kDeadlineExceeded, "took it and gave no answer"); };
@@ -131,6 +133,7 @@ TEST_F(SupervisorTest, OneThatHangsIsKilledAndRunAgain) {
   EXPECT_GE(runs(), 2U);
 }
 
+// covers F-212
 TEST_F(SupervisorTest, OneThatStartsIsGivenItsTime) {
   std::atomic<int> asked = 0;
   const auto ask = [&asked] {

@@ -120,6 +120,7 @@ TEST_F(LowerTiersTest, WhatATierHasStillToDropIsNotAskedAbout) {
 }
 
 // Of any tier: it is written there, and a fetch of it ends before its first chunk.
+// covers F-130
 TEST_F(LowerTiersTest, ChunksThatNoFetchBringsUpAreSaidWithTheSettingToChange) {
   add<HeldTier>(TierKind::kBackend);
   open();

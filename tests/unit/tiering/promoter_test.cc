@@ -99,6 +99,7 @@ TEST_F(PromoterTest, AFetchOfANamespaceThatIsGivenBackEnds) {
   }
 }
 
+// covers F-152
 TEST_F(PromoterTest, ThePrefixEndsAtWhatIsNowhere) {
   box_.put_below(1);
   box_.put_below(3);
@@ -160,6 +161,7 @@ TEST_F(PromoterTest, WhatIsBeingDroppedBelowIsNotRead) {
   EXPECT_FALSE(box_.in_memory(2));
 }
 
+// covers F-146
 TEST_F(PromoterTest, TheDeadlineAnswersWithWhatHasComeAndTheRestIsStored) {
   box_.put_below(1);
   box_.put_below(2);
@@ -220,6 +222,7 @@ TEST_F(PromoterTest, AChunkThatIsNamedTwiceMayFail) {
   EXPECT_EQ(box_.memory.filled().kept_bytes, 0U);
 }
 
+// covers F-150, F-151
 TEST_F(PromoterTest, WhatIsKeptIsBounded) {
   std::vector<std::uint64_t> numbers;
   for (std::uint64_t n = 1; n <= 6; ++n) {
@@ -242,6 +245,7 @@ TEST_F(PromoterTest, WhatIsKeptIsBounded) {
   EXPECT_EQ(box_.told(9), "1 all");
 }
 
+// covers F-151
 TEST_F(PromoterTest, WhatOneSessionMayKeepDependsOnWhatTheOthersHave) {
   PromoterBox box(64);  // of which eight families may be kept
   std::vector<std::uint64_t> numbers;
@@ -280,6 +284,7 @@ TEST_F(PromoterTest, FetchesOfASessionAreBounded) {
   EXPECT_EQ(box.told(1000), "1 all");
 }
 
+// covers F-150
 TEST_F(PromoterTest, WithoutRoomItIsSaid) {
   box_.put_below(1);
   EXPECT_EQ(box_.grants(kSlots), kSlots);  // all being written
@@ -356,6 +361,7 @@ TEST_F(PromoterTest, PrefetchBringsUpHalfOfTheArenaAtMost) {
 }
 
 // A tier that answered in a millisecond answers no more: engines see it after the first deadline, and that it is back after a probe.
+// covers F-146
 TEST_F(PromoterTest, AStalledTierServesNobodyUntilItIsFastAgain) {
   box_.put_below(1);
   box_.put_below(2);

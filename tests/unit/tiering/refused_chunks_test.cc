@@ -24,6 +24,7 @@ class RefusedChunksTest : public testing::Test {
   RefusedChunks chunks_{"backend"};
 };
 
+// covers F-144
 TEST_F(RefusedChunksTest, PausesDoubleUpToFiveMinutes) {
   std::uint64_t now = kSecond, before = 0;
   for (int i = 0; i < 12; ++i) {
@@ -39,12 +40,14 @@ TEST_F(RefusedChunksTest, PausesDoubleUpToFiveMinutes) {
   EXPECT_EQ(pause_s(chunk(1, 2), now), 0U) << "another chunk has the slot";
 }
 
+// covers F-144
 TEST_F(RefusedChunksTest, WhatWasNotSentWaitsAsLongAsTheTierSays) {
   for (int i = 0; i < 10; ++i) chunks_.refused(chunk(1), kFull, 4 * kSecond, kSecond);
   EXPECT_EQ(pause_s(chunk(1), kSecond), 3U);
   EXPECT_EQ(chunks_.reason(), "the server is full");
 }
 
+// covers F-144
 TEST_F(RefusedChunksTest, TheReasonStaysWhileOneWaits) {
   EXPECT_EQ(chunks_.reason(), "");
   chunks_.refused(chunk(1), kFull, 0, kSecond);
@@ -59,6 +62,7 @@ TEST_F(RefusedChunksTest, TheReasonStaysWhileOneWaits) {
   EXPECT_TRUE(chunks_.empty());
 }
 
+// covers F-144
 TEST_F(RefusedChunksTest, OneThatIsStoredLetsTheOthersGo) {
   chunks_.refused(chunk(1), kFull, 0, kSecond);
   for (std::uint32_t slot = 2; slot < 10; ++slot) chunks_.refused(chunk(slot), kFull, 6 * kSecond, kSecond);
@@ -67,6 +71,7 @@ TEST_F(RefusedChunksTest, OneThatIsStoredLetsTheOthersGo) {
   EXPECT_EQ(chunks_.reason(), "");
 }
 
+// covers F-144
 TEST_F(RefusedChunksTest, WhatLeftMemoryIsGivenBack) {
   for (std::uint32_t slot = 0; slot < 10'000; ++slot) chunks_.refused(chunk(slot), kFull, 0, kSecond);
   EXPECT_EQ(chunks_.size(), 10'000U);
@@ -77,6 +82,7 @@ TEST_F(RefusedChunksTest, WhatLeftMemoryIsGivenBack) {
   EXPECT_EQ(chunks_.reason(), "");
 }
 
+// covers F-144
 TEST_F(RefusedChunksTest, TheTableIsBoundedAndAFullOneHammersNobody) {
   const auto most = static_cast<std::uint32_t>(RefusedChunks::kMost);
   for (std::uint32_t slot = 0; slot < most + 100; ++slot) chunks_.refused(chunk(slot), kFull, 0, kSecond);
@@ -84,6 +90,7 @@ TEST_F(RefusedChunksTest, TheTableIsBoundedAndAFullOneHammersNobody) {
   EXPECT_EQ(pause_s(chunk(most + 50), kSecond), 5U);
 }
 
+// covers F-144
 TEST_F(RefusedChunksTest, MoreCausesThanPlacesShareTheLast) {
   for (std::uint32_t i = 0; i < 100; ++i)
     chunks_.refused(chunk(i), {Code::kUnavailable, "cause " + std::to_string(i)}, 0, kSecond);
@@ -92,6 +99,7 @@ TEST_F(RefusedChunksTest, MoreCausesThanPlacesShareTheLast) {
   EXPECT_EQ(chunks_.reason(), "");
 }
 
+// covers F-144
 TEST_F(RefusedChunksTest, LinesOfACauseComeOnceAMinute) {
   testing::internal::CaptureStderr();
   for (std::uint64_t s = 1; s <= 180; ++s)
@@ -102,6 +110,7 @@ TEST_F(RefusedChunksTest, LinesOfACauseComeOnceAMinute) {
   EXPECT_NE(text.find("the server is full; 1"), std::string::npos) << "with a count: " << text;
 }
 
+// covers F-144
 TEST_F(RefusedChunksTest, ATierThatIsAwaySaysItself) {
   chunks_.refused(chunk(1), {Code::kUnavailable, ""}, 0, kSecond);
   EXPECT_EQ(chunks_.reason(), "");

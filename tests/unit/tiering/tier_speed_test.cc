@@ -49,6 +49,7 @@ class TierSpeedTest : public testing::Test {
   std::uint64_t now_ns_ = 1000 * kMs, latency_ns_ = 200'000, mb_per_s_ = 1000;
 };
 
+// covers F-146
 TEST_F(TierSpeedTest, TellsLatencyAndRateApart) {
   for (int i = 0; i < 12; ++i) read(32, kMiB);
   expect_figures(200'000, 1000, 0.05);
@@ -59,6 +60,7 @@ TEST_F(TierSpeedTest, TellsLatencyAndRateApart) {
 }
 
 // Of one chunk at a time they cannot be told apart, and what they promise for one is right.
+// covers F-146
 TEST_F(TierSpeedTest, SingleReadsAreForetold) {
   mb_per_s_ = 10;
   for (int i = 0; i < 12; ++i) read(1, 2 * kMiB);
@@ -68,6 +70,7 @@ TEST_F(TierSpeedTest, SingleReadsAreForetold) {
   EXPECT_NEAR(foretold / (200e3 + 2.0 * kMiB * 100), 1, 0.1);
 }
 
+// covers F-146
 TEST_F(TierSpeedTest, AStallEndsServingUntilAFastProbe) {
   for (int i = 0; i < 8; ++i) read(32, kMiB);
   miss(kMiB, 100);
@@ -80,6 +83,7 @@ TEST_F(TierSpeedTest, AStallEndsServingUntilAFastProbe) {
 }
 
 // Believed as a speed it took minutes of probes to be forgotten.
+// covers F-146
 TEST_F(TierSpeedTest, AStallThatNoDeadlineNoticedIsNoSpeed) {
   for (int i = 0; i < 12; ++i) read(32, kMiB);
   const std::uint64_t latency_ns = std::exchange(latency_ns_, 3000 * kMs);
@@ -92,12 +96,14 @@ TEST_F(TierSpeedTest, AStallThatNoDeadlineNoticedIsNoSpeed) {
   expect_figures(200'000, 1000, 0.05);
 }
 
+// covers F-146
 TEST_F(TierSpeedTest, AShortDeadlineIsNoFaultOfTheTier) {
   for (int i = 0; i < 8; ++i) read(32, kMiB);
   miss(256 * kMiB, 20);
   EXPECT_TRUE(serving());
 }
 
+// covers F-146
 TEST_F(TierSpeedTest, ASlowTierServesAgainOnceItIsKnownHowSlow) {
   for (int i = 0; i < 8; ++i) read(32, kMiB);
   mb_per_s_ = 5;
@@ -117,6 +123,7 @@ TEST_F(TierSpeedTest, ASlowTierServesAgainOnceItIsKnownHowSlow) {
   EXPECT_GT(speed_.view(true).read_bytes_per_s, 500'000'000U);
 }
 
+// covers F-146
 TEST_F(TierSpeedTest, FailedProbesComeMoreSeldom) {
   for (int i = 0; i < 8; ++i) read(32, kMiB);
   miss(kMiB, 100);
@@ -135,6 +142,7 @@ TEST_F(TierSpeedTest, FailedProbesComeMoreSeldom) {
   EXPECT_TRUE(serving());
 }
 
+// covers F-146
 TEST_F(TierSpeedTest, ADegradedTierServesNobody) {
   EXPECT_TRUE(speed_.view(true).serving);
   EXPECT_FALSE(speed_.view(false).serving);

@@ -65,6 +65,7 @@ class TierWriterDiskTest : public testing::Test {
   std::unique_ptr<TierWriter> down_;
 };
 
+// covers F-133
 TEST_F(TierWriterDiskTest, AFullDeviceCostsTheMemoryNothingAndIsCaughtUpWith) {
   for (std::uint64_t n = 1; n <= 4; ++n) box_.put(1, n);
   ASSERT_TRUE(await([&] { return below(1, 4) == 4; }));
@@ -81,6 +82,7 @@ TEST_F(TierWriterDiskTest, AFullDeviceCostsTheMemoryNothingAndIsCaughtUpWith) {
   EXPECT_TRUE(disk().takes_puts);
 }
 
+// covers F-135
 TEST_F(TierWriterDiskTest, WhatADeviceThatDoesNotAnswerReadsIsNotHandedOn) {
   box_.put(1, 100);
   ASSERT_TRUE(await([&] { return is_below(100); })) << "a region is open";
@@ -98,6 +100,7 @@ TEST_F(TierWriterDiskTest, WhatADeviceThatDoesNotAnswerReadsIsNotHandedOn) {
   EXPECT_LT(clock_.now_ns() - from_ns, 5'000'000'000U);
 }
 
+// covers F-142
 TEST_F(TierWriterDiskTest, AStopDoesNotWaitForADeviceThatDoesNotAnswer) {
   env_.faults.stalled = true;
   for (std::uint64_t n = 1; n <= 20; ++n) box_.put(1, n);

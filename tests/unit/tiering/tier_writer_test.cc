@@ -85,6 +85,7 @@ TEST_F(TierWriterTest, TheBytesBelowAreThoseOfTheSlot) {
   EXPECT_EQ(tier_->stored[0].facts.root, chunk->root);
 }
 
+// covers F-144
 TEST_F(TierWriterTest, ASlotIsNotHandedOnWhileItIsWritten) {
   fill();
   tier_->hold_back = true;
@@ -100,6 +101,7 @@ TEST_F(TierWriterTest, ASlotIsNotHandedOnWhileItIsWritten) {
   EXPECT_FALSE(box_->find(1));
 }
 
+// covers F-144
 TEST_F(TierWriterTest, WhereTheDeviceHasTheSlotBeyondTheDeadlineItStaysKept) {
   fill();
   tier_->hold_back = true;
@@ -112,6 +114,7 @@ TEST_F(TierWriterTest, WhereTheDeviceHasTheSlotBeyondTheDeadlineItStaysKept) {
   EXPECT_EQ(box_->filled().kept_bytes, 0U);
 }
 
+// covers F-144
 TEST_F(TierWriterTest, WhatIsRefusedOrFailsIsTriedAgain) {
   fill();
   tier_->refusal = {Code::kUnavailable, "the device has not answered"};
@@ -124,6 +127,7 @@ TEST_F(TierWriterTest, WhatIsRefusedOrFailsIsTriedAgain) {
   EXPECT_TRUE(is_below(1) && is_below(2));
 }
 
+// covers F-145
 TEST_F(TierWriterTest, WhatTheTierHasLostSinceIsWrittenAgain) {
   fill();
   down_->tick();
@@ -164,6 +168,7 @@ TEST_F(TierWriterTest, ThroughWritesWhatIsStored) {
   EXPECT_TRUE(is_below(1) && is_below(2) && is_below(3));
 }
 
+// covers F-143
 TEST_F(TierWriterTest, ThroughFindsAgainWhatHadNoRoomInTheQueue) {
   constexpr std::uint64_t kMany = 5000;
   begin(through(), kMany + 100);
@@ -208,6 +213,7 @@ TEST_F(TierWriterTest, OtherRulesHoldFromThenOnAndForWhatWasStoredBefore) {
   EXPECT_EQ(tier_->puts, 4U) << "seen once";
 }
 
+// covers F-139
 TEST_F(TierWriterTest, ADropReachesTheTierFirstAndNothingOfItIsWrittenMeanwhile) {
   constexpr std::uint64_t kMany = store::Store::kSliceEffort + 100;
   begin(through(), kMany);
@@ -295,6 +301,7 @@ TEST_F(TierWriterTest, WhatIsFoundDamagedWhileItIsWrittenIsForgottenAfterwards) 
   EXPECT_EQ(tier_->forgotten, std::vector<tiers::ChunkKey>{below(1)});
 }
 
+// covers F-158
 TEST_F(TierWriterTest, WhatWasFoundDamagedIsForgottenBelow) {
   fill();
   down_->tick();
@@ -315,6 +322,7 @@ TEST_F(TierWriterTest, AStopWritesTheRestFlushesAndCloses) {
   EXPECT_TRUE(tier_->closed);
 }
 
+// covers F-142
 TEST_F(TierWriterTest, AStopEndsAtItsTime) {
   fill();
   tier_->hold_back = true;
@@ -326,6 +334,7 @@ TEST_F(TierWriterTest, AStopEndsAtItsTime) {
   EXPECT_EQ(box_->filled().kept_bytes, 2 * StoreBox::kSlotBytes) << "the device still reads them";
 }
 
+// covers F-142
 TEST_F(TierWriterTest, AStopDoesNotWaitForATierThatIsDegraded) {
   fill();
   tier_->refusal = {Code::kUnavailable, "the directory went away"};
@@ -374,6 +383,7 @@ class WriteDownRefusedTest : public TierWriterTest {
 };
 
 // It was tried again at once, and at full speed for ever.
+// covers F-144
 TEST_F(WriteDownRefusedTest, AFailedChunkIsTriedAgainAfterAPauseThatGrows) {
   fill();
   tier_->outcome = {Code::kResourceExhausted, "the server is full"};
@@ -400,6 +410,7 @@ TEST_F(WriteDownRefusedTest, WhatLeftMemoryIsNoReasonAnyMore) {
   EXPECT_EQ(reason(), "");
 }
 
+// covers F-131
 TEST_F(WriteDownRefusedTest, WhatTheTierNeverTakesIsSaidWithTheSettingToChange) {
   tier_->never = {Code::kOutOfRange, "disk.size: set it to at least 1024 MiB"};
   down_->tick();
@@ -433,6 +444,7 @@ class WriteDownTtlTest : public TierWriterTest {
   base::ManualClock time_;
 };
 
+// covers F-154
 TEST_F(WriteDownTtlTest, ItsTimeCountsFromTheMomentItWasStored) {
   tier_->refusal = {Code::kUnavailable, "away"};
   fill(1, 1);
@@ -446,6 +458,7 @@ TEST_F(WriteDownTtlTest, ItsTimeCountsFromTheMomentItWasStored) {
 }
 
 // It was written anew with a fresh time to live, for as long as it stayed in memory.
+// covers F-154
 TEST_F(WriteDownTtlTest, WhatIsOlderIsNotWrittenAnew) {
   fill();
   settle();
@@ -463,6 +476,7 @@ TEST_F(WriteDownTtlTest, WhatIsOlderIsNotWrittenAnew) {
   EXPECT_EQ(box_->stats().evicted_unwanted, 1U);
 }
 
+// covers F-154
 TEST_F(WriteDownTtlTest, WhatCameUpKeepsItsTimeWhereItGoesDownAgain) {
   const std::uint32_t young_s = now_s() - 900, old_s = now_s() - 2000;
   for (const auto& [n, since_s] : {std::pair{50, young_s}, std::pair{51, old_s}}) {

@@ -45,11 +45,13 @@ class DiskDamageTest : public DiskWorld {
   }
 };
 
+// covers F-138
 TEST_F(DiskDamageTest, NoneIsNoLoss) {
   ASSERT_TRUE(open().ok());
   EXPECT_EQ(probe().right, kChunks);
 }
 
+// covers F-138
 TEST_F(DiskDamageTest, ABrokenHeaderCostsItsChunk) {
   damage(offset_of(0, 0) + 40, 1, 0x10);
   ASSERT_TRUE(open().ok());
@@ -59,18 +61,21 @@ TEST_F(DiskDamageTest, ABrokenHeaderCostsItsChunk) {
   EXPECT_EQ(probe().right, kChunks - 1);
 }
 
+// covers F-138
 TEST_F(DiskDamageTest, ABrokenFooterIsReadAroundByReadingTheRegion) {
   damage(offset_of(0, kRegionBlocks - 2) + 8, 1, 0x01);
   ASSERT_TRUE(open().ok());
   EXPECT_EQ(probe().right, kChunks);
 }
 
+// covers F-138
 TEST_F(DiskDamageTest, ABrokenTrailerCostsItsRegion) {
   damage(offset_of(0, kRegionBlocks - 1) + 8, 1, 0x01);
   ASSERT_TRUE(open().ok());
   EXPECT_EQ(probe().right, kChunks - kChunksARegion);
 }
 
+// covers F-138
 TEST_F(DiskDamageTest, OneBrokenLabelCostsNothingAndBothEverything) {
   damage(100, 1, 0x01);
   ASSERT_TRUE(open().ok());
@@ -85,6 +90,7 @@ TEST_F(DiskDamageTest, OneBrokenLabelCostsNothingAndBothEverything) {
   ASSERT_TRUE(loop_->put(1, 2).ok());
 }
 
+// covers F-138
 TEST_F(DiskDamageTest, ATruncatedFileLosesWhatIsCutOff) {
   for (const std::uint64_t keep : {kHeadBytes + 2 * kRegionBytes + 12345, kHeadBytes, 70'000UL, 1UL, 0UL}) {
     fill_up();
@@ -98,12 +104,14 @@ TEST_F(DiskDamageTest, ATruncatedFileLosesWhatIsCutOff) {
   }
 }
 
+// covers F-138
 TEST_F(DiskDamageTest, AFileThatIsCutOffUnderARunningTierIsAMiss) {
   ASSERT_TRUE(open().ok());
   std::filesystem::resize_file(file(), kHeadBytes);
   EXPECT_FALSE(loop_->get(1).ok());
 }
 
+// covers F-138
 TEST_F(DiskDamageTest, RecordsThatChangedPlacesAreMisses) {
   // Chunks 0 and 1 swap their places wholly, headers included: each header tells another block.
   std::FILE* opened = std::fopen(file().c_str(), "r+b");
@@ -123,6 +131,7 @@ TEST_F(DiskDamageTest, RecordsThatChangedPlacesAreMisses) {
 }
 
 // A region without a footer is believed only where every byte is as its root says.
+// covers F-137, F-138
 TEST_F(DiskDamageTest, ATornTailOfAnOpenRegionIsNotFound) {
   for (const std::uint64_t at : {40UL, 4096UL + 100, kPayloadBytes, kPayloadBytes + 4096 + 16}) {
     fill_up();
@@ -156,6 +165,7 @@ TEST_F(DiskDamageTest, ATornTailOfAnOpenRegionIsNotFound) {
 }
 
 // A record that is none any more still tells where the next one stands, however large it was.
+// covers F-138
 TEST_F(DiskDamageTest, AForgottenRecordHidesNothingBehindIt) {
   std::filesystem::remove_all(options_.path + "/larder");
   options_.region_bytes = 32 << 20;
@@ -176,6 +186,7 @@ TEST_F(DiskDamageTest, AForgottenRecordHidesNothingBehindIt) {
 }
 
 // Anything, anywhere: what is found is right, or its root shows that it is not.
+// covers F-138
 TEST_F(DiskDamageTest, RandomDamageIsAMissOrShowsInTheRoot) {
   const std::uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));

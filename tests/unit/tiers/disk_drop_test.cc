@@ -19,6 +19,7 @@ class DiskDropTest : public DiskWorld {
   }
 };
 
+// covers F-139, F-154
 TEST_F(DiskDropTest, OutlivesARestartWhereverTheChunksStood) {
   for (std::uint64_t i = 0; i < 12; ++i) ASSERT_TRUE(loop_->put(i, 1, i % 3).ok());
   ASSERT_TRUE(loop_->drop(0).ok());
@@ -29,6 +30,7 @@ TEST_F(DiskDropTest, OutlivesARestartWhereverTheChunksStood) {
   }
 }
 
+// covers F-154
 TEST_F(DiskDropTest, MoreNamespacesThanTheLabelHoldsCostAllChunksNotSomebodysPrivacy) {
   ASSERT_TRUE(loop_->put(1, 1, 1).ok());
   for (std::uint64_t space = 100; space < 100 + kMaxDropMarks; ++space) {
@@ -43,6 +45,7 @@ TEST_F(DiskDropTest, MoreNamespacesThanTheLabelHoldsCostAllChunksNotSomebodysPri
   EXPECT_EQ(loop_->get(1, 1).code(), Code::kNotFound);
 }
 
+// covers F-154
 TEST_F(DiskDropTest, APutInFlightIsDroppedWithItsNamespace) {
   env_.faults.stalled = true;
   Slot slot(protocol::slot_bytes(kPayloadBytes, kPieceBytes));
@@ -56,6 +59,7 @@ TEST_F(DiskDropTest, APutInFlightIsDroppedWithItsNamespace) {
   EXPECT_EQ(loop_->get(1).code(), Code::kNotFound);
 }
 
+// covers F-154
 TEST_F(DiskDropTest, SparesWhatIsPutAfterItIntoARegionThatWasJustBeingOpened) {
   options_.stall_ms = 20'000;
   ASSERT_TRUE(open().ok());
@@ -73,6 +77,7 @@ TEST_F(DiskDropTest, SparesWhatIsPutAfterItIntoARegionThatWasJustBeingOpened) {
 }
 
 // Nothing else tells how far the order of appends had come.
+// covers F-154
 TEST_F(DiskDropTest, WhatIsPutAfterItStaysAlsoWhereNoTrailerWasLeft) {
   for (const bool all : {false, true}) {
     for (std::uint64_t i = 0; i < 14; ++i) ASSERT_TRUE(loop_->put(i).ok());
@@ -89,6 +94,7 @@ TEST_F(DiskDropTest, WhatIsPutAfterItStaysAlsoWhereNoTrailerWasLeft) {
 }
 
 // The mark of a drop is kept as long as a region may hold what it is about: also one that a start could not read.
+// covers F-154
 TEST_F(DiskDropTest, OutlivesAStartThatCouldNotReadARegion) {
   ASSERT_TRUE(loop_->put(1).ok() && loop_->drop(1).ok());
   close();
@@ -108,6 +114,7 @@ TEST_F(DiskDropTest, OutlivesAStartThatCouldNotReadARegion) {
   EXPECT_GT(opened, 8);
 }
 
+// covers F-154
 TEST_F(DiskDropTest, ChunksOlderThanTheTimeToLiveAreMisses) {
   options_.ttl_s = 3600;
   ASSERT_TRUE(open().ok());
@@ -123,6 +130,7 @@ TEST_F(DiskDropTest, ChunksOlderThanTheTimeToLiveAreMisses) {
   EXPECT_TRUE(loop_->get(1).ok());
 }
 
+// covers F-154
 TEST_F(DiskDropTest, ATimeToLiveCountsFromTheMomentThatThePutNames) {
   options_.ttl_s = 3600;
   ASSERT_TRUE(open().ok());
@@ -141,6 +149,7 @@ TEST_F(DiskDropTest, ATimeToLiveCountsFromTheMomentThatThePutNames) {
   EXPECT_EQ(loop_->get(1).code(), Code::kNotFound);
 }
 
+// covers F-154
 TEST_F(DiskDropTest, APutOfWhatIsThereWritesNothing) {
   ASSERT_TRUE(loop_->put(1).ok());
   ASSERT_TRUE(loop_->flush().ok());
@@ -151,6 +160,7 @@ TEST_F(DiskDropTest, APutOfWhatIsThereWritesNothing) {
   EXPECT_EQ(tier_->counters().puts_present, 1U);
 }
 
+// covers F-154
 TEST_F(DiskDropTest, WriteAmplificationStaysNearOne) {
   for (std::uint64_t i = 0; i < 60; ++i) ASSERT_TRUE(loop_->put(i).ok());
   const tiers::TierCounters counters = tier_->counters();
@@ -158,6 +168,7 @@ TEST_F(DiskDropTest, WriteAmplificationStaysNearOne) {
   EXPECT_GE(counters.written_bytes, counters.put_bytes);
 }
 
+// covers F-154
 TEST_F(DiskDropTest, CloseEndsWhatIsInFlightAndLeavesAFooter) {
   Slot slot(protocol::slot_bytes(kPayloadBytes, kPieceBytes));
   const tiers::ChunkFacts facts = fill(slot.span(), 1, 1);
@@ -170,6 +181,7 @@ TEST_F(DiskDropTest, CloseEndsWhatIsInFlightAndLeavesAFooter) {
   EXPECT_TRUE(loop_->get(1).ok());
 }
 
+// covers F-154
 TEST_F(DiskDropTest, CloseOfAStalledDeviceAnswersByItsGraceAndSaysSo) {
   env_.faults.stalled = true;
   Slot slot(protocol::slot_bytes(kPayloadBytes, kPieceBytes));

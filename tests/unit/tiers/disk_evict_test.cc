@@ -11,6 +11,7 @@ class DiskEvictTest : public DiskWorld {
   void SetUp() override { ASSERT_TRUE(open().ok()); }
 };
 
+// covers F-153
 TEST_F(DiskEvictTest, WhatIsGoneCountsAsDroppedAndIsNotFoundByTheNextLife) {
   for (std::uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(loop_->put(i).ok());  // in closed regions, and in the open one
   for (const std::uint64_t i : {0, 4, 7}) ASSERT_TRUE(tier_->evict(key_of(i)).ok());
@@ -24,6 +25,7 @@ TEST_F(DiskEvictTest, WhatIsGoneCountsAsDroppedAndIsNotFoundByTheNextLife) {
 }
 
 // As many requests as the device takes are fewer: the rest wait, and none is forgotten.
+// covers F-153
 TEST_F(DiskEvictTest, ManyAtOnceAreAllWrittenOver) {
   constexpr std::uint64_t kChunks = 700;  // of two regions
   for (std::uint64_t i = 0; i < kChunks; ++i) ASSERT_TRUE(loop_->put(i, 1, 1, 4096).ok());
@@ -32,6 +34,7 @@ TEST_F(DiskEvictTest, ManyAtOnceAreAllWrittenOver) {
   for (std::uint64_t i = 0; i < kChunks; ++i) ASSERT_EQ(loop_->get(i, 1, 4096).ok(), i % 2 == 1) << i;
 }
 
+// covers F-153
 TEST_F(DiskEvictTest, APutInFlightGoesWithItsChunkAndALaterOneStays) {
   env_.faults.stalled = true;
   Slot slot(protocol::slot_bytes(kPayloadBytes, kPieceBytes));
@@ -50,6 +53,7 @@ TEST_F(DiskEvictTest, APutInFlightGoesWithItsChunkAndALaterOneStays) {
   EXPECT_TRUE(loop_->get(1).ok());
 }
 
+// covers F-153
 TEST_F(DiskEvictTest, WhereTheDeviceTakesNoNoteOfItThatIsSaid) {
   ASSERT_TRUE(loop_->put(1).ok());
   env_.faults.all_writes_fail = true;
@@ -65,6 +69,7 @@ TEST_F(DiskEvictTest, WhereTheDeviceTakesNoNoteOfItThatIsSaid) {
   EXPECT_EQ(tier_->evict(key_of(1)).code(), Code::kUnavailable);
 }
 
+// covers F-153
 TEST_F(DiskEvictTest, WhatCouldNotBeWrittenOverIsOnceWritesWork) {
   for (std::uint64_t i = 0; i <= kChunksARegion; ++i) ASSERT_TRUE(loop_->put(i).ok());
   ASSERT_TRUE(quiet());  // the footer of the first region is written: it names what goes now
@@ -78,6 +83,7 @@ TEST_F(DiskEvictTest, WhatCouldNotBeWrittenOverIsOnceWritesWork) {
 }
 
 // One place may be bad for ever: the tier does without it.
+// covers F-153
 TEST_F(DiskEvictTest, WhatCanNeverBeWrittenOverDoesNotKeepTheTierDegraded) {
   for (std::uint64_t i = 0; i <= kChunksARegion; ++i) ASSERT_TRUE(loop_->put(i).ok());
   ASSERT_TRUE(quiet());
@@ -92,6 +98,7 @@ TEST_F(DiskEvictTest, WhatCanNeverBeWrittenOverDoesNotKeepTheTierDegraded) {
 }
 
 // Whatever write is the first to fail, and with something evicted from every region meanwhile.
+// covers F-153
 TEST_F(DiskEvictTest, WhatIsStillToBeNotedDoesNotKeepRegionsFromBeingOpened) {
   constexpr std::uint64_t kRegions = 8;
   for (std::int64_t nth = 0; nth < 8; ++nth) {
@@ -110,6 +117,7 @@ TEST_F(DiskEvictTest, WhatIsStillToBeNotedDoesNotKeepRegionsFromBeingOpened) {
   }
 }
 
+// covers F-153
 TEST_F(DiskEvictTest, ADropTellsHowMuchThereWas) {
   for (std::uint64_t i = 0; i < 5; ++i) ASSERT_TRUE(loop_->put(i, 1, 1 + i % 2).ok());
   const tiers::Ticket drop = loop_->next(), clear = loop_->next();

@@ -20,6 +20,7 @@ class DiskFaultsTest : public DiskWorld {
   void SetUp() override { ASSERT_TRUE(open().ok()); }
 };
 
+// covers F-133
 TEST_F(DiskFaultsTest, AFullDeviceDegradesPutsAloneAndComesBack) {
   ASSERT_TRUE(loop_->put(1).ok());
   env_.faults.error = ENOSPC;
@@ -43,6 +44,7 @@ TEST_F(DiskFaultsTest, AFullDeviceDegradesPutsAloneAndComesBack) {
 }
 
 // Set while it runs, or over a file that was made without it: a start over a new file names it at once.
+// covers F-108
 TEST_F(DiskFaultsTest, ALimitOfFileSizeIsNamed) {
   ASSERT_TRUE(loop_->put(1).ok());
   {
@@ -73,6 +75,7 @@ TEST_F(DiskFaultsTest, LinesThatDifferInNumbersAreOfOneKind) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("left out: 5 more lines of disk tier, found again"));
 }
 
+// covers F-134
 TEST_F(DiskFaultsTest, OneBadPlaceCostsItsChunkAndThreeInARowDegradeReads) {
   for (std::uint64_t i = 0; i < 6; ++i) ASSERT_TRUE(loop_->put(i).ok());
   env_.faults.all_reads_fail = true;
@@ -88,6 +91,7 @@ TEST_F(DiskFaultsTest, OneBadPlaceCostsItsChunkAndThreeInARowDegradeReads) {
   EXPECT_TRUE(loop_->get(3).ok());
 }
 
+// covers F-135
 TEST_F(DiskFaultsTest, AStalledDeviceCostsOneDeadlineAndTheSlotComesBackLater) {
   ASSERT_TRUE(loop_->put(1).ok());
   env_.faults.stalled = true;
@@ -179,6 +183,7 @@ TEST_F(DiskFaultsTest, APutThatFailedIsBuriedAlsoWhereItsVolumeWasAway) {
   EXPECT_TRUE(loop_->get(1).ok());
 }
 
+// covers F-136
 TEST_F(DiskFaultsTest, ADirectoryThatVanishesIsNamedAndUsedAgainWhenItIsBack) {
   ASSERT_TRUE(loop_->put(1).ok());
   const std::string away = options_.path + "/away";
@@ -191,6 +196,7 @@ TEST_F(DiskFaultsTest, ADirectoryThatVanishesIsNamedAndUsedAgainWhenItIsBack) {
   EXPECT_TRUE(loop_->get(2).ok());
 }
 
+// covers F-136
 TEST_F(DiskFaultsTest, AVolumeThatGoesAwayAndComesBackHasItsChunks) {
   ASSERT_TRUE(loop_->put(1).ok());
   const std::string away = options_.path + ".away";
@@ -263,6 +269,7 @@ TEST(AlignedBytesTest, WithoutMemoryItThrows) {
 // to have failed, nothing wrong, before and after a restart.
 class EveryCallTest : public DiskWorld, public testing::WithParamInterface<const char*> {};
 
+// covers F-133
 TEST_P(EveryCallTest, OfAScenarioMayFail) {
   constexpr std::uint64_t kChunks = 14;
   std::int64_t scenarios = 0;
@@ -305,6 +312,7 @@ INSTANTIATE_TEST_SUITE_P(Failed, EveryCallTest, testing::Values("undone", "torn"
                          [](const auto& how) { return std::string(how.param); });
 
 // Whoever closed it gave it its time: a stop of larderd shall not last ten seconds longer.
+// covers F-157
 TEST(DiskCloseTest, AHungDeviceThatWasClosedIsWaitedForOnceOnly) {
   // What the thread uses stays: it may be left behind.
   static FaultyEnv& env = *new FaultyEnv;

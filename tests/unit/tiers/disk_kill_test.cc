@@ -75,6 +75,7 @@ class DiskKillTest : public testing::Test {
   base::MonotonicClock clock_;
 };
 
+// covers F-137
 TEST_F(DiskKillTest, NothingWrongIsFoundAndTheSizeStays) {
   const char *told = std::getenv("DISK_KILLS"), *suite = std::getenv("CRASH_SUITE");
   const bool whole = suite != nullptr && std::string_view(suite) == "whole";

@@ -16,6 +16,7 @@ using testing::HasSubstr;
 
 class DiskStartTest : public DiskWorld {};
 
+// covers F-128
 TEST_F(DiskStartTest, AMissingDirectoryIsNamed) {
   options_.path += "/not-there";
   EXPECT_THAT(open().text(), HasSubstr("disk.path: " + options_.path + " is not a directory"));
@@ -30,6 +31,7 @@ TEST_F(DiskStartTest, AFileInItsPlaceIsNamed) {
   options_.path = whole;
 }
 
+// covers F-128
 TEST_F(DiskStartTest, ADirectoryThatCannotBeWrittenIsNamed) {
   env_.faults.fail_call = 0;
   env_.faults.error = EROFS;
@@ -38,6 +40,7 @@ TEST_F(DiskStartTest, ADirectoryThatCannotBeWrittenIsNamed) {
   EXPECT_THAT(status.text(), HasSubstr("Read-only file system"));
 }
 
+// covers F-128
 TEST_F(DiskStartTest, ASizeThatIsTooSmallSaysHowMuchItTakes) {
   options_.size_bytes = 8 << 20;
   EXPECT_THAT(open().text(), HasSubstr("disk.size: 8 MiB is too small, it needs at least 16.2 MiB"));
@@ -55,6 +58,7 @@ TEST_F(DiskStartTest, AFileSystemWithoutRoomIsNamed) {
   EXPECT_TRUE(open().ok()) << "and nothing of the attempt stands in the way";
 }
 
+// covers F-129
 TEST_F(DiskStartTest, ASecondOneIsRefusedByTheNameOfTheFirst) {
   options_.owner = "larderd of pool llama";
   ASSERT_TRUE(open().ok());
@@ -69,6 +73,7 @@ TEST_F(DiskStartTest, ASecondOneIsRefusedByTheNameOfTheFirst) {
   EXPECT_TRUE(open().ok()) << "after its end there is no lock left";
 }
 
+// covers F-128
 TEST_F(DiskStartTest, TheFolderIsForNobodyElse) {
   ASSERT_TRUE(open().ok());
   struct stat info {};
@@ -113,6 +118,7 @@ TEST_F(DiskStartTest, AnotherSizeKeepsWhatStillFits) {
   for (std::uint64_t i = 0; i < 9; ++i) EXPECT_TRUE(loop_->get(i).ok());
 }
 
+// covers F-132
 TEST_F(DiskStartTest, WhereDirectIoIsRefusedThePageCacheServes) {
   env_.faults.refuse_direct = true;
   ASSERT_TRUE(open().ok());

@@ -49,6 +49,7 @@ class SlowDevice {
   std::uint64_t now_ns_ = 1'000'000'000, free_ns_ = 0, moved_ = 0;
 };
 
+// covers F-155
 TEST(FlightWindowTest, AFastDeviceHasTheMost) {
   FlightWindow window(kMost);
   SlowDevice device(3e9);
@@ -56,6 +57,7 @@ TEST(FlightWindowTest, AFastDeviceHasTheMost) {
   EXPECT_EQ(window.bytes(), kMost);
 }
 
+// covers F-155
 TEST(FlightWindowTest, ASlowOneHasWhatItMovesInTheTargetTimeAndIsUsedWhollyAllTheSame) {
   for (const double bytes_per_s : {60e6, 125e6, 250e6, 500e6}) {
     FlightWindow window(kMost);
@@ -69,6 +71,7 @@ TEST(FlightWindowTest, ASlowOneHasWhatItMovesInTheTargetTimeAndIsUsedWhollyAllTh
 }
 
 // A request of theirs takes longer than the target by itself.
+// covers F-155
 TEST(FlightWindowTest, TheLeastIsOneLargestRequest) {
   FlightWindow window(kMost);
   SlowDevice device(4e6);
@@ -81,6 +84,7 @@ TEST(FlightWindowTest, TheLeastIsOneLargestRequest) {
   EXPECT_EQ(small.bytes(), 1U << 20) << "never above the most";
 }
 
+// covers F-155
 TEST(FlightWindowTest, ItFollowsADeviceThatChanges) {
   FlightWindow window(kMost);
   SlowDevice device(3e9);
@@ -94,6 +98,7 @@ TEST(FlightWindowTest, ItFollowsADeviceThatChanges) {
   EXPECT_EQ(window.bytes(), kMost) << "within a second";
 }
 
+// covers F-155
 TEST(FlightWindowTest, OneThatNobodyHadToWaitForDoesNotGrow) {
   FlightWindow window(kMost);
   SlowDevice device(100e6);
@@ -107,6 +112,7 @@ TEST(FlightWindowTest, OneThatNobodyHadToWaitForDoesNotGrow) {
 }
 
 // Beside reads writes get a part of it.
+// covers F-155
 TEST(FlightWindowTest, AShareIsAPartOfIt) {
   FlightWindow window(kMost);
   EXPECT_TRUE(window.lets(3 << 20, 1 << 20, 4));

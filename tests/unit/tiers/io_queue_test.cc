@@ -122,6 +122,7 @@ bool refuse_system_call(unsigned number, int error) {
 }
 
 // Some profiles of containers let a ring be made and not be entered.
+// covers F-156
 TEST(IoQueueChoiceTest, WhereIoUringIsRefusedInPartThreadsServe) {
   const std::pair<unsigned, const char*> calls[] = {{__NR_io_uring_setup, "io_uring_queue_init"},
                                                     {__NR_io_uring_enter, "io_uring_enter"}};

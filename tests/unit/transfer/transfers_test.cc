@@ -167,6 +167,7 @@ TEST_F(TransfersTest, AForgedPieceIsTheSessionsFault) {
   EXPECT_TRUE(transfers_.release(77));
 }
 
+// covers F-031
 TEST_F(TransfersTest, ASessionThatEndsInMidCopyIsBusyUntilNobodyWrites) {
   open(1);
   device_->gated = true;
@@ -239,6 +240,7 @@ TEST_F(TransfersTest, AWithdrawalWaitsForTheCopies) {
   EXPECT_FALSE(answer().refusal.refused());
 }
 
+// covers F-028
 TEST_F(TransfersTest, WhatCannotBeOpenedIsNamed) {
   ASSERT_TRUE(transfers_.open(1, 1, static_cast<std::uint32_t>(::getpid()), {}, handles()).ok());
   EXPECT_EQ(answer().refusal.reason, TransferReason::kSameProcess);
@@ -274,6 +276,7 @@ TEST_F(TransfersTest, WithoutMemoryTheEngineCopiesAndWithoutAThreadCopiesAreSlow
 }
 
 // Contexts are made before an engine asks; where that fails, the engine that asks is told.
+// covers F-036
 TEST_F(TransfersTest, AnExceptionFailsTheJobAlone) {
   const auto device = std::make_shared<HostDevice>();
   device->throws = true;
@@ -303,6 +306,7 @@ TEST_F(TransfersTest, AnExceptionFailsTheJobAlone) {
   EXPECT_EQ(transfers_.counts().failed, 2U);
 }
 
+// covers F-030
 TEST_F(TransfersTest, AnErrorOfTheDeviceIsToldAndEndsItForAll) {
   open(1);
   device_->failing = true;

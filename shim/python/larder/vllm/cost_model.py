@@ -65,7 +65,7 @@ class Pause:
 
     def begin(self):
         self._seconds = min(max(self._seconds * PAUSE_FACTOR, FIRST_PAUSE_S), LONGEST_PAUSE_S)
-        self._until = self._clock() + self._seconds
+        self._until = self._clock() + self._seconds  # mutation: fetch-loss
 
     def paid(self):
         self._seconds = 0.0
@@ -171,7 +171,7 @@ class LoadOrRecompute:
             return None
         estimate = first + chunks * one
         compute = None if tokens_per_s is None else chunks * self.chunk_tokens / tokens_per_s
-        deadline = min(SLACK * estimate + SLACK_S, longest) if one else longest
+        deadline = min(SLACK * estimate + SLACK_S, longest) if one else longest  # mutation: fetch-cap
         return Plan(chunks, deadline, estimate, compute, shared)
 
     def ended(self, plan, chunks, elapsed_s, late):

@@ -42,7 +42,7 @@ class DeferredFrees:
 
     def keeps(self, request_id):
         """The request has ended. Whether vLLM has to keep its blocks."""
-        if not self._is_read(request_id):
+        if not self._is_read(request_id):  # mutation: ended-keeps-blocks
             return False
         self._kept.add(request_id)
         self._told.append(request_id)

@@ -52,7 +52,7 @@ class Fetches:
     def begin(self, request, space, first, hashes, there, local_tokens):
         """Of a request of whose chunks from number `first` on, with these `hashes`, the first `there` are in memory. Whether the request
         waits: for its look, its fetch, or a load of another request. local_tokens: what vLLM has of its prompt."""
-        if request.request_id in self._decided:
+        if request.request_id in self._decided:  # mutation: fetch-once
             return False
         lacking_tokens = request.num_tokens - max((first + there) * self._worth.chunk_tokens, local_tokens)
         below = self._client.lower_tiers()
@@ -72,7 +72,9 @@ class Fetches:
         self._decided.add(request.request_id)
         if plan is None and reachable > there:
             self._recomputed.add(request.request_id)
-        return plan is not None and self._ask(request, space, hashes[: (there + plan.chunks) * stride], there, plan)
+        return plan is not None and self._ask(  # mutation: ask-again-fetch
+            request, space, hashes[: (there + plan.chunks) * stride], there, plan
+        )
 
     def _shared_plan(self, chunks, answer, lacking_tokens):
         """The Plan for the chunks that a look has found, some of them in the backend, or None."""

@@ -122,7 +122,7 @@ class LarderConnectorScheduler(FailSafe):
                     load = self._fill(load, request, blocks, lookup)
                     if self._events is not None:
                         self._note_hit(request, lookup)
-            self._fetches.end(request.request_id)
+            self._fetches.end(request.request_id)  # mutation: fetch-ended
         except NotYet:  # it waits no longer: vLLM has blocks for it
             pass
         except Exception as error:
@@ -298,7 +298,7 @@ class LarderConnectorScheduler(FailSafe):
             self._shared.end(request_id)
         for request_id in getattr(output, "failed_recving", None) or (report.failed if report is not None else ()):
             if request_id in self._tracked:  # else it was aborted meanwhile: nobody asks for it again
-                self._failed.add(request_id)
+                self._failed.add(request_id)  # mutation: failed-once
                 self._first_tokens.missed(request_id)
                 old = self._tracked[request_id]
                 # The chunks are stored anew, but not across a reset: their namespace is the old weights'.

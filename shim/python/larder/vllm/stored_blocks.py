@@ -51,7 +51,7 @@ class StoredBlocks:
     def hold(self, stores):
         """Before step(), as HeldBlocks has it."""
         if self._zeroes:
-            self._held.hold(stores)
+            self._held.hold(stores)  # mutation: zeroed-blocks-held
 
     def step(self, preempted, stores):
         """(number, preempted, kept) of StepWork, for a step that stores these moves, which were held."""

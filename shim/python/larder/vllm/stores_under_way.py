@@ -45,8 +45,12 @@ class StoresUnderWay:
         blocks this step writes; their copies are waited for, so long at most, and then taken back."""
         if not self._tickets:
             return
-        self._overtake(ticket for ticket, step in self._tickets.items() if not step.requests.isdisjoint(preempted))
-        if not rewritten:
+        self._overtake(
+            ticket
+            for ticket, step in self._tickets.items()
+            if not step.requests.isdisjoint(preempted)  # mutation: preempted-overtaken
+        )
+        if not rewritten:  # mutation: window-waits
             return
         until = time.monotonic() + WINDOW_COPY_WAIT_MS / 1e3
         while self._running(rewritten) and (left := until - time.monotonic()) > 0:

@@ -38,7 +38,7 @@ class WindowBlocks:
             self._handed_out.clear()
             return ()
         for new in scheduler_output.scheduled_new_reqs:
-            self._hand_out(new.block_ids, new.num_computed_tokens)
+            self._hand_out(new.block_ids, new.num_computed_tokens)  # mutation: window-handed-out
         cached = scheduler_output.scheduled_cached_reqs
         computed_tokens = cached.num_computed_tokens
         for request_id, computed, added in zip(cached.req_ids, computed_tokens, cached.new_block_ids):

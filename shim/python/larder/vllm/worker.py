@@ -160,7 +160,7 @@ class LarderConnectorWorker(FailSafe):
             return self._submit()
         self._nothing_of_step()
         if self.off is None:
-            raise RuntimeError("the step before this one was never saved")
+            raise RuntimeError("the step before this one was never saved")  # mutation: unsaved-step
 
     @guarded(lambda: None)
     def _order(self):
@@ -266,7 +266,7 @@ class LarderConnectorWorker(FailSafe):
     def _end_pass(self):
         """vLLM's hooks behind a forward pass come here by a `finally`."""
         failed = sys.exc_info()[0]
-        if failed is not None:
+        if failed is not None:  # mutation: half-pass
             self._clock.drop()
             if self._step is not None:
                 self.turn_off(f"the forward pass ended by {failed.__name__}")

@@ -56,7 +56,7 @@ void RemoteEngine::record_came(const OpPtr& op, const Status& lost, const Reply&
     return finish(op, {Code::kNotFound, ""});
   }
   if (answer && record && was_forgotten(*record)) return finish(op, {Code::kNotFound, "found bad before"});
-  if (answer && record && record->writing == op->partial) {
+  if (answer && record && record->writing == op->partial) {  // mutation: missing-part-again
     counters_.chunks_evicted += known_.erase(key) ? 1 : 0;
     remove(Unwanted::What::kWriting, *record);
     return finish(op, {Code::kNotFound, "a part is not there"});
@@ -79,7 +79,7 @@ void RemoteEngine::ask_parts(const OpPtr& op) {
   const Record& record = op->record;
   if (op->command.slot.size() < record.facts.slot_bytes())
     return finish(op, {Code::kInvalidArgument, "the slot is smaller than what was stored"});
-  if (Status refused = refusal_of(record, Lane::kReads); !refused.ok()) return finish(op, refused);
+  if (Status refused = refusal_of(record, Lane::kReads); !refused.ok()) return finish(op, refused);  // mutation: bad-node-gets
   op->waiting = record.parts();
   moves(op, record.facts.slot_bytes());
   for (std::uint32_t number = 0; number < record.parts(); ++number) {
@@ -103,7 +103,7 @@ void RemoteEngine::ask_parts(const OpPtr& op) {
 
 void RemoteEngine::part_came(const OpPtr& op, std::size_t wanted, const Status& lost, const Reply& reply) {
   if (op->done) return;
-  moves(op, op->moving - wanted);
+  moves(op, op->moving - wanted);  // mutation: get-overlap
   const bool answer = answered(op, lost, reply);
   // Less than the part, or none: nothing of what came counts.
   if (answer && (reply.kind != Reply::Kind::kPayload || static_cast<std::size_t>(reply.integer) != wanted)) op->missing = true;
@@ -113,7 +113,7 @@ void RemoteEngine::part_came(const OpPtr& op, std::size_t wanted, const Status& 
 void RemoteEngine::parts_came(const OpPtr& op) {
   if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
   // A replica may not have been told of it yet, or be none any more: the masters know.
-  if (std::exchange(op->by_replica, false) && (op->missing || !op->failed.ok())) {
+  if (std::exchange(op->by_replica, false) && (op->missing || !op->failed.ok())) {  // mutation: replica-fallback
     op->masters = true;
     op->missing = false;
     op->failed = {};

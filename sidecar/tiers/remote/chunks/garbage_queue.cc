@@ -91,8 +91,9 @@ bool RemoteEngine::put_before(const Unwanted& one) const {
     return op->command.operation == Operation::kPut && op->command.key == one.record.key && op->serial < one.serial;
   };
   if (!parts && std::ranges::any_of(live_, before)) return true;
-  return std::ranges::any_of(recording_,
-                             [&](const OpPtr& op) { return before(op) && (!parts || op->record.writing == one.record.writing); });
+  return std::ranges::any_of(recording_, [&](const OpPtr& op) {
+    return before(op) && (!parts || op->record.writing == one.record.writing);  // mutation: late-record-first
+  });
 }
 
 bool RemoteEngine::removing(std::uint64_t before_serial) const {
@@ -157,14 +158,14 @@ void RemoteEngine::record_taken(std::uint64_t serial, const Status& lost, const 
   if (!lost.ok()) return;  // it is looked at anew
   if (reply.kind == Reply::Kind::kError && !wrong_type(reply)) return put_off(*one);
   const std::optional<Record> taken = decode_record(one->record.key, reply.text);
-  if (taken && !is_meant(*one, *taken)) give_back(*taken);
+  if (taken && !is_meant(*one, *taken)) give_back(*taken);  // mutation: remove-gives-back
   unlink_unwanted(*one, part_keys(*one));
 }
 
 void RemoteEngine::give_back(const Record& record) {
   const std::string key = record_key(options_.prefix, record.key), bytes = encode_record(record),
                     ttl = std::to_string(std::max<std::uint64_t>(left_ms(record), 1));
-  std::vector<std::string_view> words{"SET", key, bytes, "NX"};
+  std::vector<std::string_view> words{"SET", key, bytes, "NX"};  // mutation: give-back-yields
   if (options_.ttl_ms != 0) words.insert(words.end(), {"PX", ttl});
   const auto given = [this, record](const Status& lost, const Reply& reply) {
     if (!lost.ok() || reply.kind != Reply::Kind::kStatus) leave_behind(record);  // its parts, unless it is there after all
@@ -179,17 +180,18 @@ void RemoteEngine::unlink_unwanted(Unwanted& one, const std::vector<std::string>
     return static_cast<void>(std::erase_if(garbage_, [=](const Unwanted& each) { return each.serial == serial; }));
   one.asked = true;
   // A part that is still on its way is on any of them.
-  unlink(keys, Links::writers(options_.connections), [this, serial](const Status& gone, const Reply& unlinked) {
-    const auto at = std::ranges::find(garbage_, serial, &Unwanted::serial);
-    at->asked = false;
-    if (!gone.ok()) {  // a part's server may be away while the record's is not
-      at->away = true;
-      at->next_ns = clock_.now_ns() + kLeastWaitNs;
-      return;
-    }
-    if (unlinked.kind == Reply::Kind::kError) return put_off(*at);
-    garbage_.erase(at);
-  });
+  unlink(keys, Links::writers(options_.connections),  // mutation: unlink-all-writers
+         [this, serial](const Status& gone, const Reply& unlinked) {
+           const auto at = std::ranges::find(garbage_, serial, &Unwanted::serial);
+           at->asked = false;
+           if (!gone.ok()) {  // a part's server may be away while the record's is not
+             at->away = true;
+             at->next_ns = clock_.now_ns() + kLeastWaitNs;
+             return;
+           }
+           if (unlinked.kind == Reply::Kind::kError) return put_off(*at);
+           garbage_.erase(at);
+         });
 }
 
 std::vector<std::string> RemoteEngine::part_keys(const Unwanted& one) const {

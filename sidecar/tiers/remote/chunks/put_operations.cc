@@ -19,7 +19,7 @@ constexpr std::size_t kPutsAhead = 128;  // that have looked, or do, and are not
 // No other put has it, of whomever. 0: there is none to be had.
 std::uint64_t draw_writing() {
   std::uint64_t number = 0;
-  return ::getrandom(&number, sizeof(number), 0) == sizeof(number) ? number : 0;
+  return ::getrandom(&number, sizeof(number), 0) == sizeof(number) ? number : 0;  // mutation: part-key-random
 }
 
 }  // namespace
@@ -111,7 +111,7 @@ void RemoteEngine::send_parts(const OpPtr& op) {
   Record record = op->record;
   record.writing = draw_writing();
   if (record.writing == 0) return finish(op, {Code::kUnavailable, "the system has no random number"});
-  if (Status refused = refusal_of(record, Lane::kWrites); !refused.ok()) return finish(op, refused);
+  if (Status refused = refusal_of(record, Lane::kWrites); !refused.ok()) return finish(op, refused);  // mutation: bad-node-puts
   const std::vector<std::string> keys = gate_keys(record);
   if (refuses(op, keys)) return;
   op->record = record;
@@ -150,7 +150,7 @@ void RemoteEngine::send_part(const OpPtr& op, std::size_t number) {
 void RemoteEngine::part_stored(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply) {
   if (op->done) return;
   const auto part = static_cast<std::uint32_t>(number);
-  moves(op, op->moving - op->record.part_size(part));
+  moves(op, op->moving - op->record.part_size(part));  // mutation: put-overlap
   note_failure(op, part_key(options_.prefix, op->record, part), lost, reply);
   if (--op->waiting != 0) return;
   const std::optional<std::size_t> tried = std::exchange(op->trial, std::nullopt);
@@ -169,7 +169,8 @@ void RemoteEngine::parts_stored(const OpPtr& op) {
   if (op->ttl_ms != 0) words.insert(words.end(), {"PX", ttl});
   Request request =
       request_of(op, words, "$", [this, op](const Status& lost, const Reply& reply) { record_stored(op, lost, reply); });
-  request.owner = 0;  // a deadline takes it not back: the answer tells what was replaced
+  // A deadline does not take the request back: the answer names the replaced record.
+  request.owner = 0;  // mutation: late-put-owner
   recording_.push_back(op);
   if (const Status asked = backend_.ask(Lane::kWrites, key, std::move(request)); !asked.ok()) record_stored(op, asked, {});
 }
@@ -178,7 +179,8 @@ void RemoteEngine::record_stored(const OpPtr& op, const Status& lost, const Repl
   std::erase(recording_, op);
   note_failure(op, record_key(options_.prefix, op->record.key), lost, reply);
   if (!op->failed.ok()) return finish(op, op->failed);
-  if (const std::optional<Record> former = decode_record(op->record.key, reply.text)) leave_behind(*former);
+  if (const std::optional<Record> former = decode_record(op->record.key, reply.text))
+    leave_behind(*former);  // mutation: replaced-parts
   if (op->done) return;
   if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
   know(op->record, op->ttl_ms);

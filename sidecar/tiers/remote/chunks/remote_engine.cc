@@ -73,7 +73,7 @@ void RemoteEngine::finish(const OpPtr& op, Status status, const tiers::ChunkFact
     if (ok) counters_.put_bytes += command.slot.size();
     if (op->started && !op->probed) --looking_;
     if (op->record.writing != 0) tell_gates(op, status);
-    if (op->record.writing != 0 && !ok) leave_behind(op->record);
+    if (op->record.writing != 0 && !ok) leave_behind(op->record);  // mutation: abandoned-parts
   } else if (command.operation == Operation::kGet) {
     ++(ok ? counters_.gets : status.code() == Code::kNotFound ? counters_.gets_missed : counters_.gets_failed);
     if (ok) counters_.get_bytes += facts.slot_bytes();

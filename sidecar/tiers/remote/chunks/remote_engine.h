@@ -120,7 +120,8 @@ class RemoteEngine {
     bool away = false;                                         // its server was, or one of a part
     std::uint64_t wait_ns = 0;                                 // not 0: the server refused it
     std::uint64_t next_ns = 0;                                 // not tried before
-    bool waited_for() const { return wait_ns == 0 && !away; }  // by what comes after it
+    // Later operations wait for this one.
+    bool waited_for() const { return wait_ns == 0 && !away; }  // mutation: bad-node-garbage
   };
 
   // remote_engine.cc

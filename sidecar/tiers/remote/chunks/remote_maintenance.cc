@@ -111,7 +111,8 @@ void RemoteEngine::maintain_drops() {
   const auto in_the_way = [&](const OpPtr& op) {
     return op->started && op->command.operation == Operation::kPut && op->serial < drop.serial;
   };
-  if (std::ranges::any_of(live_, in_the_way) || std::ranges::any_of(recording_, in_the_way)) return;
+  if (std::ranges::any_of(live_, in_the_way) || std::ranges::any_of(recording_, in_the_way))  // mutation: drop-after-record
+    return;
   const bool all = drop.op->command.operation == Operation::kClear;
   const std::string pattern =
       all ? prefix_pattern(options_.prefix) : namespace_pattern(options_.prefix, drop.op->command.key.namespace_id);

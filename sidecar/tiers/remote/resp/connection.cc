@@ -65,14 +65,14 @@ std::size_t Connection::gather(std::span<std::span<const std::byte>, kMostGather
   for (std::size_t i = sent_; i < entries_.size() && count < kMostSegments; ++i) {
     const Request& entry = entries_[i];
     const std::size_t payload = entry.expect.payload_bytes;
-    if (at >= taken && payload != 0 && !window_.lets(asked, payload)) {
+    if (at >= taken && payload != 0 && !window_.lets(asked, payload)) {  // mutation: window-asks
       window_.held_back();
       break;
     }
     const bool body_begun = at + entry.around.before.size() < taken;
-    const bool held = !body_begun && !lets_body(entry, unanswered);
+    const bool held = !body_begun && !lets_body(entry, unanswered);  // mutation: body-waits
     const std::span<const std::byte> all[] = {bytes_of(entry.around.before), entry.body, bytes_of(entry.around.after)};
-    for (const std::span<const std::byte> segment : std::span(all).first(held ? 1 : 3)) {
+    for (const std::span<const std::byte> segment : std::span(all).first(held ? 1 : 3)) {  // mutation: body-length-first
       const std::size_t skipped = std::min(skip, segment.size());
       skip -= skipped;
       if (segment.size() == skipped) continue;
@@ -123,7 +123,8 @@ Status Connection::pump_receive(std::uint64_t now_ns, bool& more) {
     if (!moved.status.ok()) return moved.status;
     if (moved.bytes < payload.size() + beside.size()) return {};
     // What the window lets since something has come, before the rest has come too: the server is not to wait.
-    if (has_unsent() && !pump_send().ok()) break;  // the next time says why
+    // The next call reports the error.
+    if (has_unsent() && !pump_send().ok()) break;  // mutation: window-early
   }
   more = true;
   return {};
@@ -252,7 +253,7 @@ void Connection::answer(Reply reply, std::uint64_t now_ns) {
   if (request.unanswered != 0) send_window_.came(request.unanswered, now_ns, unanswered_bytes_ == 0);
   if (std::exchange(head_alone_, false)) {
     window_.round_trip(now_ns - head_since_ns_);
-    send_window_.round_trip(now_ns - head_since_ns_);
+    send_window_.round_trip(now_ns - head_since_ns_);  // mutation: long-link-bodies
   }
   head_since_ns_ = now_ns;
   ++answers;
@@ -275,11 +276,11 @@ bool Connection::may_send() const {
   const std::size_t payload = next.expect.payload_bytes, before = next.around.before.size();
   const std::size_t taken = part_sent_ + stream_->held();
   if (taken == 0 && payload != 0 && !window_.lets(asked_bytes_, payload)) return false;
-  return part_sent_ < before || taken > before || lets_body(next, unanswered_bytes_);
+  return part_sent_ < before || taken > before || lets_body(next, unanswered_bytes_);  // mutation: body-no-wakeup
 }
 
 bool Connection::lets_body(const Request& request, std::uint64_t unanswered) const {
-  return request.body.size() <= kSmallBody || send_window_.lets(unanswered, request.body.size());
+  return request.body.size() <= kSmallBody || send_window_.lets(unanswered, request.body.size());  // mutation: small-body
 }
 
 // How many are sent, wholly or in part, or are in what the stream holds and will send as it is.
@@ -288,7 +289,7 @@ std::size_t Connection::begun() const {
   std::size_t count = sent_;
   for (std::size_t at = 0; count < entries_.size() && at < taken; ++count) at += size_of(entries_[count]);
   // What was sent for one that is not would be taken for the one that comes next.
-  return count + (count < entries_.size() && entries_[count].with_former ? 1 : 0);
+  return count + (count < entries_.size() && entries_[count].with_former ? 1 : 0);  // mutation: command-not-alone
 }
 
 bool Connection::cancel(std::uint64_t owner, bool keep) {

@@ -40,8 +40,8 @@ class ReceiveWindow {
     }
     const std::uint64_t took = now_ns - round_ns_;
     if (!last && took < std::max(kRoundNs, shortest_ns_ == UINT64_MAX ? 0 : 4 * shortest_ns_)) return;
-    if (held_back_ && !last) {
-      rate_ = came_ * 1'000'000 / std::max<std::uint64_t>(took / 1000, 1);
+    if (held_back_ && !last) {                                              // mutation: window-waited
+      rate_ = came_ * 1'000'000 / std::max<std::uint64_t>(took / 1000, 1);  // mutation: window-grows
       fit();
     }
     round_ns_ = last ? 0 : now_ns;

@@ -190,7 +190,7 @@ void Backend::adopt_replicas(const std::vector<SlotRange>& map) {
 bool Backend::ask_replica(std::string_view key, Request& request) {
   if (!cluster()) return false;
   Node* const node = replicas_[slot_of(key)];
-  if (node == nullptr || !node->links->ready() || !node->health.well()) return false;
+  if (node == nullptr || !node->links->ready() || !node->health.well()) return false;  // mutation: replica-refused
   node->used_ns = clock_.now_ns();
   return node->links->ask(Lane::kReads, std::move(request)).ok();
 }

@@ -59,7 +59,7 @@ void Links::handshake(Link& link) {
   ask_greeting(link, {"INFO", "server"}, "$", [handshaken](const Status& lost, const Reply& reply) {
     if (lost.ok() && reply.kind == Reply::Kind::kBulk) handshaken->run = info_value(reply.text, "run_id");
   });
-  if (kind_ == Kind::kReplica)
+  if (kind_ == Kind::kReplica)  // mutation: replica-readonly
     ask_greeting(link, {"READONLY"}, "+", [note](const Status& lost, const Reply& reply) {
       if (lost.ok() && reply.kind == Reply::Kind::kError) note(status_of(meaning_of(reply.text)));
     });

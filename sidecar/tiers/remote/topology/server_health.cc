@@ -111,7 +111,7 @@ Backend::Troubles Backend::troubles() const {
   }
   Troubles troubles;
   troubles.chunks = refused_chunks();
-  if (bad[0] != 0 && bad[0] == all) troubles.reads = why[0];
+  if (bad[0] != 0 && bad[0] == all) troubles.reads = why[0];  // mutation: cluster-one-bad
   if (bad[1] != 0 && bad[1] == all) troubles.writes = why[1];
   for (const Lane lane : {Lane::kReads, Lane::kWrites}) {  // the writes' is said, where both are in part
     const std::size_t some = bad[static_cast<std::size_t>(lane)];

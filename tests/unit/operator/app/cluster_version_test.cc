@@ -38,6 +38,7 @@ TEST_F(ClusterVersionTest, NativeSidecarsAreOnFrom129On) {
 }
 
 // An operator that starts while the API server does would else inject for another Kubernetes all its life.
+// covers F-234
 TEST_F(ClusterVersionTest, AServerThatDoesNotAnswerYetIsAskedAgain) {
   is("1", "28");
   for (const Code code : {Code::kUnavailable, Code::kDeadlineExceeded, Code::kResourceExhausted, Code::kInternal}) {

@@ -50,6 +50,7 @@ TEST(PagesTest, HealthIsWhatTheChecksSay) {
 }
 
 // A browser in the cluster's network, on a page with a name for this pod's address.
+// covers F-124
 TEST(PagesTest, AForeignHostIsRefused) {
   const base::MonotonicClock clock;
   k8s::Metrics metrics;

@@ -46,6 +46,7 @@ TEST_F(ReadinessTest, AReplicaThatKnowsItsClusterIsReady) {
 }
 
 // A pod that is reviewed now would be fitted without them.
+// covers F-224
 TEST_F(ReadinessTest, NoReplicaIsReadyBeforeItHasListedWhatBearsOnAPod) {
   for (const k8s::Resource* resource : {&k8s::resources::kPools, &k8s::resources::kBackends, &k8s::resources::kNamespaces,
                                         &k8s::resources::kLimitRanges, &k8s::resources::kQuotas}) {
@@ -63,6 +64,7 @@ TEST_F(ReadinessTest, NoReplicaIsReadyBeforeItHasListedWhatBearsOnAPod) {
 }
 
 // The chart was not upgraded with the operator.
+// covers F-223
 TEST_F(ReadinessTest, AnOlderRoleKeepsNoReplicaFromReviews) {
   for (const k8s::Resource* resource : {&k8s::resources::kNamespaces, &k8s::resources::kLimitRanges, &k8s::resources::kQuotas}) {
     fail(*resource, Status(Code::kPermissionDenied, "403"));

@@ -17,6 +17,7 @@ std::string prefix(const std::string& ns, const std::string& name) {
 }
 
 // W10: names of namespaces and pools hold dashes and no dots.
+// covers F-245
 TEST(BackendPrefix, IsOfOnePoolAlone) {
   EXPECT_NE(prefix("team", "a-b"), prefix("team-a", "b"));
   const std::string words[] = {"a", "b", "a-b", "b-a", "a-b-a", "b-a-b", "a--b"};
@@ -26,6 +27,7 @@ TEST(BackendPrefix, IsOfOnePoolAlone) {
 }
 
 // Nothing is cut: two long names of one beginning stay two.
+// covers F-245
 TEST(BackendPrefix, OfTheLongestNamesIsWholeAndTakenByLarderd) {
   const std::string ns(63, 'n'), name(45, 'p');
   EXPECT_EQ(prefix(ns, name), ns + "." + name);

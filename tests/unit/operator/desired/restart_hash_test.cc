@@ -68,6 +68,7 @@ TEST(RestartHash, IsOfImageSecretsAndSecurityToo) {
 }
 
 // Given at injection and kept for the pod's life. With another chunkTokens two engines share nothing: somebody must be told.
+// covers F-251
 TEST(RestartHash, IsOfWhatAnEngineIsGivenWhenItsPodIsMade) {
   for (const std::string placement : {"Sidecar", "Node"}) {
     const std::string head = "{placement: " + placement + ", memory: {size: 1Gi}";

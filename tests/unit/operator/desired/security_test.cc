@@ -104,6 +104,7 @@ TEST(Security, SecretsAreOptionalAndMountedByLarderdAlone) {
 
 // Nothing that the cache does may stop the engine: no probe of an engine's pod asks larderd itself. And none goes over the network, which a
 // service mesh redirects to a proxy that may run later, or that wants a certificate of the kubelet.
+// covers F-218
 TEST(Probes, OfAnEnginesPodAskTheKeeperAtItsSocket) {
   test::PoolCase one = test::pool_case_of("{memory: {size: 1Gi}}");
   const auto command = [](const char* verb) {
@@ -133,6 +134,7 @@ TEST(Probes, OfANodesPodAskLarderd) {
   EXPECT_EQ(container(one)["command"].back(), "--watch-config");
 }
 
+// covers F-218
 TEST(Probes, NoneOfAnythingThatIsMadeForAPodGoesOverTheNetwork) {
   for (const char* spec : {"{memory: {size: 1Gi}}", "{placement: Node, memory: {size: 1Gi}}"}) {
     const std::string text = container(test::pool_case_of(spec)).dump();

@@ -160,6 +160,7 @@ TEST_F(CredentialsTest, WhatIsWrongIsNamed) {
 }
 
 // It would end the header field that carries it, and what follows be another one.
+// covers F-250
 TEST_F(CredentialsTest, ATokenIsOneLine) {
   const auto why = [&](const std::string& user) {
     const auto source = CredentialSource::from_kubeconfig(kubeconfig("", user));

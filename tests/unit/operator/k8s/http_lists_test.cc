@@ -154,6 +154,7 @@ TEST(HttpWatchTest, TooOldIsSaidInBothForms) {
 }
 
 // The server says when to come again: nobody comes before, and a stop is not kept waiting (`pause` ends with it).
+// covers F-236
 TEST(HttpWatchTest, ARetryAfterIsWaitedFor) {
   for (const bool streamed : {false, true}) {
     ClientFixture fixture(
@@ -252,6 +253,7 @@ TEST(HttpStreamTest, FallsBackWhereTheServerDoesNotKnowIt) {
 }
 
 // A server that is busy now, whose etcd does not answer or whose cache is not yet filled says nothing of what it knows: it is asked again.
+// covers F-236
 TEST(HttpStreamTest, WhatPassesIsNoWordAboutStreamedLists) {
   const std::string hiccup = R"({"kind":"Status","code":500,"reason":"InternalError","message":"etcdserver: request timed out"})";
   const auto streamed = [](const ScriptedServer::Script& script) {

@@ -121,6 +121,7 @@ TEST(InformerTest, NotSyncedBeforeTheServerAnswered) {
 }
 
 // A role without the right, for as long as the operator runs.
+// covers F-223
 TEST(InformerTest, TheSameFailureIsOneLine) {
   FakeApi api;
   const base::MonotonicClock clock;
@@ -161,6 +162,7 @@ TEST(InformerTest, AListThatMayComeIsWaitedForAndARefusedOneIsNot) {
   EXPECT_TRUE(informer->await_settled(0));
 }
 
+// covers F-224
 TEST(InformerTest, NoListIsWaitedForLongerThanItsBound) {
   FakeApi api;
   base::ManualClock clock;

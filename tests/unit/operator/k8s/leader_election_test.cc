@@ -18,6 +18,7 @@ api::Object lease_of(const std::string& holder) {
 }
 
 // Whoever may write Leases in the namespace takes the lease and gives it back, over and over.
+// covers F-225
 TEST(LeaderElectionTest, AStrangerWhoRewritesTheLeaseFillsNoLog) {
   operator_test::FakeApi api;
   const base::MonotonicClock monotonic;

@@ -163,6 +163,7 @@ TEST_F(LeaseTest, ADeletedLeaseIsMadeAgain) {
 }
 
 // What stands between us and the server may answer anything; the thread that holds the lease lives on.
+// covers F-233
 TEST_F(LeaseTest, AnAnswerThatIsNoLeaseIsAnErrorAndHeldNoLonger) {
   EXPECT_TRUE(a_.lease.step().status.ok());
   EXPECT_EQ(a_.lease.left_ms(), 10'000U);

@@ -66,6 +66,7 @@ TEST(BackendReconcilerTest, AServerOfTheUsersIsCheckedAgainAndAgain) {
 }
 
 // Whoever leads next asks anew.
+// covers F-227
 TEST(BackendReconcilerTest, ACheckThatIsStoppedSaysNothing) {
   Reconciling run;
   run.backend("cache", R"({"endpoints": ["redis:6379"]})");
@@ -76,6 +77,7 @@ TEST(BackendReconcilerTest, ACheckThatIsStoppedSaysNothing) {
   EXPECT_EQ(run.api.writes(), 0U);
 }
 
+// covers F-232
 TEST(BackendReconcilerTest, TheSecretIsOfItsNamespaceAndIsReadEachTime) {
   Reconciling run;
   run.backend("cache", R"({"endpoints": ["redis:6379"], "password": {"name": "auth"}})");

@@ -93,6 +93,7 @@ TEST(BackendStatusTest, WhereItMayNotReadTheSecretTheSidecarsSay) {
 }
 
 // What the operator reaches is of no use where a NetworkPolicy keeps the pods from it.
+// covers F-252, F-253
 TEST(BackendStatusTest, WhatNoSidecarReachesIsNotReachable) {
   BackendFacts facts = facts_of(kRedis);
   facts.seen = valkey();

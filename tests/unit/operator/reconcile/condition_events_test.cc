@@ -53,6 +53,7 @@ TEST(ConditionEventsTest, IsAboutTheObject) {
 }
 
 // With the status, and not when that could not be written: then the next reconcile tells it.
+// covers F-255
 TEST(ConditionEventsTest, AreToldOnceWithTheStatus) {
   OperatorWorld run;
   std::vector<std::string> told;

@@ -104,6 +104,7 @@ TEST(MemoryFreeingTest, APoolOnNodesIsHeldAndOneOfSidecarsIsNot) {
   EXPECT_TRUE(sidecars.finalizers().is_null());
 }
 
+// covers F-228
 TEST(MemoryFreeingTest, ItGoesWhenAllNodesHaveFreedIt) {
   Ending run;
   run.deleted_pool(2);
@@ -133,6 +134,7 @@ TEST(MemoryFreeingTest, APoolWithoutNodesGoesAtOnce) {
   EXPECT_FALSE(run.there());
 }
 
+// covers F-229
 TEST(MemoryFreeingTest, ANodeThatIsAwayHoldsItForAWhileAndIsNamed) {
   Ending run;
   run.deleted_pool(2);
@@ -154,6 +156,7 @@ TEST(MemoryFreeingTest, ANodeThatIsAwayHoldsItForAWhileAndIsNamed) {
 }
 
 // Time counts from when it is looked at first, not from the deletion: the operator may have been away for an hour.
+// covers F-230
 TEST(MemoryFreeingTest, AnotherLeaderGivesItItsTime) {
   Ending run;
   run.deleted_pool(1);
@@ -164,6 +167,7 @@ TEST(MemoryFreeingTest, AnotherLeaderGivesItItsTime) {
 }
 
 // Nothing can be made in a namespace that is deleted, which must not wait for us.
+// covers F-231
 TEST(MemoryFreeingTest, ANamespaceThatIsDeletedIsNotHeld) {
   Ending run;
   run.deleted_pool(1);
@@ -265,6 +269,7 @@ TEST(MemoryFreeingTest, APoolOfTheSameNameBeginsAnew) {
 }
 
 // The leader dies before or after any of its calls; the next one ends what it began.
+// covers F-230
 TEST(MemoryFreeingTest, ItEndsFromEveryPartialState) {
   const auto ends = [](Ending& run) {
     for (int round = 0; round < 8 && run.there(); ++round) {

@@ -94,6 +94,7 @@ TEST(PoolReconcilerTest, PodsAreCountedAndSummed) {
 }
 
 // Engines of a node's larderd are other pods: they are told apart, and counted where they have what only a restart changes.
+// covers F-251
 TEST(PoolReconcilerTest, EnginesOfANodeAreComparedToo) {
   Reconciling run;
   run.pool("chat", kNode);
@@ -111,6 +112,7 @@ TEST(PoolReconcilerTest, EnginesOfANodeAreComparedToo) {
 }
 
 // A backend deleted by mistake, and one stored under an older schema: what runs with it goes on, and is compared once it is back.
+// covers F-254
 TEST(PoolReconcilerTest, NoPodHasToRestartForABackendThatCannotBeRead) {
   constexpr const char* kBackend = R"({"endpoints": ["redis:6379"]})";
   Reconciling run;
@@ -148,6 +150,7 @@ TEST(PoolReconcilerTest, NoPodHasToRestartForABackendThatCannotBeRead) {
   EXPECT_EQ(run.status(resources::kPools, "chat")["pods"]["needRestart"], 1) << "the one that was made without it";
 }
 
+// covers F-254
 TEST(PoolReconcilerTest, NoNodeIsRolledForABackendThatCannotBeRead) {
   constexpr const char* kBackend = R"({"endpoints": ["redis:6379"]})";
   Reconciling run;
@@ -199,6 +202,7 @@ TEST(PoolReconcilerTest, RunningPodsGetWhatTheyTakeOver) {
   EXPECT_EQ(run.status(resources::kPools, "chat")["pods"]["needRestart"], 1);
 }
 
+// covers F-225
 TEST(PoolReconcilerTest, ManyPodsOfAChangedPoolAreNoLineEach) {
   Reconciling run;
   run.pool("chat", R"({"memory": {"size": "1Gi"}})");

@@ -132,6 +132,7 @@ TEST(PoolConditionsTest, HugepagesToReserveAreCountedPerNode) {
       "the pods from them");
 }
 
+// covers F-214, F-216
 TEST(PoolConditionsTest, WhatKeepsLarderdFromRunning) {
   PoolFacts facts = facts_of(kSmall);
   facts.pods = {ready_pod(1), ready_pod(2)};
@@ -151,6 +152,7 @@ TEST(PoolConditionsTest, WhatKeepsLarderdFromRunning) {
 }
 
 // The container runs, by its keeper; larderd in it does not.
+// covers F-209, F-213
 TEST(PoolConditionsTest, WhatAKeeperSaysOfALarderdThatIsDown) {
   PoolFacts facts = facts_of(kSmall);
   facts.pods = {ready_pod(1), ready_pod(2)};
@@ -163,6 +165,7 @@ TEST(PoolConditionsTest, WhatAKeeperSaysOfALarderdThatIsDown) {
   EXPECT_EQ(in_short(of_type(facts, "PodsReady")), "False OutOfMemory");
 }
 
+// covers F-226
 TEST(PoolConditionsTest, AGpuThatLarderdDoesNotSee) {
   EXPECT_EQ(in_short(of_type(facts_of(kSmall), "GpuVisible")), "Unknown (not there)");
   constexpr const char* kCopies = R"({"memory": {"size": "1Gi"}, "transfer": "sidecar", "runtimeClassName": "nvidia"})";

@@ -96,6 +96,7 @@ TEST_F(AdmissionServerTest, NobodyIsServedBeforeTheFirstCertificate) {
 }
 
 // A slow review holds up neither the others nor the connections.
+// covers F-242
 TEST_F(AdmissionServerTest, ReviewsRunSideBySideAndTooManyAreRefused) {
   std::atomic<bool> go = false;
   std::atomic<int> at_work = 0;

@@ -171,6 +171,7 @@ TEST_F(CertificateKeeperTest, WhatSomebodySpoiledIsRepaired) {
 }
 
 // What a sync that replaces, `helm upgrade --force` or somebody's kubectl does. Pods that are made meanwhile get no cache.
+// covers F-237
 TEST_F(CertificateKeeperTest, WhatIsTakenAwayIsBackAtOnce) {
   using std::chrono::steady_clock;
   const auto within_a_second = [](const auto& holds) {

@@ -97,6 +97,7 @@ TEST_F(CertificateLoaderTest, AnErrorNamesTheFile) {
 }
 
 // Whoever may write the Secret changes it over and over.
+// covers F-225
 TEST_F(CertificateLoaderTest, ACertificateThatChangesFillsNoLog) {
   std::atomic<int> reads = 0;
   const KeyPair one = leaf(1000), two = leaf(2000);

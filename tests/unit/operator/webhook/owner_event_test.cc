@@ -79,6 +79,7 @@ TEST(OwnerEventTest, ItIsLoggedWithItsKeys) {
 }
 
 // Whoever reaches the webhook may send reviews.
+// covers F-244
 TEST(OwnerEventTest, AnAddressFillsNoLog) {
   testing::internal::CaptureStderr();
   const auto log_one = [](const std::string& name, const char* from) {

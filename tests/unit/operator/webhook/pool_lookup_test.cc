@@ -66,6 +66,7 @@ api::Object namespace_object(const std::string& name) {
 }
 
 // As the API server answers it to an operator that has just started: late.
+// covers F-224
 TEST_F(PoolLookupTest, APodOfTheFirstMomentHasTheLimitsThatAreBeingListed) {
   const base::MonotonicClock clock;
   live_.as_user(k8s::resources::kLimitRanges, namespaced("LimitRange", "l"));
@@ -111,6 +112,7 @@ TEST_F(SurroundingsTest, AreOfTheNamespaceAndWhatTheInformersHold) {
 }
 
 // Made together with its pods; and where the operator's role is older than this.
+// covers F-223
 TEST_F(SurroundingsTest, ANamespaceThatDecidesIsAskedForWhereTheInformerHasItNot) {
   live_.as_user(k8s::resources::kNamespaces, namespace_object("ml"));
   EXPECT_FALSE(lookup_.surroundings("ml", false).ns);

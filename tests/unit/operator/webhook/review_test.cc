@@ -136,6 +136,7 @@ TEST_F(ReviewTest, WhatCannotBeReadCostsThePodItsCacheAlone) {
 }
 
 // Its memory is not the backend's: a pod that starts anew while the backend is unreadable, or was stored under an older schema, has it.
+// covers F-254
 TEST_F(ReviewTest, ABackendThatCannotBeReadCostsThePodThatBackendAlone) {
   for (const Code code : {Code::kUnavailable, Code::kInvalidArgument, Code::kDeadlineExceeded}) {
     bool looked = false;
@@ -149,6 +150,7 @@ TEST_F(ReviewTest, ABackendThatCannotBeReadCostsThePodThatBackendAlone) {
 }
 
 // Events are forgotten after an hour, a pod's annotation is not; and one that has its cache already is not said to have none.
+// covers F-238
 TEST_F(ReviewTest, WhatCannotBeReadIsSaidInThePod) {
   const auto annotation = [](const api::Object& pod, const api::Object& response) {
     EXPECT_TRUE(response.contains("patch")) << response;
@@ -258,6 +260,7 @@ TEST_F(ReviewTest, WhatCannotBeReadIsNoBusinessOfOtherPods) {
   EXPECT_EQ(warning_of(review_of(pod)), "");
 }
 
+// covers F-243
 TEST_F(ReviewTest, WhatIsNoReviewIsRefusedWithTheReason) {
   const auto refused = [this](const std::string& body) {
     const Reviewed reviewed = ask(body);

@@ -90,6 +90,7 @@ TEST_F(ConnectionTest, AnErrorToWhatIsHalfSentIsItsAnswerAndEndsIt) {
   EXPECT_EQ(connection_.bytes(), 0U);
 }
 
+// covers F-168
 TEST_F(ConnectionTest, WhatIsNotTheReplyThatWasAskedForEndsIt) {
   const std::string bulk = "$" + std::to_string(kMaxBulkBytes + 1) + "\r\n";
   for (const std::string& reply : {std::string("+OK\r\n"), std::string("*1\r\n+x\r\n"), std::string(":1\r\n"),
@@ -283,6 +284,7 @@ TEST_F(ConnectionTest, WhatTheWindowLetsIsAskedForBeforeTheRestHasCome) {
   EXPECT_EQ(wire_->from_us, "<1><2><3>") << "in the turn in which the first came, not in the next";
 }
 
+// covers F-166
 TEST_F(ConnectionTest, WhatIsHalfReceivedOrHalfSentCannotBeCancelled) {
   ask("$", std::span(slot_).first(1000), {}, 5);
   ASSERT_TRUE(hear("$1000\r\nabc").ok());
@@ -332,6 +334,7 @@ TEST_F(ConnectionTest, WhatWasNotSentIsTakenBack) {
 }
 
 // TLS keeps a record that it could not write: what stands in it goes out, whatever is taken back meanwhile.
+// covers F-167
 TEST_F(ConnectionTest, WhatStandsInARecordThatIsHeldGoesOutAndIsAnswered) {
   const std::string body(20, 'b');
   wire_->record_bytes = 8;
@@ -365,6 +368,7 @@ TEST_F(ConnectionTest, TheStreamsEndIsTold) {
 }
 
 // As one that wants a client's certificate does: it says so and hangs up, before it reads what we send.
+// covers F-207
 TEST_F(ConnectionTest, AServerThatHangsUpHasItsSay) {
   const std::size_t first = ask("+");
   ASSERT_TRUE(hear("").ok());

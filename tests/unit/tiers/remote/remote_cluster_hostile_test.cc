@@ -32,6 +32,7 @@ class RemoteClusterHostileTest : public TierFixture {
   std::string here() const { return "127.0.0.1:" + std::to_string(server_.port()); }
 };
 
+// covers F-192
 TEST_F(RemoteClusterHostileTest, RedirectionsThatDoNotEndAreFollowedAFewTimes) {
   open();
   ASSERT_EQ(loop_->put(1, 1, 1, kBytes).to_string(), "ok");
@@ -50,6 +51,7 @@ TEST_F(RemoteClusterHostileTest, RedirectionsThatDoNotEndAreFollowedAFewTimes) {
   }
 }
 
+// covers F-192
 TEST_F(RemoteClusterHostileTest, RedirectionsToNowhereCostOneMiss) {
   open();
   ASSERT_EQ(loop_->put(1, 1, 1, kBytes).to_string(), "ok");
@@ -66,6 +68,7 @@ TEST_F(RemoteClusterHostileTest, RedirectionsToNowhereCostOneMiss) {
   }
 }
 
+// covers F-192
 TEST_F(RemoteClusterHostileTest, EveryCommandToAnotherServerIsBounded) {
   open();
   ASSERT_EQ(loop_->put(1, 1, 1, kBytes).to_string(), "ok");
@@ -106,6 +109,7 @@ TEST_F(RemoteClusterHostileTest, AMapOfAsManyRangesAsThereAreSlots) {
   EXPECT_FALSE(other.keys().empty() || server_.keys().empty());
 }
 
+// covers F-193
 TEST_F(RemoteClusterHostileTest, AMapThatIsNoneIsSaidAndAskedForAgain) {
   for (const char* map : {"*0\r\n", "*1\r\n:1\r\n", "*1\r\n*3\r\n:0\r\n:99999\r\n*2\r\n$1\r\na\r\n:1\r\n", "-ERR no\r\n",
                           "-NOPERM this user has no permissions\r\n", "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$1\r\n?\r\n:1\r\n"}) {
@@ -120,6 +124,7 @@ TEST_F(RemoteClusterHostileTest, AMapThatIsNoneIsSaidAndAskedForAgain) {
   }
 }
 
+// covers F-193
 TEST_F(RemoteClusterHostileTest, AMapThatChangesToNonsenseLaterChangesNothing) {
   open();
   ASSERT_EQ(loop_->put(1, 1, 1, kBytes).to_string(), "ok");
@@ -135,6 +140,7 @@ TEST_F(RemoteClusterHostileTest, AMapThatChangesToNonsenseLaterChangesNothing) {
 }
 
 // Found by a crash: with one node gone the get failed at once, and the slot was the caller's while the others' parts still came.
+// covers F-191
 TEST_F(RemoteClusterHostileTest, ASlotIsLetGoAfterThePartsThatTheOtherNodesSend) {
   constexpr std::uint64_t kLarge = 9 << 20;
   FakeServer other({}, FakeServer::Kind::kCluster);
@@ -179,6 +185,7 @@ TEST_F(RemoteClusterHostileTest, ASlotIsLetGoAfterThePartsThatTheOtherNodesSend)
   EXPECT_EQ(asked + asked_other, 0U);
 }
 
+// covers F-189
 TEST_F(RemoteClusterHostileTest, ANodeThatLoadsItsDataKeepsNobodyFromTheOthers) {
   FakeServer other({}, FakeServer::Kind::kCluster);
   const auto map = [&] { return FakeServer::slots({server_.port(), other.port()}); };
@@ -224,6 +231,7 @@ TEST_F(RemoteClusterHostileTest, ANodeThatLoadsItsDataKeepsNobodyFromTheOthers) 
 }
 
 // Puts are sent in their order: one that waited for what cannot be removed would keep all others waiting, until its deadline.
+// covers F-190
 TEST_F(RemoteClusterHostileTest, WhatIsToGoFromANodeThatIsAwayKeepsNothingFromTheOthers) {
   FakeServer other({}, FakeServer::Kind::kCluster);
   const auto hook = [&](const FakeServer::Words& words) -> std::optional<std::string> {
@@ -414,6 +422,7 @@ TEST(RemoteLookTest, OneRoundTripToAllNodesSideBySide) {
   for (std::uint64_t i = 0; i < keys.size(); ++i) EXPECT_EQ(message.there[i], i < 9) << i;
 }
 
+// covers F-196
 TEST(RemoteSentinelHostileTest, AnswersThatNameNobodyAreNobody) {
   FakeServer sentinel({}, FakeServer::Kind::kSentinel);
   RemoteOptions options;

@@ -33,6 +33,7 @@ class RemoteHostileTest : public TierFixture {
   }
 };
 
+// covers F-168
 TEST_F(RemoteHostileTest, RepliesThatBreakTheProtocolCloseTheConnection) {
   open(1);
   for (const std::string& bytes :
@@ -51,6 +52,7 @@ TEST_F(RemoteHostileTest, RepliesThatBreakTheProtocolCloseTheConnection) {
   }
 }
 
+// covers F-166
 TEST_F(RemoteHostileTest, AReplyThatEndsTooSoonIsAMissAtItsDeadlineAndNeverWritesAgain) {
   open(1);
   ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());
@@ -68,6 +70,7 @@ TEST_F(RemoteHostileTest, AReplyThatEndsTooSoonIsAMissAtItsDeadlineAndNeverWrite
   EXPECT_EQ(loop_->of(ticket).size(), 1U);
 }
 
+// covers F-160
 TEST_F(RemoteHostileTest, AServerThatAcceptsAndNeverAnswersCostsOneDeadline) {
   open();
   ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());
@@ -81,6 +84,7 @@ TEST_F(RemoteHostileTest, AServerThatAcceptsAndNeverAnswersCostsOneDeadline) {
   expect_well();
 }
 
+// covers F-161
 TEST_F(RemoteHostileTest, AByteASecondIsNoAnswer) {
   open();
   ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());
@@ -92,6 +96,7 @@ TEST_F(RemoteHostileTest, AByteASecondIsNoAnswer) {
 }
 
 // A slow network, or a far one that loses packets: a part takes longer than a server may be silent.
+// covers F-162
 TEST_F(RemoteHostileTest, ALongAnswerIsInTimeAsLongAsItComes) {
   open();
   constexpr std::uint64_t kLong = 1 << 20;
@@ -106,6 +111,7 @@ TEST_F(RemoteHostileTest, ALongAnswerIsInTimeAsLongAsItComes) {
   EXPECT_EQ(tier_->counters().times_degraded, 0U);
 }
 
+// covers F-162
 TEST_F(RemoteHostileTest, ALongCommandIsInTimeAsLongAsItGoes) {
   open();
   constexpr std::uint64_t kLong = 2 << 20;  // more than the kernel holds of it
@@ -121,6 +127,7 @@ TEST_F(RemoteHostileTest, ALongCommandIsInTimeAsLongAsItGoes) {
   EXPECT_EQ(tier_->counters().times_degraded, 0U);
 }
 
+// covers F-161
 TEST_F(RemoteHostileTest, WhatTricklesIsNoAnswer) {
   open();
   constexpr std::uint64_t kLong = 1 << 20;
@@ -133,6 +140,7 @@ TEST_F(RemoteHostileTest, WhatTricklesIsNoAnswer) {
   expect_well();
 }
 
+// covers F-175, F-177, F-181
 TEST_F(RemoteHostileTest, ErrorsFailTheirCommandAndSomeSayThatTheServerIsUnwell) {
   open();
   ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());
@@ -170,6 +178,7 @@ TEST_F(RemoteHostileTest, ErrorsFailTheirCommandAndSomeSayThatTheServerIsUnwell)
   }
 }
 
+// covers F-197
 TEST_F(RemoteHostileTest, AnotherTypeUnderAKeyIsAMissOfThatChunkAlone) {
   open();
   for (std::uint64_t i = 1; i <= 2; ++i) ASSERT_TRUE(loop_->put(i, 1, 1, kBytes).ok());
@@ -183,6 +192,7 @@ TEST_F(RemoteHostileTest, AnotherTypeUnderAKeyIsAMissOfThatChunkAlone) {
   EXPECT_FALSE(tier_->state().degraded());
 }
 
+// covers F-197
 TEST_F(RemoteHostileTest, ForeignRecordsAndPartsOfAnotherLengthAreMisses) {
   open();
   ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());
@@ -201,6 +211,7 @@ TEST_F(RemoteHostileTest, ForeignRecordsAndPartsOfAnotherLengthAreMisses) {
   EXPECT_EQ(loop_->get(1, 1, kBytes).code(), Code::kNotFound) << "what is partial is found by nobody any more";
 }
 
+// covers F-202
 TEST_F(RemoteHostileTest, NoSecretIsEverSaid) {
   const std::string file = server_.socket() + ".password";
   std::ofstream(file) << "HUNTERTWO\n";
@@ -221,6 +232,7 @@ TEST_F(RemoteHostileTest, NoSecretIsEverSaid) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::Not(HasSubstr("HUNTER")));
 }
 
+// covers F-183
 TEST_F(RemoteHostileTest, TheWrongModeIsSaid) {
   const HookScope hooked(server_, [](const FakeServer::Words& words) -> std::optional<std::string> {
     if (words[0] == "HELLO") return "*2\r\n$4\r\nmode\r\n$8\r\nsentinel\r\n";
@@ -249,6 +261,7 @@ TEST_F(RemoteHostileTest, ALookIsOneRoundTripWhateverItsLength) {
   for (std::size_t i = 0; i < there.size(); ++i) EXPECT_EQ(there[i], i == 7) << i;
 }
 
+// covers F-200
 TEST_F(RemoteHostileTest, ADropWaitsForAServerThatIsAwayAndNothingIsFoundMeanwhile) {
   open();
   ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok() && loop_->put(2, 1, 2, kBytes).ok());
@@ -264,6 +277,7 @@ TEST_F(RemoteHostileTest, ADropWaitsForAServerThatIsAwayAndNothingIsFoundMeanwhi
   EXPECT_GT(server_.unlinked, 0U);
 }
 
+// covers F-200
 TEST_F(RemoteHostileTest, NobodyWaitsForADropOfAServerThatIsAway) {
   open();
   ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());

@@ -37,6 +37,7 @@ class RemoteRefusedTest : public TierFixture {
 };
 
 // As a proxy with a limit does: it was sent the same chunk ten times a second.
+// covers F-171
 TEST_F(RemoteRefusedTest, ALongChunkIsNotSentAgainForMinutesAndShortOnesAre) {
   open();
   ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());
@@ -56,6 +57,7 @@ TEST_F(RemoteRefusedTest, ALongChunkIsNotSentAgainForMinutesAndShortOnesAre) {
   EXPECT_FALSE(tier_->state().reason.empty()) << "that a short one is stored changes nothing for long ones";
 }
 
+// covers F-171
 TEST_F(RemoteRefusedTest, ItIsSaidWhenToOfferItAgain) {
   open();
   refuse_longer_than(64 << 10, "-ERR no\r\n");
@@ -70,6 +72,7 @@ TEST_F(RemoteRefusedTest, ItIsSaidWhenToOfferItAgain) {
   EXPECT_LE(done->again_ns, clock_.now_ns() + 6000 * kNsPerMs);
 }
 
+// covers F-171
 TEST_F(RemoteRefusedTest, OnceItTakesThemTheyAreStoredWithinThePause) {
   in_a_hurry();
   open();
@@ -81,6 +84,7 @@ TEST_F(RemoteRefusedTest, OnceItTakesThemTheyAreStoredWithinThePause) {
   EXPECT_TRUE(loop_->get(1, 1, kLong).ok());
 }
 
+// covers F-171
 TEST_F(RemoteRefusedTest, ATrialIsOneChunkAndOfItOnePart) {
   in_a_hurry();
   open();
@@ -101,6 +105,7 @@ TEST_F(RemoteRefusedTest, ATrialIsOneChunkAndOfItOnePart) {
   EXPECT_TRUE(loop_->get(1, 1, kParts).ok());
 }
 
+// covers F-170, F-171
 TEST_F(RemoteRefusedTest, AFullServerIsAskedForItsRoomAndSentNothing) {
   open();
   std::atomic<std::uint64_t> used = 100 << 20;
@@ -123,6 +128,7 @@ TEST_F(RemoteRefusedTest, AFullServerIsAskedForItsRoomAndSentNothing) {
 }
 
 // It was greeted anew three times a second, and meanwhile nothing could be read.
+// covers F-171, F-172
 TEST_F(RemoteRefusedTest, AUserWhoMayNotWriteReadsOnOverTheSameConnections) {
   std::atomic<unsigned> greeted = 0;  // connections that write, by the short value of their greeting
   server_.set_hook([&greeted](const FakeServer::Words& words) -> std::optional<std::string> {
@@ -146,6 +152,7 @@ TEST_F(RemoteRefusedTest, AUserWhoMayNotWriteReadsOnOverTheSameConnections) {
   EXPECT_TRUE(eventually([&] { return loop_->put(2, 1, 1, kBytes).ok(); }, 10'000));
 }
 
+// covers F-171
 TEST_F(RemoteRefusedTest, AnIdleConnectionIsAsked) {
   options_.ping_ms = 100;
   std::atomic<unsigned> pings = 0;
@@ -160,6 +167,7 @@ TEST_F(RemoteRefusedTest, AnIdleConnectionIsAsked) {
 }
 
 // It was said twice, "no connection" and "connected again", and missed meanwhile.
+// covers F-171, F-173
 TEST_F(RemoteRefusedTest, AServerThatClosesIdleConnectionsCostsNoMiss) {
   options_.ping_ms = 60'000;
   open();

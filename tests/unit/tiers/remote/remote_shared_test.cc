@@ -29,6 +29,7 @@ class RemoteSharedTest : public TierFixture {
   const std::string record_ = record_key("larder", key_of(1));
 };
 
+// covers F-198
 TEST_F(RemoteSharedTest, APutOfWhatAnybodyHasPutWritesNothing) {
   options_.known_chunks = 1;
   Node one(options_), other(options_);
@@ -55,6 +56,7 @@ TEST_F(RemoteSharedTest, APutOfWhatAnybodyHasPutWritesNothing) {
   EXPECT_TRUE(one.loop.get(1, 1, kBytes).ok());
 }
 
+// covers F-198
 TEST_F(RemoteSharedTest, AGetGoesOnWithWhatIsPutAnewMeanwhile) {
   Node one(options_), other(options_);
   ASSERT_TRUE(other.loop.put(1, 1, 1, kBytes).ok());
@@ -67,6 +69,7 @@ TEST_F(RemoteSharedTest, AGetGoesOnWithWhatIsPutAnewMeanwhile) {
   EXPECT_EQ(server_.keys().size(), 2U);
 }
 
+// covers F-198
 TEST_F(RemoteSharedTest, WhoMissesAPartTakesNothingFromWhoPutsTheChunkAnew) {
   Node one(options_), other(options_);
   std::uint64_t generation = 0;
@@ -87,6 +90,7 @@ TEST_F(RemoteSharedTest, WhoMissesAPartTakesNothingFromWhoPutsTheChunkAnew) {
   }
 }
 
+// covers F-198
 TEST_F(RemoteSharedTest, NorDoesWhoFoundItsBytesBad) {
   Node one(options_), other(options_);
   ASSERT_TRUE(one.loop.put(1, 1, 1, kBytes).ok());
@@ -100,6 +104,7 @@ TEST_F(RemoteSharedTest, NorDoesWhoFoundItsBytesBad) {
 }
 
 // Put back over what a third has put by then, it would take that one's place.
+// covers F-198
 TEST_F(RemoteSharedTest, WhatIsPutBackGivesWayToWhatIsThereByThen) {
   Node one(options_), other(options_);
   ASSERT_TRUE(one.loop.put(1, 1, 1, kBytes).ok());
@@ -119,6 +124,7 @@ TEST_F(RemoteSharedTest, WhatIsPutBackGivesWayToWhatIsThereByThen) {
   EXPECT_EQ(one.tier->probe(key_of(1)).value_or(tiers::ChunkFacts{}).generation, 3U);
 }
 
+// covers F-198
 TEST_F(RemoteSharedTest, WhatAPutLeftBehindIsNobodyElses) {
   Node one(options_), other(options_);
   std::atomic<int> step = 0;
@@ -139,6 +145,7 @@ TEST_F(RemoteSharedTest, WhatAPutLeftBehindIsNobodyElses) {
   EXPECT_TRUE(one.loop.get(1, 1, kBytes).ok());
 }
 
+// covers F-198
 TEST_F(RemoteSharedTest, OfTwoThatPutAtTheSameMomentOneStays) {
   Node one(options_), other(options_);
   for (const std::uint64_t generation : {1, 2}) {  // the same bytes, and others
@@ -153,6 +160,7 @@ TEST_F(RemoteSharedTest, OfTwoThatPutAtTheSameMomentOneStays) {
 }
 
 // The answer to its record comes all the same: it alone tells whose record that has replaced.
+// covers F-198
 TEST_F(RemoteSharedTest, APutThatWasTooLateLeavesNothingOfWhatItReplaced) {
   options_.answer_ms = 5000;
   Node one(options_), other(options_);
@@ -171,6 +179,7 @@ TEST_F(RemoteSharedTest, APutThatWasTooLateLeavesNothingOfWhatItReplaced) {
   EXPECT_TRUE(other.loop.get(1, 1, kBytes).ok());
 }
 
+// covers F-198
 TEST_F(RemoteSharedTest, ARecordThatWasRemovedWithoutAnAnswerLeavesNoParts) {
   Node one(options_);
   ASSERT_TRUE(one.loop.put(1, 1, 1, kBytes).ok());

@@ -25,6 +25,7 @@ constexpr int kShort = 100'000;
 const int kErrors = test::by_form(kShort, 1'000'000);
 
 // Every payload says whose it is; the server's answers come in pieces of any size, an error in place of every second.
+// covers F-169
 TEST(RemoteShiftTest, RandomErrorRepliesShiftNoReply) {
   const std::vector<std::string> errors{
       "-OOM command not allowed\r\n", "-LOADING\r\n", "-ERR x\r\n", "-BUSY y z\r\n", "-MOVED 1 a:1\r\n", "-\r\n"};
@@ -72,6 +73,7 @@ TEST(RemoteShiftTest, RandomErrorRepliesShiftNoReply) {
 
 // As over TLS: records that could not be written are kept while commands in and behind them are cancelled. The server answers each
 // command that it is sent with that command's own number.
+// covers F-167
 TEST(RemoteShiftTest, CommandsTakenBackWhileARecordIsHeldShiftNoReply) {
   auto wire = std::make_shared<Wire>();
   Connection connection(std::make_unique<ScriptedStream>(wire));
@@ -112,6 +114,7 @@ TEST(RemoteShiftTest, CommandsTakenBackWhileARecordIsHeldShiftNoReply) {
 }
 
 // The same through the whole tier: gets and looks on one connection, half of all answers errors.
+// covers F-169
 TEST(RemoteShiftTest, NoReplyIsShiftedInTheTierEither) {
   FakeServer server;
   RemoteOptions options;

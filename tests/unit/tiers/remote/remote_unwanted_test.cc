@@ -50,6 +50,7 @@ TEST_F(RemoteUnwantedTest, APutAfterAForgetAndOneBeforeItAreNotRemoved) {
   EXPECT_EQ(server_.keys().size(), 80U) << "each a record and a part";
 }
 
+// covers F-179
 TEST_F(RemoteUnwantedTest, WhatTheServerDoesNotRemoveIsTriedAgainAndPutsOfItAreRefused) {
   Node node(options_);
   ASSERT_TRUE(node.loop.put(1, 1, 1, kBytes).ok() && node.loop.put(2, 1, 1, kBytes).ok());
@@ -82,6 +83,7 @@ TEST_F(RemoteUnwantedTest, AnEvictionEndsPutsBeforeItAndReachesWhatOthersStored)
   EXPECT_TRUE(one.loop.get(1, 1, kBytes).ok());
 }
 
+// covers F-176
 TEST_F(RemoteUnwantedTest, ARefusedPutOfWhatIsThereLeavesItThere) {
   Node one(options_), other(options_);
   ASSERT_TRUE(one.loop.put(1, 1, 1, kBytes).ok());
@@ -93,6 +95,7 @@ TEST_F(RemoteUnwantedTest, ARefusedPutOfWhatIsThereLeavesItThere) {
   EXPECT_EQ(server_.keys().size(), 2U);
 }
 
+// covers F-176
 TEST_F(RemoteUnwantedTest, PartsOfAPutThatWasTooLateOrCutOffGo) {
   Node node(options_);
   ASSERT_TRUE(node.loop.put(1, 1, 1, kBytes).ok());
@@ -111,6 +114,7 @@ TEST_F(RemoteUnwantedTest, PartsOfAPutThatWasTooLateOrCutOffGo) {
   EXPECT_TRUE(node.loop.get(1, 1, kBytes).ok());
 }
 
+// covers F-179
 TEST_F(RemoteUnwantedTest, ADropThatTheUserMayNotDoCostsNobodyElseAnything) {
   const auto told = std::make_shared<Listener>();
   options_.residents = told;
@@ -177,6 +181,7 @@ TEST_F(RemoteUnwantedTest, ATimeToLiveCountsFromWhereItDidInTheTierAbove) {
   EXPECT_EQ(server_.keys().size(), 4U) << "what is over is not stored";
 }
 
+// covers F-197
 TEST_F(RemoteUnwantedTest, APartThatIsLongerThanItShouldBeIsAMissAndGoes) {
   Node node(test::patient(options_));
   ASSERT_TRUE(node.loop.put(1, 1, 1, kBytes).ok() && node.loop.put(2, 1, 1, kBytes).ok());
@@ -246,6 +251,7 @@ TEST_F(RemoteUnwantedClusterTest, ARecordThatIsOnItsWayIsWaitedForWhereItsPutWas
   }
 }
 
+// covers F-180
 TEST_F(RemoteUnwantedTest, WhatAServerSaysAtTheDoorIsNotTakenForItsAge) {
   struct Case {
     const char *error, *reason;

@@ -33,6 +33,7 @@ class NoThreads {
   bool works_ = false;
 };
 
+// covers F-201
 TEST(ResolverTest, WithoutAThreadANameIsNotResolvedAndIsAskedForAgain) {
   const Fd ready(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   Resolver resolver({"localhost"}, ready);

@@ -26,6 +26,7 @@ class WriteGateTest : public testing::Test {
   WriteGate gate_{{}, 7};
 };
 
+// covers F-171
 TEST_F(WriteGateTest, SmallerOnesPassAndLargerOnesDoNot) {
   refuse(8 * kMib, kSecond);
   EXPECT_FALSE(gate_.lets(8 * kMib, 2 * kSecond) || gate_.lets(32 * kMib, 2 * kSecond));
@@ -37,6 +38,7 @@ TEST_F(WriteGateTest, SmallerOnesPassAndLargerOnesDoNot) {
   EXPECT_EQ(gate_.reason(), "refused");
 }
 
+// covers F-171
 TEST_F(WriteGateTest, PausesGrowToMinutesAndALargeTrialIsRarerThanASmallOne) {
   refuse(8 << 10, kSecond);
   EXPECT_LE(pause_s(8 << 10, kSecond), 2U);
@@ -56,6 +58,7 @@ TEST_F(WriteGateTest, PausesGrowToMinutesAndALargeTrialIsRarerThanASmallOne) {
 }
 
 // A server that takes a small one now and then: a large one was sent whole after each of them.
+// covers F-171
 TEST_F(WriteGateTest, ASmallOneThatIsStoredSaysNothingOfLargeOnes) {
   constexpr std::uint64_t kSmall = 64 << 10, kLarge = 8 * kMib;
   refuse(kLarge, kSecond);  // for 256 s and more
@@ -75,6 +78,7 @@ TEST_F(WriteGateTest, ASmallOneThatIsStoredSaysNothingOfLargeOnes) {
 }
 
 // As of a proxy whose server is just being replaced.
+// covers F-171
 TEST_F(WriteGateTest, AnErrorThatNobodyKnowsIsTriedOnceMoreSoon) {
   refuse(32 * kMib, kSecond, WriteGate::Why::kUnknown);
   EXPECT_LE(pause_s(32 * kMib, kSecond), 2U);
@@ -82,6 +86,7 @@ TEST_F(WriteGateTest, AnErrorThatNobodyKnowsIsTriedOnceMoreSoon) {
   EXPECT_GE(pause_s(32 * kMib, 10 * kSecond), 250U);
 }
 
+// covers F-171
 TEST_F(WriteGateTest, OneTrialAtATimeAndItsOutcomeDecides) {
   refuse(kMib, kSecond);
   const std::uint64_t due = 1000 * kSecond;
@@ -98,12 +103,14 @@ TEST_F(WriteGateTest, OneTrialAtATimeAndItsOutcomeDecides) {
   EXPECT_EQ(gate_.reason(), "");
 }
 
+// covers F-171
 TEST_F(WriteGateTest, ATrialOfWhichNothingIsHeardBlocksNotForEver) {
   refuse(kMib, kSecond);
   gate_.begin(kMib, 1000 * kSecond);
   EXPECT_TRUE(gate_.lets(kMib, 1060 * kSecond));
 }
 
+// covers F-171
 TEST_F(WriteGateTest, PutsThatWereUnderWayTogetherAreOneRefusal) {
   for (int i = 0; i < 20; ++i) gate_.refused(put(8 << 10, kSecond), "refused", WriteGate::Why::kKnown, 2 * kSecond + i);
   EXPECT_LE(pause_s(8 << 10, 2 * kSecond), 3U);
@@ -112,6 +119,7 @@ TEST_F(WriteGateTest, PutsThatWereUnderWayTogetherAreOneRefusal) {
 }
 
 // A chunk that ends its connection each time; a server that is killed once ends all of them.
+// covers F-171
 TEST_F(WriteGateTest, ThreeLossesInARowAreARefusalAndOneEventIsOne) {
   for (int i = 0; i < 20; ++i) gate_.lost(put(kMib, kSecond), "gone", 2 * kSecond);
   EXPECT_FALSE(gate_.closed());
@@ -123,12 +131,14 @@ TEST_F(WriteGateTest, ThreeLossesInARowAreARefusalAndOneEventIsOne) {
   EXPECT_TRUE(gate_.lets(4096, 7 * kSecond)) << "small ones are not why it ends";
 }
 
+// covers F-171
 TEST_F(WriteGateTest, LossesThatLieFarApartAreNotInARow) {
   for (std::uint64_t minute = 0; minute < 10; ++minute)
     gate_.lost(put(kMib, (minute * 61 + 1) * kSecond), "gone", (minute * 61 + 2) * kSecond);
   EXPECT_FALSE(gate_.closed());
 }
 
+// covers F-171
 TEST_F(WriteGateTest, AStoredOneOfThatSizeEndsTheRow) {
   for (std::uint64_t i = 1; i < 20; ++i) {
     gate_.lost(put(kMib, 2 * i * kSecond), "gone", (2 * i + 1) * kSecond);
@@ -137,6 +147,7 @@ TEST_F(WriteGateTest, AStoredOneOfThatSizeEndsTheRow) {
   EXPECT_FALSE(gate_.closed());
 }
 
+// covers F-171
 TEST_F(WriteGateTest, RoomForAnotherOneIsTriedAtOnceAndSeldomInVain) {
   refuse(8 * kMib, kSecond, WriteGate::Why::kFull);
   gate_.has_room(5 * kMib, 2 * kSecond);  // what the refused one leaves
@@ -156,6 +167,7 @@ TEST_F(WriteGateTest, RoomForAnotherOneIsTriedAtOnceAndSeldomInVain) {
 }
 
 // Where all of them went at once, most were refused once more.
+// covers F-171
 TEST_F(WriteGateTest, WithLittleRoomTheyGoOneByOneAsLongAsItLasts) {
   refuse(8 * kMib, kSecond, WriteGate::Why::kFull);
   gate_.has_room(0, 2 * kSecond);
@@ -174,6 +186,7 @@ TEST_F(WriteGateTest, WithLittleRoomTheyGoOneByOneAsLongAsItLasts) {
   EXPECT_FALSE(gate_.closed());
 }
 
+// covers F-171
 TEST_F(WriteGateTest, AServerWithoutALimitHasRoom) {
   refuse(8 * kMib, kSecond, WriteGate::Why::kFull);
   gate_.has_room(0, 2 * kSecond);
@@ -181,6 +194,7 @@ TEST_F(WriteGateTest, AServerWithoutALimitHasRoom) {
   EXPECT_TRUE(gate_.lets(8 * kMib, 3 * kSecond));
 }
 
+// covers F-171
 TEST_F(WriteGateTest, AnotherReasonThanRoomIsNotEndedByRoom) {
   refuse(8 * kMib, kSecond);
   gate_.has_room(0, 2 * kSecond);
@@ -188,12 +202,14 @@ TEST_F(WriteGateTest, AnotherReasonThanRoomIsNotEndedByRoom) {
   EXPECT_FALSE(gate_.lets(8 * kMib, 3 * kSecond));
 }
 
+// covers F-171
 TEST_F(WriteGateTest, WhatIsOfferedInVainIsOfferedAgainWithinSeconds) {
   refuse(32 * kMib, kSecond);
   EXPECT_GT(gate_.again_ns(2 * kSecond), 2 * kSecond);
   EXPECT_LE(gate_.again_ns(2 * kSecond), 8 * kSecond);
 }
 
+// covers F-171
 TEST_F(WriteGateTest, WithNothingToTryItOpensInTheEnd) {
   refuse(kMib, kSecond);
   gate_.tick(400 * kSecond);

@@ -65,6 +65,7 @@ TEST(EngineContainer, AmongInitContainersIsSaid) {
       << one.inject().refused;
 }
 
+// covers F-241
 TEST(Environment, ThatIsTakenAwayIsSaid) {
   for (const char* command : {"[env, -i, vllm, serve, m]",
                               "[env, '-', PATH=/bin, vllm, serve, m]",

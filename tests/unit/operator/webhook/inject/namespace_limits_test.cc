@@ -37,6 +37,7 @@ Object resources_of(const InjectionCase& one, std::string_view name = api::kSide
   return {};
 }
 
+// covers F-219
 TEST(LimitRange, AMinimumRaisesWhatIsAskedFor) {
   InjectionCase one = engine();
   limit(one, "{type: Container, min: {cpu: 200m, memory: 128Mi}}");
@@ -161,6 +162,7 @@ TEST(ResourceQuota, OfClaimsIsThatOfTheDisk) {
   }
 }
 
+// covers F-220
 TEST(ResourceQuota, CountsByScope) {
   const auto refused = [](const std::string& scope, const Object& change) {
     InjectionCase one = engine();

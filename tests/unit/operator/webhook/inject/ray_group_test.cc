@@ -17,6 +17,7 @@ std::string refused(const char* container, const char* metadata = "{}") {
   return one.inject().refused;
 }
 
+// covers F-240
 TEST(RayGroup, IsLeftAloneByItsCommands) {
   for (const char* container :
        {R"Y({command: [sh, -c, "bash /x/multi-node-serving.sh leader --ray_cluster_size=$(LWS_GROUP_SIZE); vllm serve m"]})Y",
@@ -37,6 +38,7 @@ TEST(RayGroup, IsLeftAloneByItsCommands) {
     EXPECT_NE(refused(container).find(kWords), std::string::npos) << container << ": " << refused(container);
 }
 
+// covers F-240
 TEST(RayGroup, IsLeftAloneByItsLabels) {
   const char* engine = "{command: [vllm, serve, m]}";
   const char* worker = "{command: [sleep, infinity]}";
@@ -49,6 +51,7 @@ TEST(RayGroup, IsLeftAloneByItsLabels) {
   }
 }
 
+// covers F-240
 TEST(RayGroup, OfSeveralPodsWithoutRayIsServed) {
   const char* group = "{labels: {leaderworkerset.sigs.k8s.io/name: l}, annotations: {leaderworkerset.sigs.k8s.io/size: '2'}}";
   for (const char* container :
@@ -60,6 +63,7 @@ TEST(RayGroup, OfSeveralPodsWithoutRayIsServed) {
   EXPECT_EQ(refused("{command: [vllm, serve, m]}", alone), "") << "a group of one pod";
 }
 
+// covers F-240
 TEST(RayGroup, IsNotSeenWhereRayIsNot) {
   for (const char* container : {"{command: [vllm, serve, m, --distributed-executor-backend, mp]}",
                                 "{command: [vllm, serve, m, --served-model-name, ray]}", "{command: [vllm, serve, array/start]}",

@@ -35,6 +35,7 @@ std::string last_config(const std::vector<std::string>& argv) {
   return last;
 }
 
+// covers F-239
 TEST_P(UsersConnector, IsNotLost) {
   InjectionCase one = container_case("{command: [bash, -c, x, sh], envFrom: [{configMapRef: {name: c}}]}");
   Object& engine = one.pod["spec"]["containers"][0];
@@ -115,6 +116,7 @@ constexpr Form kForms[] = {
 INSTANTIATE_TEST_SUITE_P(All, UsersConnector, testing::ValuesIn(kForms), [](const auto& one) { return one.param.name; });
 
 // Words without a shell, and variables whose value the pod does not have.
+// covers F-239
 TEST(UsersConnectors, ThatKubernetesPutsThereAreNotLost) {
   for (const char* container :
        {"{command: [vllm, serve, m, $(A)], env: [{name: A, valueFrom: {configMapKeyRef: {name: c, key: k}}}]}",
@@ -137,6 +139,7 @@ TEST(UsersConnectors, ThatKubernetesPutsThereAreNotLost) {
   }
 }
 
+// covers F-239
 TEST(UsersConnectors, SentencesSayWhereAndWhatToDo) {
   const InjectionCase one = container_case("{command: [bash, -c, 'vllm serve m $EXTRA'], envFrom: [{configMapRef: {name: c}}]}");
   EXPECT_EQ(
@@ -147,6 +150,7 @@ TEST(UsersConnectors, SentencesSayWhereAndWhatToDo) {
 }
 
 // What is known to have no connector, or can only be one value, is served also beside an envFrom.
+// covers F-239
 TEST(UsersConnectors, ThatCannotBeThereAreNone) {
   for (const char* script :
        {"vllm serve \"$MODEL\"", "vllm serve m --port $PORT", "vllm serve m --port=$PORT",
@@ -173,6 +177,7 @@ TEST(UsersConnectors, ThatCannotBeThereAreNone) {
 }
 
 // A script or an environment that would take long to look through, or deep, is one that cannot be read.
+// covers F-239
 TEST(UsersConnectors, AreLookedForWithinBounds) {
   const auto refused = [](const std::string& script) {
     InjectionCase one = container_case("{command: [bash, -c, x]}");

@@ -33,6 +33,7 @@ Object security_of(const Object& pod, std::string_view name) {
   return {};
 }
 
+// covers F-222
 TEST(UserIds, AreOfTheNamespacesRangeButItsFirst) {
   for (const std::string range : {"1000660000/10000", "1000660000-1000669999"}) {
     const Object pod = injected(on_openshift(range));
@@ -68,6 +69,7 @@ TEST(UserIds, ARangeOfOneHasNoneForLarderd) {
   EXPECT_THAT(on_openshift("1000/1").inject().refused, HasSubstr("no user id is left"));
 }
 
+// covers F-222
 TEST(UserIds, OfThePoolWinInsideTheRangeAndAreNamedOutsideOfIt) {
   InjectionCase one = on_openshift("1000660000/10000");
   one.pool->spec.pod_security = {{"runAsUser", 1000660005}};

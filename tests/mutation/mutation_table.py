@@ -1,0 +1,156 @@
+"""The table of mutations, the tags in the code, and the comparison of both. Changes no file."""
+
+import fnmatch
+import pathlib
+import re
+import tomllib
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PRODUCT = ("shim", "sidecar", "cuda", "operator")
+SUFFIXES = {".cc", ".h", ".cu", ".cuh", ".py"}
+ID = "[a-z0-9]+(?:-[a-z0-9]+)*"
+TAG = re.compile(rf"(?://|#) mutation: ({ID}(?:, {ID})*)$")
+OTHER_COMMENT = re.compile(r"(?:^|\s)(?://|#)\s")
+LIKE_TAG = re.compile(r"mutations?\s*:", re.IGNORECASE)
+FIELDS = {"protects": str, "text": str, "instead": str, "delete": bool, "tests": list}
+
+
+class Mutation:
+    """One row of the table. ValueError names the row and the faulty field."""
+
+    def __init__(self, id_, row):
+        for field, value in row.items():
+            if not isinstance(value, FIELDS.get(field, ())):
+                raise ValueError(f"{id_}: {field} is unknown, or of another type")
+        for field in ("protects", "text", "tests"):
+            if not row.get(field):
+                raise ValueError(f"{id_}: {field} is missing")
+        if row.get("delete", True) is not True or ("delete" in row) == bool(row.get("instead")):
+            raise ValueError(f"{id_}: one of instead and delete = true is needed")
+        self.id = id_
+        self.protects = row["protects"]
+        self.text = row["text"]
+        self.instead = row.get("instead", "")
+        self.tests = row["tests"]
+
+    def searched(self, sites):
+        files = [str(site.path) for site in sites]
+        return " ".join([self.id, self.protects, *self.tests, *files])
+
+
+class Site:
+    """A tagged line: `code` is the line without the comment of the tag."""
+
+    def __init__(self, path, number, code):
+        self.path, self.number, self.code = path, number, code
+
+    def replaced(self, mutation):
+        """The whole file with the mutation."""
+        lines = self.path.read_text().splitlines(keepends=True)
+        line = lines[self.number - 1]
+        code = self.code.replace(mutation.text, mutation.instead)
+        lines[self.number - 1] = code + line[len(self.code):]
+        return "".join(lines)
+
+
+class Tests:
+    """The tests of the tree: GoogleTest cases as `Suite.Case`, programs as CMake names them."""
+
+    def __init__(self, root):
+        self.root = root
+        sources = "\n".join(path.read_text() for path in root.glob("tests/**/*.cc"))
+        macro = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", re.M)
+        self.cases = [f"{suite}.{case}" for suite, case in macro.findall(sources)]
+        rooms = "\n".join(path.read_text() for path in root.glob("tests/**/CMakeLists.txt"))
+        self.programs = set(re.findall(r"\w\((\w+)", rooms))
+
+    def missing(self, test):
+        """Why the test cannot run, as words; empty where the test exists."""
+        program, *words = test.split()
+        if not words:
+            return f"{test}: a program and a filter are needed"
+        if program == "pytest":
+            return self._missing_python(test, words)
+        if program not in self.programs:
+            return f"{test}: no such program"
+        pattern = words[0].replace("/*", "")  # the number of a parameterised case
+        if "." in pattern or "*" in pattern:
+            if not any(fnmatch.fnmatchcase(case, pattern) for case in self.cases):
+                return f"{test}: no such case"
+        return ""
+
+    def _missing_python(self, test, words):
+        path = self.root / words[0]
+        if len(words) != 2 or not path.is_file():
+            return f"{test}: no such file, or no name"
+        functions = re.findall(r"def (test_\w+)\(", path.read_text())
+        found = any(words[1] in name for name in functions)
+        return "" if found else f"{test}: no such test in the file"
+
+
+class Tree:
+    """Table, tags and tests of a checkout. ValueError where the table is no table."""
+
+    def __init__(self, root):
+        table = root / "tests" / "mutation" / "mutations.toml"
+        rows = tomllib.loads(table.read_text())  # an ID that stands twice is a ValueError
+        self.mutations = {id_: Mutation(id_, row) for id_, row in rows.items()}
+        self.root = root
+        self.sites = {}
+        self.malformed = []
+        for path in self._sources():
+            self._read_tags(path)
+        self.tests = Tests(root)
+
+    def _sources(self):
+        for folder in PRODUCT:
+            for path in sorted((self.root / folder).rglob("*")):
+                if path.suffix in SUFFIXES and "build" not in self._name(path).parts:
+                    yield path
+
+    def _read_tags(self, path):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if not LIKE_TAG.search(line):
+                continue
+            place = f"{self._name(path)}:{number}"
+            tag = TAG.search(line)
+            if tag is None:
+                self.malformed.append(f"{place}: not `mutation: ID` at the end of the line")
+                continue
+            code = line[: tag.start()].rstrip()
+            if OTHER_COMMENT.search(code):
+                self.malformed.append(f"{place}: another comment stands before the tag")
+            for id_ in tag[1].split(", "):
+                self.sites.setdefault(id_, []).append(Site(path, number, code))
+
+    def _name(self, path):
+        return path.relative_to(self.root)
+
+    def _place(self, site):
+        return f"{self._name(site.path)}:{site.number}"
+
+    def problems(self):
+        found = list(self.malformed)
+        for id_, sites in self.sites.items():
+            places = ", ".join(self._place(site) for site in sites)
+            if id_ not in self.mutations:
+                found.append(f"{id_}: tag without a row in mutations.toml: {places}")
+            elif len(sites) > 1:
+                found.append(f"{id_}: tag stands {len(sites)} times: {places}")
+        for mutation in self.mutations.values():
+            found += self._faults(mutation)
+        return found
+
+    def _faults(self, mutation):
+        sites = self.sites.get(mutation.id, [])
+        if not sites:
+            yield f"{mutation.id}: no line has the tag"
+        for site in sites[:1]:
+            count = site.code.count(mutation.text)
+            if count != 1:
+                place = self._place(site)
+                yield f"{mutation.id}: {place} has the text {count} times: {mutation.text}"
+        if mutation.text == mutation.instead:
+            yield f"{mutation.id}: the replacement is the text itself"
+        faults = map(self.tests.missing, mutation.tests)
+        yield from (f"{mutation.id}: {fault}" for fault in faults if fault)
