@@ -53,7 +53,7 @@ def calls(half, monkeypatch):
 
         monkeypatch.setattr(half, name, call)
 
-    for name in ("make_way", "bind", "_order", "_store", "finish_forward", "wait_for_save", "get_transfer_results", "report"):
+    for name in ("handle_preemptions", "bind_connector_metadata", "_order", "_store", "finish_forward", "wait_for_save", "get_transfer_results", "report"):
         note(name, getattr(half, name))
     return seen
 

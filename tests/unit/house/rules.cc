@@ -99,7 +99,9 @@ std::span<const Room> rooms() {
       {"sidecar/sizing/", {"shim/base/status.h", "sidecar/stats/"}, kImpure},
       {"sidecar/tiers/", {"shim/base/", "shim/protocol/", "sidecar/base/", "sidecar/stats/"}, {"sidecar/tiers/remote/"}},
       // Three floors, and each sees only the ones below.
-      {"sidecar/tiers/remote/", {"shim/base/", "shim/protocol/", "sidecar/base/", "sidecar/config/config.h"}, {}},
+      {"sidecar/tiers/remote/",
+       {"shim/base/", "shim/protocol/", "sidecar/base/", "sidecar/tiers/tier.h", "sidecar/config/config.h"},
+       {}},
       {"sidecar/tiers/remote/resp/",
        {"shim/base/", "shim/protocol/", "sidecar/base/", "sidecar/tiers/remote/options.h", "sidecar/tiers/remote/format.h"},
        {}},
