@@ -13,8 +13,6 @@ namespace {
 using api::Object;
 namespace fs = std::filesystem;
 
-constexpr std::size_t kColumns = 110;
-
 fs::path folder_in(const fs::path& repository) {
   return repository / "tests/golden/inject";
 }
@@ -96,7 +94,7 @@ void write_row_result(const fs::path& table, const std::string& name, const Obje
     text += before.substr(at, end - at);
     at = end;
   }
-  for (const auto& [key, row] : rows.items()) text += "\n" + key + ":\n" + to_yaml(row, kColumns, 2);
+  for (const auto& [key, row] : rows.items()) text += "\n" + key + ":\n" + to_yaml(row, kGoldenColumns, 2);
   std::ofstream(table) << text;
 }
 

@@ -4,6 +4,7 @@
 // Read anew by each call. Throws where a file is not of that form: for tests alone.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -15,6 +16,8 @@ namespace larder::test {
 
 // The pod that rows change, and that results are compared with.
 inline constexpr const char* kUsualGolden = "usual";
+// Of a line in a table.
+inline constexpr std::size_t kGoldenColumns = 110;
 
 struct GoldenCase {
   enum class Form { kWhole, kChange, kRow };  // NAME.out.yaml, NAME.change.yaml, the row's `result`

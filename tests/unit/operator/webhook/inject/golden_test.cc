@@ -18,7 +18,6 @@ using api::Object;
 using Form = GoldenCase::Form;
 
 constexpr const char* kOutOfDate = "LARDER_TEST_WRITE_GOLDEN=1 writes the result anew: read the difference";
-constexpr std::size_t kColumns = 110;
 
 bool writes() {
   return std::getenv("LARDER_TEST_WRITE_GOLDEN") != nullptr;
@@ -54,7 +53,7 @@ TEST_P(InjectGolden, GivesWhatIsWritten) {
   }
   const Object result = result_of(pod, injection, usual_golden(REPOSITORY_ROOT));
   if (golden_.form == Form::kRow) return expect_row(golden_, result);
-  expect_file(golden_, head_of(injection) + to_yaml(result, kColumns), result);
+  expect_file(golden_, head_of(injection) + to_yaml(result, kGoldenColumns), result);
 }
 
 TEST_P(InjectGolden, TwiceIsOnce) {
