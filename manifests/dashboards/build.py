@@ -1,4 +1,5 @@
-"""Writes the dashboards' JSON from their descriptions: `python build.py` in this folder. A test compares the two.
+"""Writes the dashboards' JSON into the chart from the descriptions of this folder: `python manifests/dashboards/build.py`. A test
+compares the two.
 
 A description (*.yaml) has rows of panels, and a panel has what a person decides: title, type, unit, description, queries with
 legends. All else is Grafana's form and the same for each panel; it stands here once."""
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import yaml
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).resolve().parent
+CHART = FOLDER.parents[1] / "charts" / "larder" / "files" / "dashboards"
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 COLUMNS = 24
 HEIGHTS = {"stat": 4, "bargauge": 7, "table": 7, "timeseries": 8}
@@ -172,6 +174,11 @@ def dashboard(description):
     }
 
 
+def made_of(path):
+    """Where the JSON of the description at `path` stands."""
+    return CHART / f"{path.stem}.json"
+
+
 def text(path):
     """The JSON of the description at `path`."""
     return json.dumps(dashboard(yaml.safe_load(path.read_text())), indent=1, ensure_ascii=False) + "\n"
@@ -179,7 +186,7 @@ def text(path):
 
 def main():
     for path in sorted(FOLDER.glob("*.yaml")):
-        path.with_suffix(".json").write_text(text(path))
+        made_of(path).write_text(text(path))
 
 
 if __name__ == "__main__":

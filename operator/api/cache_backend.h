@@ -1,6 +1,6 @@
 // CacheBackend: a Redis or Valkey that pools share: an existing one, or one that the operator runs.
 //
-// manifests/crds/larder.dev_cachebackends.yaml is the source of truth. Plain values; thread-compatible.
+// charts/larder/files/crds/larder.dev_cachebackends.yaml is the source of truth. Plain values; thread-compatible.
 #pragma once
 
 #include <cstdint>

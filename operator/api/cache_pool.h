@@ -1,7 +1,7 @@
 // CachePool: one configuration of sidecars, one trust domain. What a user wrote, checked, with the defaults filled in.
 //
-// manifests/crds/larder.dev_cachepools.yaml is the source of truth for fields, defaults and rules; a test holds the two equal.
-// Plain values; thread-compatible.
+// charts/larder/files/crds/larder.dev_cachepools.yaml is the source of truth for fields, defaults and rules; a test
+// compares the two. Plain values; thread-compatible.
 #pragma once
 
 #include <cstdint>

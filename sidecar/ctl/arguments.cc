@@ -117,6 +117,7 @@ constexpr Flag kFlags[] = {
     {"--json", [](Arguments& arguments) { arguments.json = true; }},
     {"--help", [](Arguments& arguments) { arguments.help = true; }},
     {"-h", [](Arguments& arguments) { arguments.help = true; }},
+    {"--all", [](Arguments& arguments) { arguments.all = true; }},
     {"--version", [](Arguments& arguments) { arguments.version = true; }},
     {"--once", [](Arguments& arguments) { arguments.iterations = 1; }},
 };

@@ -16,6 +16,7 @@ namespace larder::ctl {
 struct Arguments {
   std::string socket;  // empty: the configuration says
   bool json = false, help = false, version = false;
+  bool all = false;                                  // of --help
   double interval_seconds = 1;                       // of top
   std::uint64_t iterations = 0;                      // of top; 0: until it is stopped
   std::optional<std::string> hashes_file;            // of prefetch, pin, unpin, evict; "-": standard input

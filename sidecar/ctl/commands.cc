@@ -26,6 +26,7 @@ namespace larder::ctl {
 namespace {
 
 constexpr std::size_t kHelpColumn = 24;
+constexpr bool kForPods = true;
 constexpr int kExitUnusable = 2;  // of backend check, also where nothing could be asked
 
 Result<std::string> admin_socket(const Arguments& arguments) {
@@ -153,9 +154,10 @@ constexpr auto kCommands = std::to_array<Command>({
     {"status", "", 0, 0, "", "is it helping? hits, prefill saved, memory, sessions", plainly<status>},
     {"top", "", 0, 0, "", "the same live: hits, tokens, bytes and evictions a second, memory, sessions; Ctrl-C ends it",
      plainly<top>},
-    {"ready", "", 0, 0, "", "does larderd serve engines? Ends with 0 or 1: for a probe", plainly<ready>},
-    {"alive", "", 0, 0, "", "does larderd's loop run? The same", plainly<alive>},
-    {"started", "", 0, 0, "", "may the engine start? Of `larderd --supervise`, with its socket. The same", plainly<started>},
+    {"ready", "", 0, 0, "", "does larderd serve engines? Ends with 0 or 1: for a probe", plainly<ready>, 1, kForPods},
+    {"alive", "", 0, 0, "", "does larderd's loop run? The same", plainly<alive>, 1, kForPods},
+    {"started", "", 0, 0, "", "may the engine start? Of `larderd --supervise`, with its socket. The same", plainly<started>, 1,
+     kForPods},
     {"drop", "NAMESPACE", 1, 1, "drop which namespace? `larderctl status` lists them",
      "drop what a namespace holds (id or a unique prefix of it, at least 4 digits; status lists them)", plainly<drop>},
     {"clear", "", 0, 0, "", "drop everything", plainly<clear>},
@@ -172,10 +174,10 @@ constexpr auto kCommands = std::to_array<Command>({
      plainly<import_from_lmcache>},
     {"install-payload", "DIR", 1, 1, "install the payload in which folder?",
      "copy the shim's files (of --from FOLDER, else /payload, where the container image has them) into DIR",
-     plainly<install_payload_command>},
+     plainly<install_payload_command>, 1, kForPods},
     {"init-volumes", "UID:GID DIR...", 2, kManyWords, "give which folders to whom? init-volumes UID:GID DIR...",
      "give folders, and all in them, to larderd's user, where they are not yet: of an init container on a node",
-     plainly<init_volumes_command>},
+     plainly<init_volumes_command>, 1, kForPods},
     {"trace", "", 0, 0, "",
      "record what engines ask for, for `simulate`: hashes of blocks, never tokens; to --output FILE, for --seconds N (60)",
      plainly<trace>},
@@ -203,6 +205,23 @@ std::string help_line(std::string_view head, std::string_view help) {
   return text + "\n";
 }
 
+std::string help_of_commands(bool for_pods) {
+  std::string text;
+  for (const Command& command : kCommands) {
+    if (command.for_pods != for_pods) continue;
+    const std::string head(command.name);
+    text += help_line(command.operands.empty() ? head : head + " " + std::string(command.operands), command.help);
+  }
+  return text;
+}
+
+std::string names_for_pods() {
+  std::string names;
+  for (const Command& command : kCommands)
+    if (command.for_pods) names += (names.empty() ? "" : ", ") + std::string(command.name);
+  return names + "\n";
+}
+
 }  // namespace
 
 std::span<const Command> commands() {
@@ -223,12 +242,9 @@ Result<const Command*> find_command(const Arguments& arguments) {
   return wrong("'" + words[0] + "' is no command");
 }
 
-std::string usage() {
-  std::string text = "usage: larderctl [--socket PATH] [--json] COMMAND\n\n";
-  for (const Command& command : kCommands) {
-    const std::string head(command.name);
-    text += help_line(command.operands.empty() ? head : head + " " + std::string(command.operands), command.help);
-  }
+std::string usage(bool all) {
+  std::string text = "usage: larderctl [--socket PATH] [--json] COMMAND\n\n" + help_of_commands(false);
+  text += all ? "\nfor probes and init containers of pods:\n" + help_of_commands(true) : "\n  for pods: " + names_for_pods();
   text += "\n";
   text += help_line("--socket PATH",
                     "larderd's admin socket; else $LARDER_CONFIG_FILE and LARDER_* variables say, as they do to larderd");
@@ -236,7 +252,7 @@ std::string usage() {
   text += help_line("--hashes FILE", "of prefetch, pin, unpin, evict: one hash a line; - is standard input");
   text += help_line("--interval SECONDS", "of top: between two screens, default 1");
   text += help_line("--iterations N", "of top: print N screens one after the other and end; --once: one");
-  text += help_line("--from FOLDER", "of install-payload: what is copied");
+  if (all) text += help_line("--from FOLDER", "of install-payload: what is copied");
   text += help_line("--sizes LIST", "of simulate: of the memory; without it, parts of what keeping all would take");
   text += help_line("--policies LIST", "of simulate, default lru; --output json: for programs");
   text += help_line("--block-bytes SIZE", "of simulate: memory of a block, where the trace does not tell");
@@ -244,6 +260,7 @@ std::string usage() {
   text += help_line("--password-file FILE",
                     "of backend check URL, as are --sentinel-user, --sentinel-password-file, --ca-file,\n"
                     "--cert-file, --key-file, --server-name and --prefix: what backend.* has beside the URL");
+  text += help_line("--help --all", "this text with the commands for pods");
   text += help_line("--version", "print the version");
   return text;
 }

@@ -20,7 +20,8 @@ struct Command {
   std::string_view help;      // its lines after the first are indented by print
   // An error is a sentence for the user.
   Result<Outcome> (*run)(const Arguments& arguments);
-  int failed = 1;  // the exit status then
+  int failed = 1;         // the exit status then
+  bool for_pods = false;  // run by probes and init containers
 };
 
 std::span<const Command> commands();
@@ -28,7 +29,7 @@ std::span<const Command> commands();
 // The command that the words name. An error says what is wrong with them.
 Result<const Command*> find_command(const Arguments& arguments);
 
-// The text of --help.
-std::string usage();
+// The text of --help: commands for people, and the names of the commands for pods. `all`, of --help --all: both in full.
+std::string usage(bool all = false);
 
 }  // namespace larder::ctl

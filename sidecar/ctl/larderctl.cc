@@ -22,7 +22,7 @@ int run(std::span<const std::string_view> words) {
   const Result<Arguments> arguments = parse_arguments(words);
   if (!arguments.ok()) return usage_error(arguments.status());
   if (arguments->help) {
-    std::fputs(usage().c_str(), stdout);
+    std::fputs(usage(arguments->all).c_str(), stdout);
     return 0;
   }
   if (arguments->version) {

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import yaml
 
-MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
-RULES = MANIFESTS / "rules" / "larder.yaml"
+CHART_FILES = Path(__file__).resolve().parents[2] / "charts" / "larder" / "files"
+RULES = CHART_FILES / "rules" / "larder.yaml"
 # As Grafana fills them in for one choice. $__rate_interval is four scrapes there, and one of these is a second.
 CHOSEN = {
     "$__rate_interval": "30s",
@@ -38,7 +38,7 @@ def filled(expression, **other):
 
 
 def dashboards():
-    return [json.loads(path.read_text()) for path in sorted((MANIFESTS / "dashboards").glob("*.json"))]
+    return [json.loads(path.read_text()) for path in sorted((CHART_FILES / "dashboards").glob("*.json"))]
 
 
 def of_panels(**other):

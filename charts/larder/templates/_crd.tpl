@@ -1,4 +1,4 @@
-{{/* A definition of files/crds, which is manifests/crds byte for byte, with what this release adds to its metadata:
+{{/* A definition of files/crds with the annotation and labels of this release:
 include "larder.crd" (list . FILE). "keep": pools and backends outlive the release. */}}
 {{- define "larder.crd" -}}
 {{- $ := index . 0 -}}

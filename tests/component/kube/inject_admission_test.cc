@@ -18,17 +18,13 @@
 #include "operator/webhook/review.h"
 #include "tests/component/kube/api_server.h"
 #include "tests/component/kube/webhook_configuration.h"
-#include "tests/unit/operator/webhook/inject/injection_case.h"
-#include "tests/unit/text_file.h"
+#include "tests/unit/operator/webhook/inject/golden_case.h"
 
 namespace larder::test {
 namespace {
 
 using api::Object;
 namespace fs = std::filesystem;
-
-const fs::path kRoot = REPOSITORY_ROOT;
-constexpr std::string_view kIn = ".in.yaml";
 
 [[maybe_unused]] const ApiServer& started = api_server();
 
@@ -48,19 +44,14 @@ Object submitted(Object pod, const std::string& ns, const std::string& name) {
 }
 
 struct Golden {
-  std::string name;  // of the file, and of the pod here
+  std::string name;  // of the case, and of the pod here
   InjectionCase one;
   std::string level;  // the strictest that takes it as it is
 };
 
 std::vector<Golden> goldens() {
   std::vector<Golden> all;
-  for (const fs::directory_entry& entry : fs::directory_iterator(kRoot / "tests/golden/inject")) {
-    const std::string file = entry.path().filename();
-    if (!file.ends_with(kIn)) continue;
-    const InjectionCase one = injection_case(text_of(entry.path()));
-    all.push_back({file.substr(0, file.size() - kIn.size()), one, ""});
-  }
+  for (const std::string& name : golden_names(REPOSITORY_ROOT)) all.push_back({name, golden_case(REPOSITORY_ROOT, name).one, ""});
   return all;
 }
 
@@ -159,7 +150,7 @@ class Injector {
 TEST(InjectAdmission, EveryPodIsPatchedAndPassesWhatItPassedBefore) {
   if (!api_server().missing().empty()) GTEST_SKIP() << api_server().missing();
   std::vector<Golden> all = goldens();
-  ASSERT_GE(all.size(), 60u);
+  ASSERT_GE(all.size(), 140u);
   for (const std::string name : {"nvidia", "kata"}) {
     const Object runtime = {
         {"apiVersion", "node.k8s.io/v1"}, {"kind", "RuntimeClass"}, {"metadata", {{"name", name}}}, {"handler", name}};

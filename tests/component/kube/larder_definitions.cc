@@ -32,7 +32,7 @@ Status install_definitions(k8s::ApiClient& client, const std::vector<std::string
     if (const auto made = client.create(kNamespaces, {{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", {{"name", ns}}}});
         !made.ok())
       return made.status();
-  for (const auto& file : std::filesystem::directory_iterator(std::string(REPOSITORY_ROOT) + "/manifests/crds")) {
+  for (const auto& file : std::filesystem::directory_iterator(std::string(REPOSITORY_ROOT) + "/charts/larder/files/crds")) {
     const Result<api::Object> definition = object_in(file.path());
     if (!definition.ok()) return definition.status();
     if (const auto made = client.create(kDefinitions, *definition); !made.ok()) return made.status();

@@ -39,7 +39,7 @@ class ResourcesTest : public testing::Test {
  protected:
   void SetUp() override {
     if (!api_server().missing().empty()) GTEST_SKIP() << api_server().missing();
-    const Outcome outcome = api_server().kubectl("apply --server-side -f " + kRoot + "/manifests/crds");
+    const Outcome outcome = api_server().kubectl("apply --server-side -f " + kRoot + "/charts/larder/files/crds");
     ASSERT_EQ(outcome.status, 0) << outcome.text;
     const Outcome ready = api_server().kubectl(
         "wait --for=condition=Established --timeout=120s crd/cachepools.larder.dev crd/cachebackends.larder.dev");

@@ -10,6 +10,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[3]
 CHART = ROOT / "charts" / "larder"
+FILES = CHART / "files"  # definitions, dashboards, rules
 RENDERED = ROOT / "manifests" / "rendered" / "larder.yaml"
 KUBERNETES = "1.34.4"  # what goldens are rendered for; helm's own default follows how it was built
 

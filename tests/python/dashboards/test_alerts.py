@@ -4,9 +4,8 @@ import re
 import subprocess
 
 import yaml
-from sources import MANIFESTS, ROOT
+from sources import DASHBOARD_SOURCES, ROOT, RULES
 
-RULES = MANIFESTS / "rules" / "larder.yaml"
 TESTS = ROOT / "tests" / "python" / "dashboards" / "rules_test.yaml"
 RUNBOOKS = ROOT / "docs" / "runbooks"
 GROUPS = yaml.safe_load(RULES.read_text())["groups"]
@@ -69,7 +68,7 @@ def test_each_alert_says_how_bad_it_is_and_what_is_so():
 
 
 def test_runbooks_name_panels_that_are_there():
-    panels = set(re.findall(r"- title: (.*)", "".join(path.read_text() for path in (MANIFESTS / "dashboards").glob("*.yaml"))))
+    panels = set(re.findall(r"- title: (.*)", "".join(path.read_text() for path in DASHBOARD_SOURCES.glob("*.yaml"))))
     for path in RUNBOOKS.glob("Larder*.md"):
         line = next(line for line in path.read_text().splitlines() if "Dashboard *Larder" in line)
         named = re.findall(r'"([^"]+)"', line)

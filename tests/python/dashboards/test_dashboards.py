@@ -6,33 +6,33 @@ import json
 
 import pytest
 from grafana_model import faults
-from sources import MANIFESTS
+from sources import DASHBOARD_SOURCES, DASHBOARDS
 
-FOLDER = MANIFESTS / "dashboards"
-DESCRIPTIONS = sorted(FOLDER.glob("*.yaml"))
+DESCRIPTIONS = sorted(DASHBOARD_SOURCES.glob("*.yaml"))
 
 
 def build():
-    spec = importlib.util.spec_from_file_location("build_dashboards", FOLDER / "build.py")
+    spec = importlib.util.spec_from_file_location("build_dashboards", DASHBOARD_SOURCES / "build.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 def dashboard(path):
-    return json.loads(path.with_suffix(".json").read_text())
+    return json.loads((DASHBOARDS / f"{path.stem}.json").read_text())
 
 
 def test_there_are_the_three():
     assert [path.stem for path in DESCRIPTIONS] == ["control-plane", "data-plane", "pool-overview"]
-    assert sorted(path.stem for path in FOLDER.glob("*.json")) == [path.stem for path in DESCRIPTIONS]
+    assert sorted(path.stem for path in DASHBOARDS.iterdir()) == [path.stem for path in DESCRIPTIONS]
     uids = [dashboard(path)["uid"] for path in DESCRIPTIONS]
     assert len(set(uids)) == 3
 
 
 @pytest.mark.parametrize("path", DESCRIPTIONS, ids=lambda path: path.stem)
 def test_the_json_is_what_the_description_says(path):
-    assert path.with_suffix(".json").read_text() == build().text(path), "out of date: python manifests/dashboards/build.py, then the chart's copies"
+    made_of, text = build().made_of(path), build().text(path)
+    assert made_of.parent == DASHBOARDS and made_of.read_text() == text, "out of date: python manifests/dashboards/build.py"
 
 
 @pytest.mark.parametrize("path", DESCRIPTIONS, ids=lambda path: path.stem)
@@ -41,7 +41,7 @@ def test_it_has_grafanas_form(path):
 
 
 def broken(change):
-    made = copy.deepcopy(dashboard(FOLDER / "pool-overview.yaml"))
+    made = copy.deepcopy(dashboard(DASHBOARD_SOURCES / "pool-overview.yaml"))
     change(made, made["panels"][1])
     return faults(made)
 

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 import yaml
-from sources import MANIFESTS, ROOT
+from sources import DASHBOARDS, ROOT, RULES
 
 NAMES = r"\b(?:larder_\w+|vllm:\w+|controller_runtime_\w+|workqueue_\w+|rest_client_\w+|leader_election_\w+)"
 CONNECTOR = ROOT / "shim" / "python" / "larder" / "vllm" / "engine_metrics.py"
 
 
 def expressions():
-    for path in sorted((MANIFESTS / "dashboards").glob("*.json")):
+    for path in sorted(DASHBOARDS.glob("*.json")):
         dashboard = json.loads(path.read_text())
         for panel in dashboard["panels"]:
             yield from (target["expr"] for target in panel.get("targets", ()))
         yield from (one["query"]["query"] for one in dashboard["templating"]["list"] if one["type"] == "query")
-    for group in yaml.safe_load((MANIFESTS / "rules" / "larder.yaml").read_text())["groups"]:
+    for group in yaml.safe_load(RULES.read_text())["groups"]:
         yield from (rule["expr"] for rule in group["rules"])
 
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-import yaml
+from golden_pods import commands
 
 vllm_args = pytest.importorskip("vllm.entrypoints.launchers.cli_args", reason="this vLLM has its parser elsewhere")
 
@@ -11,20 +11,9 @@ from vllm.config.kv_transfer import KVTransferConfig  # noqa: E402
 from vllm.utils.argparse_utils import FlexibleArgumentParser  # noqa: E402
 
 
-def argv_of(container):
-    return [*(container.get("command") or []), *(container.get("args") or [])]
-
-
 def injected(root):
     """(name of the pod, flags behind `vllm serve`)"""
-    for file in sorted((root / "tests/golden/inject").glob("*.out.yaml")):
-        pod = yaml.safe_load(file.read_text())
-        if "larder.dev/injected" not in pod["metadata"].get("annotations", {}):
-            continue
-        for container in pod["spec"]["containers"]:
-            argv = argv_of(container)
-            if argv[:2] == ["vllm", "serve"]:
-                yield file.name, argv[2:]
+    return [(name, argv[2:]) for name, argv in commands(root) if argv[:2] == ["vllm", "serve"]]
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ def blocks(page):
 
 @pytest.fixture(scope="module")
 def accepted(plane):
-    for path in (ROOT / "manifests" / "crds").glob("*.yaml"):
+    for path in (ROOT / "charts" / "larder" / "files" / "crds").glob("*.yaml"):
         plane.kubectl("apply", "--server-side", "-f", path)
     plane.kubectl("wait", "--for=condition=Established", "--timeout=120s", "crd/cachepools.larder.dev")
     return lambda text: plane.kubectl("-n", "default", "apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=text)

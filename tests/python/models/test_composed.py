@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 from engines import CONNECTOR, prompt, start_larderd
+from golden_pods import commands
 from neighbour import FIRST
 from test_models import ask
 from walk import Walk
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
-GOLDENS = HERE.parents[1] / "golden" / "inject"
+ROOT = HERE.parents[2]
 FLAG = re.compile(r'\{"(?:engine_id":"[^"]*",")?kv_connector":"MultiConnector".*\}')
 
 
@@ -25,9 +26,9 @@ def multi(*children, **more):
 def composed():
     """{JSON: name of a pod}, each once."""
     found = {}
-    for file in sorted(GOLDENS.glob("*.out.yaml")):
-        for text in FLAG.findall(file.read_text().replace("''", "'")):
-            found.setdefault(text, file.name.removesuffix(".out.yaml"))
+    for name, words in commands(ROOT):
+        for text in FLAG.findall("\n".join(words)):
+            found.setdefault(text, name)
     return {name: json.loads(text.replace("NixlConnector", "ExampleConnector")) for text, name in found.items()}
 
 

@@ -53,13 +53,22 @@ TEST(ArgumentsTest, ACommandLineBehindTwoDashesIsOfImportLmcacheAlone) {
 
 TEST(ArgumentsTest, EveryCommandIsInTheHelpAndChecksItsOperands) {
   for (const Command& command : commands()) {
-    EXPECT_THAT(usage(), HasSubstr("\n  " + std::string(command.name)));
+    EXPECT_THAT(usage(true), HasSubstr("\n  " + std::string(command.name)));
     const std::vector<std::string_view> too_many(command.most + 2, command.name);
     EXPECT_EQ(why(too_many), "'" + std::string(command.name) + "' is too much for '" + std::string(command.name) + "'");
     if (command.least == 0) continue;
     EXPECT_EQ(why({command.name}), command.missing);
     EXPECT_FALSE(command.missing.empty());
   }
+}
+
+TEST(ArgumentsTest, TheHelpDescribesCommandsForPodsWithAllAlone) {
+  EXPECT_THAT(usage(), HasSubstr("\n  for pods: ready, alive, started, install-payload, init-volumes\n"));
+  for (const Command& command : commands()) {
+    const bool is_described = usage().find(command.help.substr(0, 40)) != std::string::npos;
+    EXPECT_EQ(is_described, !command.for_pods) << command.name;
+  }
+  EXPECT_TRUE(parse({"--help", "--all"})->all);
 }
 
 }  // namespace

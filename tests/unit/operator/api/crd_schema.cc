@@ -40,7 +40,7 @@ void look_for_words(const Object& schema, const std::string& path, std::vector<s
 }  // namespace
 
 Object read_crd(const std::string& plural) {
-  std::ifstream file(std::string(REPOSITORY_ROOT) + "/manifests/crds/larder.dev_" + plural + ".yaml");
+  std::ifstream file(std::string(REPOSITORY_ROOT) + "/charts/larder/files/crds/larder.dev_" + plural + ".yaml");
   std::stringstream text;
   text << file.rdbuf();
   return from_yaml(text.str()).at(0);

@@ -1,4 +1,4 @@
-// A definition of manifests/crds, read for tests: its schema's fields in the form in which the parser tells its own.
+// A definition of charts/larder/files/crds, read for tests: its schema's fields in the form in which the parser tells its own.
 #pragma once
 
 #include <set>
@@ -10,7 +10,7 @@
 
 namespace larder::test {
 
-// manifests/crds/larder.dev_PLURAL.yaml.
+// charts/larder/files/crds/larder.dev_PLURAL.yaml.
 api::Object read_crd(const std::string& plural);
 // The schema of its one version.
 const api::Object& schema_of(const api::Object& crd);

@@ -1,4 +1,4 @@
-// The parsers read exactly what the definitions in manifests/crds allow, with the same defaults and enumerations.
+// The parsers read exactly what the definitions in charts/larder/files/crds allow, with the same defaults and enumerations.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

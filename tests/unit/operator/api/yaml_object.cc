@@ -73,22 +73,53 @@ std::string block(const std::string& text, const std::string& indent) {
   return lines;
 }
 
-void write(const Object& object, const std::string& indent, bool in_list, std::string& yaml) {
+std::string inline_scalar(const Object& object) {
+  if (!object.is_string()) return object.dump();
+  const std::string& text = object.get_ref<const std::string&>();
+  return is_plain(text) ? text : quoted(text);
+}
+
+// In one line; "" where a text has several.
+std::string in_one_line(const Object& object) {
+  if (object.is_string() && object.get_ref<const std::string&>().find('\n') != std::string::npos) return "";
+  if (!object.is_structured()) return inline_scalar(object);
+  std::string line;
+  for (const auto& [key, value] : object.items()) {
+    const std::string element = in_one_line(value);
+    if (element.empty()) return "";
+    line += (line.empty() ? "" : ", ") + (object.is_object() ? inline_scalar(key) + ": " : "") + element;
+  }
+  return object.is_object() ? "{" + line + "}" : "[" + line + "]";
+}
+
+// Appends the value in the line that `yaml` ends with, where the line has room.
+bool fits(const Object& object, std::size_t columns, std::string& yaml) {
+  const std::string line = in_one_line(object);
+  const std::size_t begun = yaml.size() - (yaml.rfind('\n') + 1);
+  if (line.empty() || begun + 1 + line.size() > columns) return false;
+  yaml += " " + line + "\n";
+  return true;
+}
+
+// `columns`: see to_yaml().
+void write(const Object& object, const std::string& indent, bool in_list, std::size_t columns, std::string& yaml) {
   if (object.is_object() && !object.empty()) {
     bool first = in_list;
     for (const auto& [key, value] : object.items()) {
       yaml += (first ? " " : indent) + (is_plain(key) ? key : quoted(key)) + ":";
       first = false;
       const bool nested = value.is_structured() && !value.empty();
+      if (nested && fits(value, columns, yaml)) continue;
       if (nested) yaml += "\n";
-      write(value, value.is_array() ? indent : indent + "  ", false, yaml);
+      write(value, value.is_array() ? indent : indent + "  ", false, columns, yaml);
     }
   } else if (object.is_array() && !object.empty()) {
     bool first = in_list;
     for (const Object& element : object) {
       yaml += (first ? " -" : indent + "-");
       first = false;
-      write(element, indent + "  ", true, yaml);
+      if (element.is_structured() && fits(element, columns, yaml)) continue;
+      write(element, indent + "  ", true, columns, yaml);
     }
   } else if (object.is_string()) {
     const std::string& text = object.get_ref<const std::string&>();
@@ -107,9 +138,9 @@ std::vector<Object> from_yaml(const std::string& text) {
   return documents;
 }
 
-std::string to_yaml(const Object& object) {
+std::string to_yaml(const Object& object, std::size_t columns, std::size_t indent) {
   std::string yaml;
-  write(object, "", false, yaml);
+  write(object, std::string(indent, ' '), false, columns, yaml);
   return yaml;
 }
 

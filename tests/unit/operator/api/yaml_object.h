@@ -12,6 +12,8 @@ namespace larder::test {
 std::vector<api::Object> from_yaml(const std::string& text);
 
 // Keys in order, scripts as blocks. from_yaml() gives the same object again.
-std::string to_yaml(const api::Object& object);
+// `columns`, for tables: a list or a map that fits into the rest of a line stands there, `{a: 1, b: [c, d]}`; 0: each has lines
+// of its own. `indent`: spaces in front of each line.
+std::string to_yaml(const api::Object& object, std::size_t columns = 0, std::size_t indent = 0);
 
 }  // namespace larder::test
