@@ -269,7 +269,7 @@ int report(const std::vector<State>& states, const std::string& directory) {
                     {"store p99_us", bench::median(state.store_p99_us)},
                     {"stores", static_cast<double>(state.stores)},
                     {"written", static_cast<double>(state.written)},
-                    {"looks", static_cast<double>(state.probes)},
+                    {"probes", static_cast<double>(state.probes)},
                     {"looks answered", static_cast<double>(state.answered)}});
   }
   report.add_goal("remote-outage.added_p99_us", worst, "<=", 20);

@@ -86,7 +86,7 @@ Snapshot snapshot_with_backend(const std::string& reason) {
                        {"write_queue", 6},
                        {"puts", {{"ok", 2000}, {"bytes", 6ULL << 30}, {"failed", 3}}},
                        {"gets", {{"ok", 345}, {"bytes", 1ULL << 30}, {"failed", 4}}},
-                       {"looks", {{"asked", 500}, {"late", 2}, {"failed", 1}, {"families", 9000}, {"shared", 345}}}};
+                       {"probes", {{"asked", 500}, {"late", 2}, {"failed", 1}, {"families", 9000}, {"shared", 345}}}};
   const Result<Snapshot> snapshot = read_snapshot(status.dump());
   EXPECT_TRUE(snapshot.ok()) << snapshot.status().text();
   return snapshot.ok() ? *snapshot : Snapshot();

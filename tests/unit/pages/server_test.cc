@@ -95,10 +95,10 @@ TEST_F(ServerTest, StatusTellsOfTheBackendWhereThereIsOne) {
   EXPECT_EQ(backend["takes_gets"], false);
   EXPECT_EQ(backend["reason"], "no connection to the server");
   EXPECT_EQ(backend["puts"]["ok"], 5);
-  EXPECT_EQ(backend["looks"]["asked"], 6);
-  EXPECT_EQ(backend["looks"]["answered"]["count"], 1);
-  EXPECT_EQ(backend["looks"]["answered"]["seconds"], 0.002);
-  EXPECT_EQ(backend["looks"]["shared"], 7);
+  EXPECT_EQ(backend["probes"]["asked"], 6);
+  EXPECT_EQ(backend["probes"]["answered"]["count"], 1);
+  EXPECT_EQ(backend["probes"]["answered"]["seconds"], 0.002);
+  EXPECT_EQ(backend["probes"]["shared"], 7);
 }
 
 TEST_F(ServerTest, StatusTellsOfTheDiskWhereThereIsOne) {
