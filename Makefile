@@ -59,10 +59,10 @@ demo: deps-python $(if $(REMOTE),deps-servers) release ## a real vLLM answers on
 
 test: deps-python deps-servers build ## every test; ends in "N passed, N failed, N skipped"
 	@.ci/test.sh dev
-test-models: deps-python build ## every model shape and engine setting (part of an hour); writes the table of docs/compatibility.md
+test-models: deps-python build ## every model shape and engine setting (part of an hour); writes the table of docs/reference/compatibility.md
 	@rm -rf build/models && $(call RUN,dev) LARDER_TEST_BIN=$(CURDIR)/build/dev/bin LARDER_MODELS=all LARDER_MODELS_RECORD=build/models \
 	  $(PYTHON) -m pytest tests/python/models -p no:cacheprovider --timeout 600 -v; status=$$?; \
-	  $(PYTHON) tests/python/models/record.py build/models docs/compatibility.md && exit $$status
+	  $(PYTHON) tests/python/models/record.py build/models docs/reference/compatibility.md && exit $$status
 test-names: deps-python build ## names of KV: real engines one after the other, none of which may hit another's KV, minutes
 	@$(call RUN,dev) LARDER_TEST_BIN=$(CURDIR)/build/dev/bin LARDER_NAMES=all $(PYTHON) -m pytest tests/python/names -p no:cacheprovider --timeout 1500 -v
 # A machine with a GPU may have no network and no compiler: where build/gpu was copied to and nothing was ever built, it is run as it is.
@@ -161,7 +161,8 @@ test-vm: deps-vm release ## larderd on pages of 1 GiB and NUMA nodes, in a virtu
 	@cd .ci && . ./paths.sh && cd .. && tests/component/vm/run.sh $$vm/vmlinuz $$vm/busybox \
 	  build/release/bin/larderd build/release/bin/larderctl build/release/bin/vm_engine
 
-lint: deps-tools build/dev/build.ninja ## formatting, and the rules of the house (who may include what, how long a file may be)
+lint: deps-tools build/dev/build.ninja ## formatting, links of pages, and the rules of the house (who may include what, how long a file may be)
+	@python3 tests/lint/links.py
 	@clang-format --dry-run -Werror $(SOURCES)
 	@cmake --build --preset dev -j$(JOBS) --target house_test && ctest --test-dir build/dev -R "^(House|Docs)Test" --output-on-failure
 format: deps-tools ## clang-format over all C++
@@ -178,7 +179,7 @@ e2e-down: ## end it, and remove all that it left
 	@e2e/cluster/cluster.sh down
 e2e: e2e-up ## the scenarios against it: helm install, a pool, an annotated vLLM, and what goes wrong (SCENARIO=name for some)
 	@$(call RUN,release) $(PYTHON) -m pytest e2e/scenarios -p no:cacheprovider --timeout 900 -v $(if $(SCENARIO),-k "$(SCENARIO)")
-e2e-kserve: deps-kserve e2e-up ## KServe's own controllers (built once, minutes): the pods that they make, then docs/kserve.md against the cluster
+e2e-kserve: deps-kserve e2e-up ## KServe's own controllers (built once, minutes): the pods that they make, then docs/get-started/kserve.md against the cluster
 	@LARDER_TEST_KSERVE=1 LARDER_TEST_BIN=$(CURDIR)/build/release/bin $(call RUN,release) $(PYTHON) -m pytest tests/python/kserve -p no:cacheprovider --timeout 300 -v
 	@$(call RUN,release) $(PYTHON) -m pytest e2e/kserve -p no:cacheprovider --timeout 1500 -v $(if $(SCENARIO),-k "$(SCENARIO)")
 
