@@ -97,7 +97,7 @@ TEST(HouseTest, TheRulesBite) {
   EXPECT_THAT(check("sidecar/session/a.cc", "#include <boost/asio.hpp>"),
               ElementsAre("sidecar/session/a.cc:2: <boost/asio.hpp> is of a library that rules.cc does not know"));
   EXPECT_THAT(check("sidecar/newroom/a.cc", "#include <string>"),
-              ElementsAre("sidecar/newroom/a.cc:1: no room of DESIGN.md (rules.cc lists them)"));
+              ElementsAre("sidecar/newroom/a.cc:1: no room of the house (rules.cc lists them)"));
   EXPECT_THAT(check_source("cuda/a.h", std::string(601, '\n')), ElementsAre("cuda/a.h:601: longer than 600 lines"));
   EXPECT_THAT(check("sidecar/store/a.cc", "#include <vector>"), IsEmpty());
   EXPECT_THAT(check("cuda/kernels.cu", "#include <cuda.h>"),
