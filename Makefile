@@ -3,11 +3,12 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BENCHES = bench-copy bench-curve bench-disk bench-gpu bench-index bench-lookup bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-operator bench-rivals bench-serve bench-webhook bench-weights
-.PHONY: $(BENCHES) carry-gpu help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs test-models test-names test-asan test-crash test-fence test-gpu test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures test-dashboards deps-kserve e2e-kserve
+.PHONY: $(BENCHES) carry-gpu docs deps-docs help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs test-models test-names test-asan test-crash test-fence test-gpu test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures test-dashboards deps-kserve e2e-kserve
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 PYTHON = $(shell cd .ci && . ./paths.sh && echo $$venv/bin/python)
+DOCS = $(shell cd .ci && . ./paths.sh && echo $$docs)
 WHEEL_PYTHON = $(shell cd .ci && . ./paths.sh && echo $$wheel/bin/python)
 RIVALS_PYTHON = $(shell cd .ci && . ./paths.sh && echo $$rivals/bin/python)
 # What Python needs to find: the package, the shim, the programs.
@@ -28,6 +29,8 @@ deps-python:
 	@.ci/deps.sh build python
 deps-wheel:
 	@.ci/deps.sh build wheel
+deps-docs:
+	@.ci/deps.sh build docs
 deps-rivals:
 	@.ci/deps.sh build rivals
 deps-cuda:
@@ -163,8 +166,11 @@ test-vm: deps-vm release ## larderd on pages of 1 GiB and NUMA nodes, in a virtu
 
 lint: deps-tools build/dev/build.ninja ## formatting, links of pages, and the rules of the house (who may include what, how long a file may be)
 	@python3 tests/lint/links.py
+	@python3 tests/lint/words.py
 	@clang-format --dry-run -Werror $(SOURCES)
 	@cmake --build --preset dev -j$(JOBS) --target house_test && ctest --test-dir build/dev -R "^(House|Docs)Test" --output-on-failure
+docs: deps-docs ## the site of docs/ in build/docs, strict: a page, link or heading that is missing fails; needs no network to be read
+	@LARDER_SCRIPTS=$(DOCS)/scripts NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet && echo "build/docs/index.html"
 format: deps-tools ## clang-format over all C++
 	@clang-format -i $(SOURCES)
 

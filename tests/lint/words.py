@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""words.py [--table] [FILE...]: plain English in pages, by counting (docs/contributing/style.md).
+"""words.py [--table | --shrink] [FILE...]: plain English in pages, by counting (docs/contributing/style.md).
 
 Without FILE: every Markdown page of the repository. A page that exceeds a limit is a fault, unless
 words_pending.txt lists the page; a listed page that meets the limits is a fault too, so that the list
-shrinks. Exit status 1 for a fault. --table prints the counts of each file; of C++ those of comments."""
+shrinks. Exit status 1 for a fault. --shrink removes such lines from the
+list. --table prints the counts of each file; of C++ those of comments."""
 
 import math
 import re
@@ -110,14 +111,21 @@ def table(found):
     yield f"{total:7} " + " ".join(f"{value:6.1f}" for value in sums) + "         all"
 
 
+def shrunk(text, found):
+    """The list `text` without pages that are gone or meet the limits."""
+    kept = [line for line in text.splitlines() if line.startswith("#") or (Path(line) in found and list(found[Path(line)].faults()))]
+    return "\n".join(kept) + "\n"
+
+
 def main(arguments):
-    named = [Path(one).resolve().relative_to(ROOT) for one in arguments if one != "--table"]
+    named = [Path(one).resolve().relative_to(ROOT) for one in arguments if not one.startswith("--")]
     found = {path: counts_of(path) for path in named or pages()}
     if "--table" in arguments:
         print(*table(found), sep="\n")
         return 0
-    lines = PENDING.read_text().splitlines() if PENDING.exists() else []
-    listed = {Path(line) for line in lines if line and not line.startswith("#")}
+    if "--shrink" in arguments:
+        PENDING.write_text(shrunk(PENDING.read_text(), found))
+    listed = {Path(line) for line in PENDING.read_text().splitlines() if not line.startswith("#")}
     faults = list(check(found, listed if not named else listed & found.keys()))
     print(*faults, sep="\n", end="\n" if faults else "")
     return 1 if faults else 0

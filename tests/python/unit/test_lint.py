@@ -8,6 +8,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "lint"))
 import links  # noqa: E402
 import pages  # noqa: E402
+import words  # noqa: E402
 
 
 def test_every_link_leads_somewhere():
@@ -53,3 +54,38 @@ def test_a_name_of_a_page_that_is_gone_is_found():
 )
 def test_anchors_are_named_as_github_names_them(title, name):
     assert pages.anchors(title) == {name}
+
+
+def counted(text, suffix=".md"):
+    return words.count(Path(f"page{suffix}"), text)
+
+
+@pytest.mark.parametrize(
+    "text, fault",
+    [
+        ("What comes late is refused. " + "The server closes the connection. " * 90, 'a clause as subject: "What comes late is refused."'),
+        ("The page says what. " * 20, "what: 250.0 in 1,000 words, at most 2"),
+        ("No slot holds nothing, and nobody reads. " * 20, "nobody/nothing/none: 285.7 in 1,000 words, at most 2"),
+        ("The slot gives it to those. " * 20, "pronouns: 333.3 in 1,000 words, at most 25"),
+        (" ".join(["word"] * 30) + ".", "median sentence: 30 words, at most 25"),
+        ("`what nobody it that` and [text](what/it.md).\n\n```\nwhat nothing\n```\n<!-- what -->", None),
+        ("What does the cache cost? One step. " * 3, "what: 142.9 in 1,000 words, at most 2"),
+        ("The server says what to do.", None),  # one is allowed in any page
+    ],
+)
+def test_words_are_counted(text, fault):
+    assert list(counted(text).faults()) == ([fault] if fault else [])
+
+
+def test_of_a_source_comments_are_counted():
+    assert counted("int what = 0;  // the slot\n// what it is\nauto url = \"http://what\";\n", ".h").words == 5
+
+
+def test_the_pending_list_only_shrinks():
+    good, bad = Path("good.md"), Path("bad.md")
+    found = {good: counted("The slot is free."), bad: counted("What it is. " * 9)}
+    assert all(str(fault).startswith("bad.md: ") for fault in words.check(found, set())) and list(words.check(found, set()))
+    assert list(words.check(found, {bad})) == []
+    assert list(words.check(found, {bad, good})) == ["good.md: meets the limits: remove the line from words_pending.txt"]
+    assert words.shrunk("# why\nbad.md\ngone.md\ngood.md\n", found) == "# why\nbad.md\n"
+    assert list(words.check({good: found[good]}, {bad})) == ["bad.md: is no page: remove the line from words_pending.txt"]
