@@ -1,6 +1,6 @@
-"""MkDocs hooks: the pages of docs/ are written for GitHub's Markdown, and link to files outside of docs/.
+"""MkDocs hooks: pages written for GitHub's Markdown, with links to files outside of docs/.
 
-- A link that leaves docs/ becomes a link into $LARDER_REPOSITORY_URL, or the file's path where that is not set.
+- A link that leaves docs/ becomes a link into $LARDER_REPOSITORY_URL, or the path of the file.
 - Lists get the blank line and the indentation that Python-Markdown needs.
 - Scripts that Material would load from a network come from the folder $LARDER_SCRIPTS."""
 
@@ -14,7 +14,7 @@ from mkdocs.structure.files import File
 
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
 ITEM = re.compile(r" *([-*]|\d+\.) ")
-FETCHED = re.compile(r"<(?:script|link|img)\b[^>]*\b(?:src|href)=\"?https?:[^>]*>")
+FETCHED = re.compile(r"<(script|link|img)\b[^>]*\b(src|href)=\"?https?:[^>]*>")
 FENCE = re.compile(r" *(```+|~~~+)")
 
 
@@ -45,9 +45,11 @@ def outside(text, page, repository):
             return link[0]
         if repository:
             return f"[{label}]({repository.rstrip('/')}/{path}{section})"
-        return f"`{path}`" if label.strip("`") in (path, posixpath.basename(path)) else f"{label} (`{path}`)"
+        named = label.strip("`") in (path, posixpath.basename(path))
+        return f"`{path}`" if named else f"{label} (`{path}`)"
 
-    return "\n".join(line if code else LINK.sub(replaced, line) for line, code in with_code(text.split("\n")))
+    lines = with_code(text.split("\n"))
+    return "\n".join(line if code else LINK.sub(replaced, line) for line, code in lines)
 
 
 def with_code(lines):

@@ -1,5 +1,5 @@
-"""docs/get-started/kubernetes.md followed from top to bottom, then the commands of three guides: kubectl
-larder, the passwords of a backend, the removal. The samples are those that run on this machine.
+"""docs/get-started/kubernetes.md followed from top to bottom, then the commands of three guides:
+kubectl larder, the passwords of a backend, the removal. The samples are those that run on this machine.
 Left out are commands that need a registry, Docker or Krew."""
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ def without_code(text):
             kept.append(re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "`code`", line))
             continue
         kept.append("")
-    return re.sub(r"<!--.*?-->", lambda comment: "\n" * comment[0].count("\n"), "\n".join(kept), flags=re.DOTALL)
+    text = "\n".join(kept)
+    return re.sub(r"<!--.*?-->", lambda comment: "\n" * comment[0].count("\n"), text, flags=re.DOTALL)
 
 
 def anchors(text):

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""words.py [--table | --shrink] [FILE...]: plain English in pages, by counting (docs/contributing/style.md).
+"""words.py [--table | --shrink] [FILE...]: plain English in pages, by counting
+(docs/contributing/style.md).
 
 Without FILE: every Markdown page of the repository. A page that exceeds a limit is a fault, unless
-words_pending.txt lists the page; a listed page that meets the limits is a fault too, so that the list
-shrinks. Exit status 1 for a fault. --shrink removes such lines from the
-list. --table prints the counts of each file; of C++ those of comments."""
+words_pending.txt lists the page; a listed page that meets the limits is a fault too, so that the
+list shrinks. Exit status 1 for a fault. --shrink removes such lines from the list. --table prints
+the counts of each file; of C++ those of comments."""
 
 import math
 import re
@@ -22,6 +23,7 @@ NOBODY = {"nobody", "nothing", "none"}
 PRONOUNS = {"it", "its", "they", "them", "those", "that"}
 MOST_WHAT, MOST_NOBODY, MOST_PRONOUNS = 2, 2, 25  # in 1,000 words
 MOST_MEDIAN = 25  # words of the median sentence
+CLAUSE = re.compile(r"[-* ]*(What|Who|Whoever|Whatever) ")
 
 
 @dataclass
@@ -37,7 +39,11 @@ class Counts:
         return 1000 * count / max(self.words, 1)
 
     def faults(self):
-        rows = (("what", self.what, MOST_WHAT), ("nobody/nothing/none", self.nobody, MOST_NOBODY), ("pronouns", self.pronouns, MOST_PRONOUNS))
+        rows = (
+            ("what", self.what, MOST_WHAT),
+            ("nobody/nothing/none", self.nobody, MOST_NOBODY),
+            ("pronouns", self.pronouns, MOST_PRONOUNS),
+        )
         for name, count, most in rows:
             if count > math.ceil(most * self.words / 1000):
                 yield f"{name}: {self.per_1000(count):.1f} in 1,000 words, at most {most}"
@@ -48,7 +54,7 @@ class Counts:
 
 
 def prose(path, text):
-    """The sentences of a page, or of a source's comments; cells and list items are sentences too."""
+    """The sentences of a page, or of a source's comments; cells and list items count as such."""
     if path.suffix != ".md":
         text = "\n".join(re.findall(r"(?<!:)// ?(.*)", text))
     text = re.sub(r"\]\([^)]*\)", "]", without_code(text))
@@ -75,7 +81,7 @@ def count(path, text):
         pronouns += sum(word in PRONOUNS for word in plain)
         if len(plain) >= 4:
             lengths.append(len(plain))
-        if re.match(r"(What|Who|Whoever|Whatever) ", sentence.lstrip("-* ")) and sentence.endswith((".", ";")):
+        if CLAUSE.match(sentence) and sentence.endswith((".", ";")):
             clauses.append(sentence)
     return Counts(total, what, nobody, pronouns, statistics.median(lengths or [0]), clauses)
 
@@ -107,14 +113,17 @@ def table(found):
         yield (f"{one.words:7} {one.per_1000(one.what):6.1f} {one.per_1000(one.nobody):6.1f} "
                f"{one.per_1000(one.pronouns):6.1f} {one.median:6.0f}  {path}")
     total = sum(one.words for _, one in rows) or 1
-    sums = (1000 * sum(getattr(one, name) for _, one in rows) / total for name in ("what", "nobody", "pronouns"))
-    yield f"{total:7} " + " ".join(f"{value:6.1f}" for value in sums) + "         all"
+    sums = [sum(getattr(one, name) for _, one in rows) for name in ("what", "nobody", "pronouns")]
+    yield f"{total:7} " + " ".join(f"{1000 * each / total:6.1f}" for each in sums) + "         all"
 
 
 def shrunk(text, found):
     """The list `text` without pages that are gone or meet the limits."""
-    kept = [line for line in text.splitlines() if line.startswith("#") or (Path(line) in found and list(found[Path(line)].faults()))]
-    return "\n".join(kept) + "\n"
+
+    def pending(line):
+        return line.startswith("#") or (Path(line) in found and any(found[Path(line)].faults()))
+
+    return "\n".join(filter(pending, text.splitlines())) + "\n"
 
 
 def main(arguments):

@@ -1,4 +1,4 @@
-""".ci/docs/site.py: pages written for GitHub become pages that MkDocs renders alike. No MkDocs needed."""
+""".ci/docs/site.py: MkDocs renders pages as GitHub does. No MkDocs needed."""
 
 import importlib.util
 import sys
@@ -24,7 +24,10 @@ def site(root, monkeypatch):
     [
         ("Two:\n- a\n- b", "Two:\n\n- a\n- b"),
         ("- a\n  more\n  - nested\n", "- a\n    more\n    - nested\n"),
-        ("1. a\n\n   ```sh\n   run\n     deep\n   ```\n\n2. b", "1. a\n\n    ```sh\n    run\n      deep\n    ```\n\n2. b"),
+        (
+            "1. a\n\n   ```sh\n   run\n     deep\n   ```\n\n2. b",
+            "1. a\n\n    ```sh\n    run\n      deep\n    ```\n\n2. b",
+        ),
         ("```sh\n- no list\n```", "```sh\n- no list\n```"),
         ("| a |\n|---|\n| b |", "| a |\n|---|\n| b |"),
         ("- a\n\nText\n  indented", "- a\n\nText\n  indented"),
@@ -37,8 +40,8 @@ def test_lists_are_indented_as_python_markdown_wants_them(site, text, rendered):
 @pytest.mark.parametrize(
     "text, without, within",
     [
-        ("[larder.h](../../shim/capi/larder.h)", "`shim/capi/larder.h`", "[larder.h](https://x/t/shim/capi/larder.h)"),
-        ("[the chart](../../charts/README.md#a)", "the chart (`charts/README.md`)", "[the chart](https://x/t/charts/README.md#a)"),
+        ("[a.h](../../shim/a.h)", "`shim/a.h`", "[a.h](https://x/t/shim/a.h)"),
+        ("[the a](../../a/b.md#c)", "the a (`a/b.md`)", "[the a](https://x/t/a/b.md#c)"),
         ("[disk](../guides/disk.md#a) [e](https://e/f)", None, None),
         ("```\n[a](../../b)\n```", None, None),
     ],
@@ -51,6 +54,11 @@ def test_a_link_that_leaves_docs_is_replaced(site, text, without, within):
 def test_a_page_that_needs_a_network_is_refused(site):
     page = types.SimpleNamespace(file=types.SimpleNamespace(src_uri="a.md"))
     assert site.on_post_page('<a href="https://x">x</a><script src="../a.js">', page, None)
-    for tag in ('<script src="https://x/a.js">', "<link href=https://x/a.css rel=stylesheet>", '<img alt="" src="http://x/a.png">'):
+    tags = (
+        '<script src="https://x/a.js">',
+        "<link href=https://x/a.css rel=stylesheet>",
+        '<img alt="" src="http://x/a.png">',
+    )
+    for tag in tags:
         with pytest.raises(site.PluginError, match=r"a\.md fetches"):
             site.on_post_page(f"<p>{tag}", page, None)

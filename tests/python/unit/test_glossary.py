@@ -1,4 +1,4 @@
-"""docs/concepts/glossary.md: the class that a row names stands in the file that the row links to."""
+"""docs/concepts/glossary.md: the class of each row stands in the file that the row links to."""
 
 import re
 
@@ -25,7 +25,8 @@ def faults(row, folder):
 
 def test_every_term_has_two_sentences_and_its_class(root):
     folder = root / "docs" / "concepts"
-    rows = [line for line in (folder / "glossary.md").read_text().splitlines() if line.startswith("| ")][1:]
+    lines = (folder / "glossary.md").read_text().splitlines()
+    rows = [line for line in lines if line.startswith("| ")][1:]
     assert len(rows) >= 40
     assert [fault for row in rows for fault in faults(row, folder)] == []
     terms = [row.split("|")[1].strip().lower() for row in rows]
