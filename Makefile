@@ -3,11 +3,12 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BENCHES = bench-copy bench-curve bench-disk bench-gpu bench-index bench-lookup bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-operator bench-rivals bench-serve bench-webhook bench-weights
-.PHONY: $(BENCHES) carry-gpu help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs test-models test-mutations test-names test-asan test-crash test-fence test-gpu test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures test-dashboards docs-map deps-kserve e2e-kserve
+.PHONY: $(BENCHES) carry-gpu docs docs-map deps-docs help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs test-models test-mutations test-names test-asan test-crash test-fence test-gpu test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures test-dashboards deps-kserve e2e-kserve
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 PYTHON = $(shell cd .ci && . ./paths.sh && echo $$venv/bin/python)
+DOCS = $(shell cd .ci && . ./paths.sh && echo $$docs)
 WHEEL_PYTHON = $(shell cd .ci && . ./paths.sh && echo $$wheel/bin/python)
 RIVALS_PYTHON = $(shell cd .ci && . ./paths.sh && echo $$rivals/bin/python)
 # What Python needs to find: the package, the shim, the programs.
@@ -28,6 +29,8 @@ deps-python:
 	@.ci/deps.sh build python
 deps-wheel:
 	@.ci/deps.sh build wheel
+deps-docs:
+	@.ci/deps.sh build docs
 deps-rivals:
 	@.ci/deps.sh build rivals
 deps-cuda:
@@ -59,10 +62,10 @@ demo: deps-python $(if $(REMOTE),deps-servers) release ## a real vLLM answers on
 
 test: deps-python deps-servers build ## every test; ends in "N passed, N failed, N skipped"
 	@.ci/test.sh dev
-test-models: deps-python build ## every model shape and engine setting (part of an hour); writes the table of docs/compatibility.md
+test-models: deps-python build ## every model shape and engine setting (part of an hour); writes the table of docs/reference/compatibility.md
 	@rm -rf build/models && $(call RUN,dev) LARDER_TEST_BIN=$(CURDIR)/build/dev/bin LARDER_MODELS=all LARDER_MODELS_RECORD=build/models \
 	  $(PYTHON) -m pytest tests/python/models -p no:cacheprovider --timeout 600 -v; status=$$?; \
-	  $(PYTHON) tests/python/models/record.py build/models docs/compatibility.md && exit $$status
+	  $(PYTHON) tests/python/models/record.py build/models docs/reference/compatibility.md && exit $$status
 test-mutations: deps-python build ## each rule of tests/mutation taken out of the code, two builds each (WORDS=... for some): its tests must fail
 	@python3 tests/mutation/mutations.py $(WORDS)
 test-names: deps-python build ## names of KV: real engines one after the other, none of which may hit another's KV, minutes
@@ -163,11 +166,15 @@ test-vm: deps-vm release ## larderd on pages of 1 GiB and NUMA nodes, in a virtu
 	@cd .ci && . ./paths.sh && cd .. && tests/component/vm/run.sh $$vm/vmlinuz $$vm/busybox \
 	  build/release/bin/larderd build/release/bin/larderctl build/release/bin/vm_engine
 
-lint: deps-tools build/dev/build.ninja ## formatting, and the rules of the house (who may include what, how long a file may be)
+lint: deps-tools build/dev/build.ninja ## formatting, links of pages, and the rules of the house (who may include what, how long a file may be)
+	@python3 tests/lint/links.py
+	@python3 tests/lint/words.py
 	@clang-format --dry-run -Werror $(SOURCES)
 	@cmake --build --preset dev -j$(JOBS) --target house_test && ctest --test-dir build/dev -R "^(House|Docs|FailuresPage)Test|^readme_map" --output-on-failure
-docs-map: ## the map of the code in README.md, from the first sentence of each room's README.md
+docs-map: ## the map of the code in docs/contributing/code-map.md, from the first sentence of each room's README.md
 	@python3 .ci/code_map.py
+docs: deps-docs ## the site of docs/ in build/docs, strict: a page, link or heading that is missing fails; needs no network to be read
+	@LARDER_SCRIPTS=$(DOCS)/scripts NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet && echo "build/docs/index.html"
 format: deps-tools ## clang-format over all C++
 	@clang-format -i $(SOURCES)
 
@@ -182,7 +189,7 @@ e2e-down: ## end it, and remove all that it left
 	@e2e/cluster/cluster.sh down
 e2e: e2e-up ## the scenarios against it: helm install, a pool, an annotated vLLM, and what goes wrong (SCENARIO=name for some)
 	@$(call RUN,release) $(PYTHON) -m pytest e2e/scenarios -p no:cacheprovider --timeout 900 -v $(if $(SCENARIO),-k "$(SCENARIO)")
-e2e-kserve: deps-kserve e2e-up ## KServe's own controllers (built once, minutes): the pods that they make, then docs/kserve.md against the cluster
+e2e-kserve: deps-kserve e2e-up ## KServe's own controllers (built once, minutes): the pods that they make, then docs/get-started/kserve.md against the cluster
 	@LARDER_TEST_KSERVE=1 LARDER_TEST_BIN=$(CURDIR)/build/release/bin $(call RUN,release) $(PYTHON) -m pytest tests/python/kserve -p no:cacheprovider --timeout 300 -v
 	@$(call RUN,release) $(PYTHON) -m pytest e2e/kserve -p no:cacheprovider --timeout 1500 -v $(if $(SCENARIO),-k "$(SCENARIO)")
 

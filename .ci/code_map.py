@@ -10,7 +10,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PAGE = pathlib.Path("README.md")
+PAGE = pathlib.Path("docs/contributing/code-map.md")
 BEGIN = "<!-- `make docs-map` writes this map from the first sentences of the READMEs. -->\n"
 END = "<!-- End of the map. -->\n"
 ROOMS = ("shim", "cuda", "sidecar", "operator")  # with every folder below that has a README.md

@@ -1,10 +1,12 @@
 #!/bin/bash
-# deps.sh build|tools|bench|python|wheel|rivals|cuda|servers|vm|kubernetes|kserve...: installs what is missing and nothing else. What is there already costs a few milliseconds.
+# deps.sh build|tools|bench|python|wheel|docs|rivals|cuda|servers|vm|kubernetes|kserve...: installs what is missing and nothing else. What is there already costs a few milliseconds.
 #
 # build, tools, bench: the Debian packages of packages.build, packages.tools, packages.bench, as root or through sudo.
 # python: CPU vLLM and pytest as python.lock pins them, in an environment of its own under $LARDER_CACHE (paths.sh). An environment
 # counts only with its .complete file; an interrupted one is made again from the packages that were already downloaded.
 # wheel: setuptools as wheel.lock pins it (Debian 12's is too old), in a small environment of its own.
+# docs: MkDocs as docs.lock pins it, in a small environment of its own, and two scripts of npm packages, checked by
+# their digests: Mermaid, and iframe-worker, by which the search works without a server.
 # rivals: LMCache as rivals.lock pins it, in an environment of its own over that one.
 # cuda: NVIDIA's compiler as cuda.lock pins it, from PyPI and unpacked alone: no driver, no GPU, no root.
 # servers: what the remote tier is tested against: Debian's Redis, which redis-tools brings without a service, and Valkey of its
@@ -113,6 +115,30 @@ make_wheel() {
   stage "installing setuptools (1 MB)" \
     "$wheel/bin/pip" install --progress-bar off --no-cache-dir --no-deps --only-binary :all: -r wheel.lock
   touch "$wheel/.complete"
+}
+
+# NPM_PACKAGE, VERSION, SHA256, FILE, NAME: that file of the package as $docs/scripts/NAME.
+take_from_npm() {
+  (cd "$docs" && stage "$1 $2" npm pack --silent --ignore-scripts "$1@$2" &&
+    sha256sum --quiet -c <<<"$3  $1-$2.tgz") || fail "$1 $2 cannot be had, or has another digest"
+  tar -xOzf "$docs/$1-$2.tgz" "package/$4" >"$docs/scripts/$5"
+  rm "$docs/$1-$2.tgz"
+}
+
+make_docs() {
+  if [ -e "$docs/.complete" ]; then return 0; fi
+  command -v npm >/dev/null || install_packages packages.docs
+  mkdir -p "$cache"
+  lock_cache
+  if [ -e "$docs/.complete" ]; then return 0; fi
+  rm -rf "$docs"
+  stage "new Python environment in $docs" /usr/bin/python3 -m venv "$docs"
+  stage "installing MkDocs (40 MB)" \
+    "$docs/bin/pip" install --progress-bar off --no-cache-dir --no-deps --only-binary :all: -r docs.lock
+  mkdir "$docs/scripts"
+  take_from_npm mermaid 11.17.2 6ad2f42c3fc26bbf9e45cbb6d11898972573ea52b33a5f4ff51952899f950ffd dist/mermaid.min.js mermaid.min.js
+  take_from_npm iframe-worker 1.0.4 e8c5d12d87829c503afba01d67772ea9f4aba5b7ae57a0c98e1917711030efbb shim/index.js iframe-worker.js
+  touch "$docs/.complete"
 }
 
 # FOLDER, LOCK, WHAT: a new environment that sees the packages of python.lock behind those of LOCK. REQUIRES: make_python.
@@ -235,6 +261,7 @@ for what in "$@"; do
     build | tools | bench) install_packages "packages.$what" ;;
     python) make_python ;;
     wheel) make_wheel ;;
+    docs) make_docs ;;
     rivals) make_rivals ;;
     cuda) make_cuda ;;
     servers)
@@ -248,6 +275,6 @@ for what in "$@"; do
       ./kserve.sh
       make_huggingface
       ;;
-    *) fail "deps.sh: unknown part '$what' (build, tools, bench, python, wheel, rivals, cuda, servers, vm, kubernetes, kserve)" ;;
+    *) fail "deps.sh: unknown part '$what' (build, tools, bench, python, wheel, docs, rivals, cuda, servers, vm, kubernetes, kserve)" ;;
   esac
 done

@@ -5,6 +5,8 @@ cache=${LARDER_CACHE:-${XDG_CACHE_HOME:-${HOME:-~}/.cache}/larder}
 venv=$cache/venv-$(sha256sum python.lock | cut -c1-12)
 # wheel: what makes the package's wheel (wheel.lock).
 wheel=$cache/wheel-$(sha256sum wheel.lock | cut -c1-12)
+# docs: MkDocs and Mermaid, which build the site of docs/ (docs.lock).
+docs=$cache/docs-$(sha256sum docs.lock | cut -c1-12)
 # cuda: NVIDIA's compiler and headers (cuda.lock).
 cuda=$cache/cuda-$(sha256sum cuda.lock | cut -c1-12)
 # vm: kernel and busybox of the virtual machine of `make test-vm`.

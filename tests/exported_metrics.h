@@ -1,4 +1,4 @@
-// Families of metrics with their types, "NAME TYPE", as a scrape has them and as docs/metrics.md does.
+// Families of metrics with their types, "NAME TYPE", as a scrape has them and as docs/reference/metrics.md does.
 #pragma once
 
 #include <set>

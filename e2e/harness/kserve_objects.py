@@ -39,7 +39,7 @@ def webhooks(text: str, url: str, authority: str) -> str:
 
 
 def configuration(text: str, namespace: str) -> str:
-    """inferenceservice-config for Standard mode without an ingress: what docs/kserve.md says of a cluster without Knative and Istio."""
+    """inferenceservice-config for Standard mode without an ingress: what docs/get-started/kserve.md says of a cluster without Knative and Istio."""
     (config,) = _objects(text)
     config["metadata"]["namespace"] = namespace
     config["data"].pop("_example", None)

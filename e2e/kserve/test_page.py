@@ -1,4 +1,4 @@
-"""docs/kserve.md, followed from top to bottom: its commands as they stand there, in their order, in a folder where the samples are those that
+"""docs/get-started/kserve.md, followed from top to bottom: its commands as they stand there, in their order, in a folder where the samples are those that
 run on this machine (harness/kserve_local.py)."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from test_serve import sample
 
 from harness import cluster, engine_pod, kserve, kserve_local, product
 
-PAGE = (cluster.ROOT / "docs" / "kserve.md").read_text()
+PAGE = (cluster.ROOT / "docs" / "get-started" / "kserve.md").read_text()
 NAMESPACE = "models"
 OURS = " ".join(f"--set {value}" for value in product.IMAGE)
 

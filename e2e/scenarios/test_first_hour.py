@@ -1,5 +1,6 @@
-"""docs/kubernetes.md, followed from top to bottom: its commands as they stand there, in their order,
-in a folder whose samples run on this machine. Left out is what needs a registry, Docker or Krew."""
+"""docs/get-started/kubernetes.md followed from top to bottom, then the commands of three guides:
+kubectl larder, the passwords of a backend, the removal. The samples are those that run on this machine.
+Left out are commands that need a registry, Docker or Krew."""
 
 from __future__ import annotations
 
@@ -12,7 +13,10 @@ import yaml
 from harness import cluster, engine_pod, product
 from harness.cluster import wait_until
 
-PAGE = (cluster.ROOT / "docs" / "kubernetes.md").read_text()
+DOCS = cluster.ROOT / "docs"
+PAGE = (DOCS / "get-started" / "kubernetes.md").read_text()
+PLUGIN, BACKEND, REMOVE = ((DOCS / "guides" / f"{name}.md").read_text()
+                           for name in ("kubectl-larder", "share-a-backend", "upgrade-remove"))
 NAMESPACE = "models"
 ELSEWHERE = ("docker ", "make ", "kubectl krew")
 IMAGE = "registry.example/platform/larder"
@@ -21,10 +25,12 @@ WITHOUT_HELM = "manifests/rendered"  # a block of commands in place of helm inst
 DELETE = "kubectl delete -f manifests/rendered/larder.yaml"  # and of helm uninstall
 
 
-def blocks(begin: str, end: str) -> list[str]:
-    """Those of commands between two headings of the page."""
-    part = PAGE[PAGE.index(f"\n## {begin}") : PAGE.index(f"\n## {end}")]
-    return re.findall(r"```sh\n(.*?)```", part, re.DOTALL)
+def blocks(text: str) -> list[str]:
+    return re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+
+
+def hour() -> str:
+    return PAGE[PAGE.index("\n## 1. ") : PAGE.index("\n## Next")]
 
 
 def commands(found: list[str]) -> list[str]:
@@ -88,9 +94,9 @@ def ask() -> None:
 
 
 def test_the_first_hour(reader):
-    hour = [one for one in blocks("1. ", "kubectl larder") if WITHOUT_HELM not in one]
+    steps = [one for one in blocks(hour()) if WITHOUT_HELM not in one]
     said = {}
-    for command in commands(hour):
+    for command in commands(steps):
         if command.endswith("get cachepools"):
             ask()
             wait_until("the pool has its figures", lambda: "%" in reader.follow(command), 60)
@@ -99,17 +105,19 @@ def test_the_first_hour(reader):
             cluster.Namespace(NAMESPACE).apply(*engine_pod.claims(NAMESPACE))
     (status,) = [text for command, text in said.items() if "larderctl" in command]
     assert "hit" in status, status
-    for command in commands(blocks("kubectl larder", "Troubleshooting")):
+    passwords = [block for block in blocks(BACKEND) if block.startswith("helm upgrade")]
+    assert len(passwords) == 1
+    for command in commands(blocks(PLUGIN) + passwords + blocks(REMOVE)):
         reader.follow(command)
 
 
 def test_without_helm(reader):
-    (block,) = [one for one in blocks("1. ", "kubectl larder") if WITHOUT_HELM in one]
+    (block,) = [one for one in blocks(hour()) if WITHOUT_HELM in one]
     for command in commands([block]):
         reader.follow(command)
     rollout = "kubectl -n larder-system rollout status deployment/larder-operator"
     assert f"\n{rollout}\n" in PAGE
     reader.follow(rollout)
     wait_until("the webhook answers", product.answers, 60)
-    assert f"`{DELETE}`" in PAGE
+    assert f"`{DELETE}`" in REMOVE
     reader.follow(DELETE)

@@ -2,7 +2,7 @@
 // drops that field and waits for larderd's end before it begins the engine: the pod would hang in Init for ever. So nobody guesses.
 //
 // Asked once, at the start, on purpose: an API server is upgraded before its nodes, and a kubelet of 1.28 refuses native sidecars. Who
-// upgrades the cluster restarts the operator when the nodes are through (docs/kubernetes.md, Upgrading).
+// upgrades the cluster restarts the operator when the nodes are through (docs/guides/upgrade-remove.md).
 #pragma once
 
 #include <chrono>

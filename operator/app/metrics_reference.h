@@ -1,4 +1,4 @@
-// The operator's part of docs/metrics.md: --metrics-reference. Starts and ends threads of its own; asks nobody.
+// The operator's part of docs/reference/metrics.md: --metrics-reference. Starts and ends threads of its own; asks nobody.
 #pragma once
 
 #include <string>

@@ -27,7 +27,7 @@ struct EnginePod {
   bool host_network = false;  // two such pods of a node would want the same port: no TCP port, probes by exec
 };
 
-// larderd's YAML (docs/configuration.md), the same for the same input. `backend` is the pool's, where it has one and it exists.
+// larderd's YAML (docs/reference/configuration.md), the same for the same input. `backend` is the pool's, where it has one and it exists.
 std::string larderd_config(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend,
                            const EnginePod& engine = {});
 

@@ -46,7 +46,8 @@ constexpr const char* kPageHead =
     "  @LIVE@; what else changed is named in\n"
     "  the log and as the fallback `config` (`larderctl status`) until larderd is started anew, as is a file that is not valid.\n"
     "- `larderd --check-config` reads all of it, prints what is in force, and starts nothing.\n"
-    "- The engine's side has its own few keys, in `kv_connector_extra_config`: see [shim/python](../shim/python/README.md).\n\n"
+    "- The engine's side has its own few keys, in `kv_connector_extra_config`: see "
+    "[shim/python](../../shim/python/README.md).\n\n"
     "| key | variable | default | meaning |\n"
     "|---|---|---|---|\n";
 

@@ -11,7 +11,7 @@ namespace larder::config {
 // Every key with its variable, default and meaning.
 std::string reference();
 
-// docs/configuration.md: the same as a page in Markdown.
+// docs/reference/configuration.md: the same as a page in Markdown.
 std::string reference_page();
 
 // Keys and their texts as YAML, one after the other: a key of another section than the one before it opens that section.

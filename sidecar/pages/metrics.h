@@ -14,7 +14,7 @@ namespace larder::pages {
 // The text exposition format.
 std::string metrics_text(const stats::Stats& stats, bool ready, const http::Counters& http);
 
-// larderd's part of docs/metrics.md.
+// larderd's part of docs/reference/metrics.md.
 std::string metrics_reference();
 
 }  // namespace larder::pages

@@ -2,7 +2,7 @@
 //
 // Kubernetes ties an engine to its sidecar's container: one that does not come up keeps the engine from starting, and one that is
 // down or not ready takes the whole pod out of its Service. Nothing that the cache does may do that; so what Kubernetes sees is
-// this, and larderd's troubles stay in here (docs/failures.md). Belongs to one thread.
+// this, and larderd's troubles stay in here (docs/reference/failures.md). Belongs to one thread.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ double median(std::vector<double> values);
 // p in 0..1. REQUIRES: values is not empty.
 double percentile(std::vector<double> values, double p);
 
-// A mark for a row whose ceiling or rival is not what the reference machine (2-core Debian 12 VM, see docs/performance.md) gave:
+// A mark for a row whose ceiling or rival is not what the reference machine (2-core Debian 12 VM, see docs/performance/results.md) gave:
 // "" within a factor of two, else a few words.
 std::string far_from_reference(double value, double reference);
 

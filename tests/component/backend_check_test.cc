@@ -25,7 +25,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-// As docs/backends.md sets a server up, but small.
+// As docs/guides/share-a-backend.md sets a server up, but small.
 const std::vector<std::string> kWell{"--maxmemory", "2gb", "--maxmemory-policy", "allkeys-lru"};
 
 // An address of this machine that is not its loopback; empty: it has none.

@@ -56,22 +56,22 @@ TEST(CommandLineTest, WhatCannotBePrintedIsAFailure) {
   }
 }
 
-// After a wanted change: larderd --config-reference > docs/configuration.md
+// After a wanted change: larderd --config-reference > docs/reference/configuration.md
 TEST(CommandLineTest, TheConfigurationPageIsWhatLarderdPrints) {
   const Outcome printed = run(kLarderd + " --config-reference");
   EXPECT_EQ(printed.status, 0);
   EXPECT_THAT(printed.text, HasSubstr("| `memory.size` | `LARDER_MEMORY_SIZE` | `5GiB` |"));
-  EXPECT_EQ(text_of(REPOSITORY_ROOT "/docs/configuration.md"), printed.text)
-      << "larderd --config-reference > docs/configuration.md";
+  EXPECT_EQ(text_of(REPOSITORY_ROOT "/docs/reference/configuration.md"), printed.text)
+      << "larderd --config-reference > docs/reference/configuration.md";
 }
 
-// After a wanted change: (larderd --metrics-reference && larder-operator --metrics-reference) > docs/metrics.md
+// After a wanted change: (larderd --metrics-reference && larder-operator --metrics-reference) > docs/reference/metrics.md
 TEST(CommandLineTest, TheMetricsPageIsWhatTheProgramsPrint) {
   const Outcome larderd = run(kLarderd + " --metrics-reference"), of_operator = run(OPERATOR_PATH " --metrics-reference");
   EXPECT_EQ(larderd.status, 0);
   EXPECT_EQ(of_operator.status, 0);
-  EXPECT_EQ(text_of(REPOSITORY_ROOT "/docs/metrics.md"), larderd.text + of_operator.text)
-      << "(larderd --metrics-reference && larder-operator --metrics-reference) > docs/metrics.md";
+  EXPECT_EQ(text_of(REPOSITORY_ROOT "/docs/reference/metrics.md"), larderd.text + of_operator.text)
+      << "(larderd --metrics-reference && larder-operator --metrics-reference) > docs/reference/metrics.md";
 }
 
 TEST(CommandLineTest, WrongUsageIsRefusedByName) {
@@ -162,7 +162,7 @@ TEST_F(RunningTest, ExportsWhatThePageSaysAndNothingElse) {
   ASSERT_TRUE(eventually([&] { return answers(); }));
   const std::set<std::string> exported = families_of_scrape(get_over_unix_socket(folder_ + "/s.admin", "/metrics"));
   EXPECT_GT(exported.size(), 90U);
-  EXPECT_EQ(exported, families_of_page(text_of(REPOSITORY_ROOT "/docs/metrics.md"), "larderd"));
+  EXPECT_EQ(exported, families_of_page(text_of(REPOSITORY_ROOT "/docs/reference/metrics.md"), "larderd"));
 }
 
 TEST_F(RunningTest, ATraceIsRecordedAndSaysHowMuch) {

@@ -1,4 +1,5 @@
-// DESIGN section 4, "Life and death", with real processes: who is stopped, cut off, dead or greedy costs himself, and nobody else.
+// docs/design/architecture.md section 4, "Life and death", with real processes: an engine that is stopped,
+// cut off, dead or greedy costs itself, and no other engine.
 #include <sys/prctl.h>
 
 #include <cstdio>

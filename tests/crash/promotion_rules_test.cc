@@ -1,5 +1,6 @@
-// What larderd brought up from a tier and keeps, with an engine stopped between its look-up and its hold, and a device that does not
-// let go: DESIGN section 4, "Load". README.md says which line each test misses when it is taken out.
+// Chunks that larderd promoted from a tier and keeps, with an engine stopped between its look-up and
+// its hold, and a device that does not let go: docs/design/architecture.md section 4, "Load".
+// README.md names the line whose removal each test notices.
 #include <gtest/gtest.h>
 
 #include <future>

@@ -1,5 +1,6 @@
-// The word of a slot and the hold on it, with the reader or the sidecar stopped between two instructions: DESIGN section 4, "The
-// word", "Load". Reader and sidecar are threads of this process. README.md says which line each test misses when it is taken out.
+// The word of a slot and the hold on it, with the reader or the sidecar stopped between two
+// instructions: docs/design/architecture.md section 4, "The word", "Load". Reader and sidecar are
+// threads of this process. README.md says which line each test misses when it is taken out.
 #include <gtest/gtest.h>
 
 #include <future>

@@ -71,7 +71,7 @@ class Cluster:
             self.remove_definitions()
 
     def remove_definitions(self):
-        """With all pools. The operator is gone, so that nobody else would let those of placement Node go (docs/kubernetes.md, Uninstalling)."""
+        """With all pools. The operator is gone, so that nobody else would let those of placement Node go (docs/guides/upgrade-remove.md)."""
         if "cachepools.larder.dev" in self.kubectl("get", "crd", "-o", "name"):
             columns = ("-o", "custom-columns=:metadata.namespace,:metadata.name", "--no-headers")
             for namespace, pool in map(str.split, self.kubectl("get", "cachepools", "-A", *columns).splitlines()):

@@ -36,7 +36,7 @@ def test_upgrade_and_rollback_leave_the_authority_that_the_operator_wrote(cluste
         cluster.kubectl("patch", "mutatingwebhookconfiguration", "larder", "--type=json", "--field-manager=larder-operator", "-p", json.dumps(patch))
         cluster.upgrade("--set", "webhook.timeoutSeconds=7")
         assert webhook(cluster)["timeoutSeconds"] == 7 and webhook(cluster)["clientConfig"]["caBundle"] == certificate
-        cluster.upgrade("--reset-then-reuse-values", "--set", "replicas=3")  # as docs/kubernetes.md says
+        cluster.upgrade("--reset-then-reuse-values", "--set", "replicas=3")  # as docs/guides/upgrade-remove.md says
         assert webhook(cluster)["timeoutSeconds"] == 7 and webhook(cluster)["clientConfig"]["caBundle"] == certificate
         cluster.helm("rollback", "larder", "1", "-n", "larder-system")
         assert webhook(cluster)["timeoutSeconds"] == 5 and webhook(cluster)["clientConfig"]["caBundle"] == certificate
@@ -99,7 +99,7 @@ def test_the_operator_is_accepted_where_pods_are_restricted(cluster, rendered):
 
 
 def fails_open(cluster):
-    """The API server counts it, as docs/kubernetes/control-plane.md says."""
+    """The API server counts it, as docs/guides/control-plane.md says."""
     return re.search("fail_open_count.*pods.larder.dev.*[1-9]", cluster.kubectl("get", "--raw", "/metrics"))
 
 

@@ -31,7 +31,7 @@ def asked(begins):
 
 
 def test_ours_are_on_the_page_of_metrics():
-    page = set(re.findall(r"^\| `(\w+)`", (ROOT / "docs" / "metrics.md").read_text(), re.MULTILINE))
+    page = set(re.findall(r"^\| `(\w+)`", (ROOT / "docs" / "reference" / "metrics.md").read_text(), re.MULTILINE))
     names = asked(("larder_", "controller_runtime_", "workqueue_", "rest_client_", "leader_election_"))
     names -= {name for name in names if name.startswith("larder_engine_")}
     assert len(names) > 60 and names <= page, names - page

@@ -50,7 +50,7 @@ def test_vllm_takes_every_injected_flag(root, parser, tmp_path):
 
 
 def test_a_config_file_comes_before_the_flag(parser, tmp_path):
-    """docs/injection.md says so of --config."""
+    """docs/concepts/injection.md says so of --config."""
     file = tmp_path / "config.yaml"
     file.write_text("port: 12345\nkv-transfer-config:\n  kv_connector: NixlConnector\n  kv_role: kv_both\n")
     ours = json.dumps({"kv_connector": "LarderConnector", "kv_connector_module_path": "larder.vllm", "kv_role": "kv_both"})

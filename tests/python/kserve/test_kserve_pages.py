@@ -1,4 +1,4 @@
-"""docs/kserve.md and the pages of other stacks: their YAML is accepted, and says what the samples say. `make e2e-kserve` follows the
+"""docs/get-started/kserve.md and the pages of other stacks: their YAML is accepted, and says what the samples say. `make e2e-kserve` follows the
 first in a cluster, command by command."""
 
 import re
@@ -9,11 +9,15 @@ from harness.cluster import ROOT
 
 SAMPLES = ROOT / "manifests" / "samples"
 KSERVE = sorted((SAMPLES / "kserve").glob("*.yaml"))
-PAGES = {"production-stack": "production-stack-values", "llm-d": "llm-d-values"}
+PAGES = {"guides/production-stack": "production-stack-values", "guides/llm-d": "llm-d-values"}
+
+
+def text_of(page):
+    return (ROOT / "docs" / f"{page}.md").read_text()
 
 
 def blocks(page):
-    return re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / f"{page}.md").read_text(), re.DOTALL)
+    return re.findall(r"```yaml\n(.*?)```", text_of(page), re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +28,7 @@ def accepted(plane):
     return lambda text: plane.kubectl("-n", "default", "apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=text)
 
 
-@pytest.mark.parametrize("text", blocks("kserve"), ids=lambda text: yaml.safe_load(text)["kind"])
+@pytest.mark.parametrize("text", blocks("get-started/kserve"), ids=lambda text: yaml.safe_load(text)["kind"])
 def test_an_example_is_accepted(accepted, text):
     assert "(server dry run)" in accepted(text)
 
@@ -43,7 +47,7 @@ def part_of(part, whole):
     return part == whole
 
 
-@pytest.mark.parametrize("text", blocks("kserve"), ids=lambda text: yaml.safe_load(text)["kind"])
+@pytest.mark.parametrize("text", blocks("get-started/kserve"), ids=lambda text: yaml.safe_load(text)["kind"])
 def test_an_example_is_part_of_its_sample(text):
     example = yaml.safe_load(text)
     assert any(part_of(example, yaml.safe_load(path.read_text())) for path in KSERVE)
@@ -54,4 +58,4 @@ def test_a_page_says_what_its_sample_says(page):
     (example,) = blocks(page)
     sample = SAMPLES / "stacks" / f"{PAGES[page]}.yaml"
     assert part_of(yaml.safe_load(example), yaml.safe_load(sample.read_text()))
-    assert str(sample.relative_to(ROOT)) in (ROOT / "docs" / f"{page}.md").read_text()
+    assert str(sample.relative_to(ROOT)) in text_of(page)

@@ -73,7 +73,7 @@ def test_the_annotation_reaches_the_pod(pods, service):
 
 
 def test_an_annotation_in_the_metadata_of_an_llm_service_reaches_no_pod(plane, pods):
-    """What docs/kserve.md warns of."""
+    """What docs/get-started/kserve.md warns of."""
     service = yaml.safe_load((Path(__file__).parent / "services" / "llmisvc-own-command.yaml").read_text())
     service["metadata"] = {"name": "elsewhere", "annotations": service["spec"].pop("annotations")}
     plane.kubectl("-n", NAMESPACE, "apply", "-f", "-", stdin=yaml.safe_dump(service))

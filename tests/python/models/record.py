@@ -1,4 +1,4 @@
-"""What ran, as one JSON file a setting in $LARDER_MODELS_RECORD, and the table of docs/compatibility.md made of them.
+"""What ran, as one JSON file a setting in $LARDER_MODELS_RECORD, and the table of docs/reference/compatibility.md made of them.
 
 python tests/python/models/record.py FOLDER DOCUMENT: writes the table between the document's markers; nothing that was not run."""
 

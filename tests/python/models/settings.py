@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 @dataclass(frozen=True)
 class Setting:
     name: str
-    what: str  # for people: the row of docs/compatibility.md
+    what: str  # for people: the row of docs/reference/compatibility.md
     model: str = "llama"
     llm: dict = field(default_factory=dict)  # arguments of LLM()
     ask: dict = field(default_factory=dict)  # fields of each request

@@ -1,5 +1,5 @@
 """Model shapes and engine settings, each in a vLLM of its own. LARDER_MODELS=all: every one, and a record for
-docs/compatibility.md; else those that are a part of `make test`."""
+docs/reference/compatibility.md; else those that are a part of `make test`."""
 
 import os
 import re

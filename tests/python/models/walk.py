@@ -61,7 +61,7 @@ def steps_of(setting, walk, more=()):
 
 
 def judge(setting, results):
-    """AssertionError, or what the table of docs/compatibility.md tells."""
+    """AssertionError, or what the table of docs/reference/compatibility.md tells."""
     first_alone, tail_alone, cold, local, warm, first, tail, *_, zeroed = results
     assert (cold["hit"], cold["local"]) == (0, 0), "nothing of another setting is hit"
     assert (local["hit"], local["local"]) == (0 if setting.local_hit else setting.hit, setting.local_hit)

@@ -30,7 +30,7 @@ def test_a_model_whose_prompt_attends_in_both_directions(world, models):
 
 # covers F-067
 def test_a_decoder_whose_user_switched_prefix_caching_off_is_served(world, models):
-    """Larder brings reuse back: docs/compatibility.md says so."""
+    """Larder brings reuse back: docs/reference/compatibility.md says so."""
     options = {"enable_prefix_caching": False}
     (stored,) = live(world, models("llama"), ask(TEXT), **options)
     hit, without = live(world, models("llama"), ask(TEXT), alone(TEXT), **options)

@@ -1,4 +1,4 @@
-"""docs/cli.md is the --help of the four programs. LARDER_TEST_WRITE_GOLDEN=1 writes the page."""
+"""docs/reference/cli.md is the --help of the four programs. LARDER_TEST_WRITE_GOLDEN=1 writes the page."""
 
 import os
 import re
@@ -35,7 +35,7 @@ def page():
 
 
 def test_the_page_of_command_lines_is_what_the_programs_print(root):
-    path = root / "docs" / "cli.md"
+    path = root / "docs" / "reference" / "cli.md"
     text = page()
     if os.environ.get("LARDER_TEST_WRITE_GOLDEN"):
         path.write_text(text)

@@ -1,4 +1,4 @@
-""".ci/code_map.py writes the map in README.md from the folders' READMEs, and finds an old map."""
+""".ci/code_map.py writes the map of the code from the READMEs of the folders, and finds an old map."""
 
 import shutil
 import subprocess
@@ -7,6 +7,7 @@ import sys
 import pytest
 
 ROOMS = ("shim", "shim/client", "cuda", "sidecar", "operator")
+PAGE = "docs/contributing/code-map.md"
 FOLDERS = (*ROOMS, "charts", "manifests", "e2e", "tests")
 
 
@@ -19,9 +20,10 @@ class World:
         for name in FOLDERS:
             (folder / name).mkdir()
             self.write(name, f"# {name}\n\nThe folder {name}. More of it.\n\n## Doors\n")
-        lines = (root / "README.md").read_text().splitlines()
+        lines = (root / PAGE).read_text().splitlines()
         marks = [line for line in lines if "map" in line and line.startswith("<!--")]
-        self.page = folder / "README.md"
+        self.page = folder / PAGE
+        self.page.parent.mkdir(parents=True)
         self.page.write_text(f"before\n{marks[0]}\n{marks[1]}\nbehind\n")
 
     def write(self, name, text):
@@ -39,12 +41,12 @@ def world(tmp_path, root):
 
 
 def test_the_map_is_written_and_is_current_then(world):
-    assert world.run("--check") == (1, "README.md has an old map of the code: make docs-map\n")
+    assert world.run("--check") == (1, f"{PAGE} has an old map of the code: make docs-map\n")
     assert world.run() == (0, "") and world.run("--check") == (0, "")
     page = world.page.read_text()
     rows = [line for line in page.splitlines() if line.startswith("| [")]
-    assert rows[0] == "| [shim](shim) | The folder shim |"
-    assert rows[1] == "| [shim/client](shim/client) | The folder shim/client |"
+    assert rows[0] == "| [shim](../../shim) | The folder shim |"
+    assert rows[1] == "| [shim/client](../../shim/client) | The folder shim/client |"
     assert len(rows) == len(FOLDERS) and page.startswith("before\n") and page.endswith("behind\n")
 
 
@@ -67,7 +69,7 @@ SENTENCES = {
     "of two lines": ("The event\nloop of larderd. More.", "The event loop of larderd"),
     "with a small letter behind a point": ("Copies, e.g. of pages. More.", "Copies, e.g. of pages"),
     "before larderd": ("The tiers. larderd has one.", "The tiers"),
-    "with a link": ("See [the page](../docs/a.md). More.", "See [the page](docs/a.md)"),
+    "with a link": ("See [the page](../pages/a.md). More.", "See [the page](../../pages/a.md)"),
     "with an address": ("See [it](https://a.example/b).", "See [it](https://a.example/b)"),
     "with a bar": ("One | two.", "One \\| two"),
 }
@@ -78,7 +80,7 @@ def test_a_sentence(world, kind):
     paragraph, row = SENTENCES[kind]
     world.write("cuda", f"# cuda\n\n{paragraph}\n")
     assert world.run() == (0, "")
-    assert f"| [cuda](cuda) | {row} |" in world.page.read_text().splitlines()
+    assert f"| [cuda](../../cuda) | {row} |" in world.page.read_text().splitlines()
 
 
 @pytest.mark.parametrize(

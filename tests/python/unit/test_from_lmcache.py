@@ -1,4 +1,4 @@
-"""docs/from-lmcache.md: every line of its tables, run. (The rows of settings are run by lmcache_docs_test.cc.)"""
+"""docs/guides/from-lmcache.md: every line of its tables, run. (The rows of settings are run by lmcache_docs_test.cc.)"""
 
 import json
 import os
@@ -28,7 +28,7 @@ def code(cell):
 
 @pytest.fixture(scope="module")
 def page(root):
-    return (root / "docs" / "from-lmcache.md").read_text()
+    return (root / "docs" / "guides" / "from-lmcache.md").read_text()
 
 
 @pytest.fixture(scope="module")

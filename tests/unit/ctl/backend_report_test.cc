@@ -29,7 +29,7 @@ config::BackendConfig backend(const std::string& url, const std::vector<config::
   return config.ok() ? config->backend : config::BackendConfig();
 }
 
-// A Valkey as docs/backends.md sets it up.
+// A Valkey as docs/guides/share-a-backend.md sets it up.
 backend_check::ServerFacts good() {
   backend_check::ServerFacts facts;
   facts.connect_ns = 1'500'000;

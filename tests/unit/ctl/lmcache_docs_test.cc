@@ -1,4 +1,4 @@
-// The configurations of LMCache's own documentation (lmcache/README.md), imported; and each key of LMCache as docs/from-lmcache.md
+// The configurations of LMCache's own documentation (lmcache/README.md), imported; and each key of LMCache as docs/guides/from-lmcache.md
 // has it. What is printed must be a configuration that larderd's loader takes.
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(Pages, LmcacheDocsTest, testing::ValuesIn(documented())
   return name;
 });
 
-// docs/from-lmcache.md. Its other tables are run by tests/python/unit/test_from_lmcache.py.
+// docs/guides/from-lmcache.md. Its other tables are run by tests/python/unit/test_from_lmcache.py.
 struct Row {
   std::vector<std::string> theirs;  // the codes of the left cell
   std::string ours;                 // the right cell

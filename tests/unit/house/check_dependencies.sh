@@ -1,6 +1,6 @@
 #!/bin/bash
 # Usage: check_dependencies.sh PAGE PROGRAM... Every library that a program of ours is linked to is glibc, the compiler's run time, or
-# named in PAGE (docs/dependencies.md), by its name without "lib" and version.
+# named in PAGE (docs/design/dependencies.md), by its name without "lib" and version.
 set -u
 page=$1
 shift

@@ -23,18 +23,5 @@ TEST(DocsTest, TheChangelogHasASectionOfTheVersion) {
     EXPECT_NE(changes.find("\n## [" + section + "]"), std::string::npos) << "CHANGELOG.md has no section " << section;
 }
 
-// A link in a page to a file of the tree.
-TEST(DocsTest, EveryLinkOfAPageLeadsSomewhere) {
-  const std::regex links("\\]\\(([^)#:]+)\\)");
-  for (const fs::path& folder : {kRoot, kRoot / "docs"}) {
-    for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-      if (entry.path().extension() != ".md") continue;
-      const std::string page = test::text_of(entry.path());
-      for (auto at = std::sregex_iterator(page.begin(), page.end(), links); at != std::sregex_iterator(); ++at)
-        EXPECT_TRUE(fs::exists(folder / (*at)[1].str())) << entry.path() << " links to " << (*at)[1];
-    }
-  }
-}
-
 }  // namespace
 }  // namespace larder::house

@@ -1,4 +1,4 @@
-// docs/failures.md and the tests name each other: a row has a test or the reason why not, and a `covers` comment has its row.
+// docs/reference/failures.md and the tests name each other: a row has a test or the reason why not, and a `covers` comment has its row.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -84,7 +84,7 @@ std::vector<std::string> faults_of(const std::string& page, const std::string& s
 
 TEST(FailuresPageTest, EveryRowHasATestAndEveryCommentHasARow) {
   Coverage both;
-  read_page(test::text_of(kRoot / "docs/failures.md"), both);
+  read_page(test::text_of(kRoot / "docs/reference/failures.md"), both);
   EXPECT_GT(both.rows.size(), 200U);
   for (const char* folder : {"tests", "e2e"}) {
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(kRoot / folder)) {

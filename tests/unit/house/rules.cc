@@ -179,7 +179,7 @@ std::vector<std::string> check_source(std::string_view path, std::string_view te
   };
   const bool is_test = path.starts_with("tests/");
   const Room* room = room_of(path);
-  if (room == nullptr && !is_test) say(1, "no room of DESIGN.md (rules.cc lists them)");
+  if (room == nullptr && !is_test) say(1, "no room of the house (rules.cc lists them)");
   std::size_t number = 0;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());

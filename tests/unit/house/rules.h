@@ -1,4 +1,5 @@
-// The rules of the house (DESIGN.md, "The house") as data and pure checks: who may include what, and how long a file may be.
+// The rules of the house (docs/design/architecture.md, section 2) as data and pure checks: who may
+// include what, and how long a file may be.
 #pragma once
 
 #include <span>
