@@ -3,13 +3,12 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BENCHES = bench-copy bench-curve bench-disk bench-gpu bench-index bench-lookup bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-operator bench-rivals bench-serve bench-webhook bench-weights
-.PHONY: $(BENCHES) carry-gpu docs docs-map deps-docs help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs test-models test-mutations test-names test-asan test-crash test-fence test-gpu test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures test-dashboards deps-kserve e2e-kserve
+.PHONY: $(BENCHES) carry-gpu docs docs-map deps-docs help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs test-models test-mutations test-names test-asan test-crash test-fence test-gpu test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures test-dashboards deps-kserve e2e-kserve deps-dist dist
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 PYTHON = $(shell cd .ci && . ./paths.sh && echo $$venv/bin/python)
 DOCS = $(shell cd .ci && . ./paths.sh && echo $$docs)
-WHEEL_PYTHON = $(shell cd .ci && . ./paths.sh && echo $$wheel/bin/python)
 RIVALS_PYTHON = $(shell cd .ci && . ./paths.sh && echo $$rivals/bin/python)
 # What Python needs to find: the package, the shim, the programs.
 RUN = PYTHONPATH=$(CURDIR)/shim/python:$(CURDIR)/e2e LARDER_LIBRARY=$(CURDIR)/build/$(1)/lib/liblarder.so PATH=$(CURDIR)/build/$(1)/bin:$$PATH
@@ -31,6 +30,8 @@ deps-wheel:
 	@.ci/deps.sh build wheel
 deps-docs:
 	@.ci/deps.sh build docs
+deps-dist:
+	@.ci/deps.sh build wheel helm
 deps-rivals:
 	@.ci/deps.sh build rivals
 deps-cuda:
@@ -183,6 +184,8 @@ image: release ## the container image of all programs, without Docker, in build/
 	@.ci/image/build.sh build/release build/image/larder.tar
 krew: release ## kubectl larder for Krew, an archive and its manifest, in build/krew (KREW_URI=where it will be had)
 	@KREW_URI='$(KREW_URI)' .ci/krew.sh build/release build/krew
+dist: deps-dist release ## image, chart, wheel, kubectl plug-in, SBOM, checksums and release notes of this commit, in build/dist; docs/releasing.md
+	@DIST_IMAGE='$(DIST_IMAGE)' DIST_HOME='$(DIST_HOME)' .ci/dist.sh build/release build/dist
 e2e-up: deps-python deps-servers deps-kubernetes release ## a Kubernetes on this machine, as root (builds it once, minutes); e2e/README.md
 	@e2e/cluster/cluster.sh up && e2e/cluster/cluster.sh load
 e2e-down: ## end it, and remove all that it left
@@ -194,10 +197,7 @@ e2e-kserve: deps-kserve e2e-up ## KServe's own controllers (built once, minutes)
 	@$(call RUN,release) $(PYTHON) -m pytest e2e/kserve -p no:cacheprovider --timeout 1500 -v $(if $(SCENARIO),-k "$(SCENARIO)")
 
 wheel: deps-wheel release ## the Python package with liblarder.so inside, in build/wheel
-	@rm -rf build/wheel && mkdir -p build/wheel && cp -r shim/python build/wheel/source
-	@LARDER_LIBRARY=$(CURDIR)/build/release/lib/liblarder.so \
-	  $(WHEEL_PYTHON) -m pip wheel -q --no-deps --no-build-isolation --no-index -w build/wheel build/wheel/source
-	@rm -rf build/wheel/source && ls build/wheel/larder-*.whl
+	@.ci/wheel.sh build/release build/wheel
 install: release ## programs, liblarder.so, larder.h and the systemd unit under PREFIX (/usr/local)
 	@cmake --preset release -DCMAKE_INSTALL_PREFIX=$(PREFIX) >/dev/null && cmake --build --preset release --target larderd larderctl kubectl-larder larder_shared
 	@cmake --install build/release

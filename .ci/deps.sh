@@ -1,5 +1,5 @@
 #!/bin/bash
-# deps.sh build|tools|bench|python|wheel|docs|rivals|cuda|servers|vm|kubernetes|kserve...: installs what is missing and nothing else. What is there already costs a few milliseconds.
+# deps.sh build|tools|bench|python|wheel|helm|docs|rivals|cuda|servers|vm|kubernetes|kserve...: installs what is missing and nothing else. What is there already costs a few milliseconds.
 #
 # build, tools, bench: the Debian packages of packages.build, packages.tools, packages.bench, as root or through sudo.
 # python: CPU vLLM and pytest as python.lock pins them, in an environment of its own under $LARDER_CACHE (paths.sh). An environment
@@ -7,6 +7,7 @@
 # wheel: setuptools as wheel.lock pins it (Debian 12's is too old), in a small environment of its own.
 # docs: MkDocs as docs.lock pins it, in a small environment of its own, and two scripts of npm packages, checked by
 # their digests: Mermaid, and iframe-worker, by which the search works without a server.
+# helm: Helm alone, of those programs of kubernetes.sh.
 # rivals: LMCache as rivals.lock pins it, in an environment of its own over that one.
 # cuda: NVIDIA's compiler as cuda.lock pins it, from PyPI and unpacked alone: no driver, no GPU, no root.
 # servers: what the remote tier is tested against: Debian's Redis, which redis-tools brings without a service, and Valkey of its
@@ -262,6 +263,7 @@ for what in "$@"; do
     python) make_python ;;
     wheel) make_wheel ;;
     docs) make_docs ;;
+    helm) ./kubernetes.sh helm ;;
     rivals) make_rivals ;;
     cuda) make_cuda ;;
     servers)
@@ -275,6 +277,6 @@ for what in "$@"; do
       ./kserve.sh
       make_huggingface
       ;;
-    *) fail "deps.sh: unknown part '$what' (build, tools, bench, python, wheel, docs, rivals, cuda, servers, vm, kubernetes, kserve)" ;;
+    *) fail "deps.sh: unknown part '$what' (build, tools, bench, python, wheel, helm, docs, rivals, cuda, servers, vm, kubernetes, kserve)" ;;
   esac
 done

@@ -1,22 +1,25 @@
 #!/bin/bash
 # krew.sh BUILD OUT: `kubectl larder` of the programs in BUILD (build/release) for Krew, in the folder OUT: an archive, and larder.yaml
-# (manifests/krew) with its checksum. KREW_URI: where the archive will be had. The same programs give the same bytes.
+# (manifests/krew) with its checksum. KREW_URI: the address of the archive; an address that ends in / is the folder of the archive.
+# The same programs give the same bytes.
 #
 # The archive has the libraries that the program loads, libc and the loader among them, so that it runs on a Linux of another age; and
 # no links, which Krew refuses.
 set -euo pipefail
 build=$(realpath "$1") out=$2
 cd "$(dirname "$0")/.."
+. .ci/stage.sh
 . .ci/image/libraries.sh
-version=$(sed -n 's/^project(larder VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
-case $(uname -m) in x86_64) arch=amd64 ;; aarch64) arch=arm64 ;; *) echo "error: no Krew platform for $(uname -m)" >&2; exit 1 ;; esac
+. .ci/version.sh
+. .ci/pack.sh
 name=kubectl-larder-$version-linux-$arch.tar.gz
-uri=${KREW_URI:-https://larder.example/$name}
+uri=${KREW_URI:-https://larder.example/}
+case $uri in */) uri+=$name ;; esac
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 
 program=$build/bin/kubectl-larder
-[ -x "$program" ] || { echo "error: $program is not built (make release)" >&2; exit 1; }
+[ -x "$program" ] || fail "$program is not built (make release)"
 install -D -m 0755 -s "$program" "$root/lib/kubectl-larder"
 loader=
 for library in $(libraries "$program"); do
@@ -24,7 +27,7 @@ for library in $(libraries "$program"); do
   copy_licence "$library" "$root/licenses"
   case $library in */ld-linux*) loader=$(basename "$library") ;; esac
 done
-[ -n "$loader" ] || { echo "error: $program names no loader (is it linked statically?)" >&2; exit 1; }
+[ -n "$loader" ] || fail "$program names no loader (is it linked statically?)"
 install -D -m 0644 LICENSE "$root/licenses/larder/LICENSE"
 # Krew links to this file; kubectl and what it calls get none of these libraries.
 cat >"$root/kubectl-larder" <<SCRIPT
@@ -35,8 +38,7 @@ SCRIPT
 chmod 0755 "$root/kubectl-larder"
 
 mkdir -p "$out"
-(cd "$root" && find . -type f -printf '%P\n' | LC_ALL=C sort |
-  tar --create --no-recursion --files-from=- --mtime=@0 --owner=0 --group=0 --numeric-owner --format=ustar) | gzip -9n >"$out/$name"
+pack "$root" "$out/$name"
 sum=$(sha256sum "$out/$name" | cut -d' ' -f1)
 sed -e "/^#/d; s|^  version: .*|  version: v$version|; s|^        arch: .*|        arch: $arch|" \
   -e "s|^    uri: .*|    uri: $uri|; s|^    sha256: .*|    sha256: \"$sum\"|" manifests/krew/larder.yaml >"$out/larder.yaml"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# kubernetes.sh apiserver|cluster: a real Kubernetes for the tests, built once from Go modules into $kubernetes/bin (paths.sh).
+# kubernetes.sh helm|apiserver|cluster: a real Kubernetes for the tests, built once from Go modules into $kubernetes/bin (paths.sh).
 #
-# apiserver: kube-apiserver, etcd, kubectl, helm. cluster: all that a node needs too. What is there already is not made again: a
+# helm: Helm alone, for `make dist`. apiserver: kube-apiserver, etcd, kubectl, helm. cluster: all that a node needs too. What is there already is not made again: a
 # program stands in bin only when it is whole, so that an interrupted run goes on where it was.
 # go.mod and go.sum beside this script pin every module of Kubernetes; its staging modules have no releases of the same number,
 # hence the replace lines. KServe stands for itself: kserve.sh.
@@ -67,10 +67,14 @@ get_packages() {
   rm -rf "$folder"
 }
 
+make_helm() {
+  make_program helm build_helm
+}
+
 make_apiserver() {
   make_program kube-apiserver build_kubernetes kube-apiserver
   get_packages etcd etcd-server
-  make_program helm build_helm
+  make_helm
   make_program kubectl build_kubernetes kubectl
 }
 
@@ -83,8 +87,8 @@ make_cluster() {
 }
 
 case ${1:-} in
-  apiserver | cluster) ;;
-  *) fail "usage: kubernetes.sh apiserver|cluster" ;;
+  helm | apiserver | cluster) ;;
+  *) fail "usage: kubernetes.sh helm|apiserver|cluster" ;;
 esac
 if [ "$(cat "$kubernetes/.complete" 2>/dev/null)" = "$pins" ]; then exit 0; fi
 check_disk "$kubernetes" 8 Kubernetes

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""archive.py NAME:TAG ROOTFS OUT.tar: a folder as a container image of one layer, in the form that `docker load`, `podman load`,
-`skopeo copy docker-archive:` and `ctr images import` read. The same folder gives the same bytes, whenever and wherever: no time,
-owner or order of the file system's gets in."""
+"""archive.py NAME:TAG ROOTFS OUT.tar: packs a folder as a container image of one layer.
+
+The archive is an OCI image layout, which `skopeo copy oci-archive:`, `podman load` and `ctr images import` read. Its file
+manifest.json makes the same archive readable for `docker load`. The same folder gives the same bytes on every machine: the archive
+holds no time, no owner and no order of the file system."""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ import io
 import json
 import os
 import pathlib
+import platform
 import stat
 import tarfile
 import tempfile
@@ -18,6 +21,8 @@ from typing import BinaryIO
 
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 EPOCH = "1970-01-01T00:00:00Z"
+BLOBS = "blobs/sha256/"
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # as image indexes name them
 
 
 def _permissions(mode: int) -> int:
@@ -50,29 +55,68 @@ def _digest(file: BinaryIO) -> str:
     return digest.hexdigest()
 
 
-def _add(archive: tarfile.TarFile, name: str, content: BinaryIO, size: int) -> None:
-    entry = tarfile.TarInfo(name)
-    entry.size = size
-    content.seek(0)
-    archive.addfile(entry, content)
+def _json(value: object) -> io.BytesIO:
+    return io.BytesIO(json.dumps(value, sort_keys=True).encode())
+
+
+class _Layout:
+    """An OCI image layout as a tar file. Owned by one thread."""
+
+    def __init__(self, archive: tarfile.TarFile) -> None:
+        self._archive = archive
+
+    def add(self, name: str, content: BinaryIO) -> int:
+        """The size of `content` in bytes."""
+        entry = tarfile.TarInfo(name)
+        entry.size = content.seek(0, os.SEEK_END)
+        content.seek(0)
+        self._archive.addfile(entry, content)
+        return entry.size
+
+    def add_blob(self, kind: str, content: BinaryIO) -> dict:
+        """The descriptor of `content`, a media type after `application/vnd.oci.image.`."""
+        digest = _digest(content)
+        size = self.add(BLOBS + digest, content)
+        return {"mediaType": f"application/vnd.oci.image.{kind}", "digest": f"sha256:{digest}", "size": size}
+
+
+def _path(descriptor: dict) -> str:
+    return BLOBS + descriptor["digest"].removeprefix("sha256:")
+
+
+def _image(layer: dict, config: dict) -> dict:
+    settings = {"Env": [PATH], "WorkingDir": "/"} | config
+    return {
+        "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),
+        "os": "linux",
+        "created": EPOCH,
+        "config": settings,
+        "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]},
+        "history": [{"created": EPOCH, "created_by": "archive.py"}],
+    }
+
+
+def _write_layout(name: str, layer_file: BinaryIO, config: dict, layout: _Layout) -> int:
+    layout.add("oci-layout", _json({"imageLayoutVersion": "1.0.0"}))
+    layer = layout.add_blob("layer.v1.tar", layer_file)
+    image = layout.add_blob("config.v1+json", _json(_image(layer, config)))
+    manifest = layout.add_blob("manifest.v1+json", _json({
+        "schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": image, "layers": [layer]}))
+    # containerd reads the whole name from the first annotation, skopeo and podman the tag from the second one.
+    manifest["annotations"] = {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name.rpartition(":")[2]}
+    layout.add("index.json", _json({
+        "schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [manifest]}))
+    # `docker load` before version 25 reads this file alone.
+    layout.add("manifest.json", _json([{"Config": _path(image), "RepoTags": [name], "Layers": [_path(layer)]}]))
+    return layer["size"]
 
 
 def write_image(name: str, rootfs: pathlib.Path, out: pathlib.Path, config: dict) -> int:
     """The size of the layer in bytes. `config`: User, Cmd, Labels and so on, as the image specification names them."""
-    with tempfile.TemporaryFile() as layer:
+    unfinished = out.with_suffix(".new")
+    with tempfile.TemporaryFile() as layer, tarfile.open(unfinished, "w", format=tarfile.GNU_FORMAT) as archive:
         _write_layer(rootfs, layer)
-        size, digest = layer.tell(), _digest(layer)
-        settings = {"Env": [PATH], "WorkingDir": "/"} | config
-        image = json.dumps({"architecture": "amd64", "os": "linux", "created": EPOCH, "config": settings,
-                            "rootfs": {"type": "layers", "diff_ids": ["sha256:" + digest]},
-                            "history": [{"created": EPOCH, "created_by": "archive.py"}]}, sort_keys=True).encode()
-        image_name = hashlib.sha256(image).hexdigest() + ".json"
-        manifest = json.dumps([{"Config": image_name, "RepoTags": [name], "Layers": [digest + "/layer.tar"]}]).encode()
-        unfinished = out.with_suffix(".new")
-        with tarfile.open(unfinished, "w", format=tarfile.GNU_FORMAT) as archive:
-            _add(archive, image_name, io.BytesIO(image), len(image))
-            _add(archive, digest + "/layer.tar", layer, size)
-            _add(archive, "manifest.json", io.BytesIO(manifest), len(manifest))
+        size = _write_layout(name, layer, config, _Layout(archive))
     unfinished.rename(out)
     return size
 

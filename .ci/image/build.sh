@@ -1,16 +1,20 @@
 #!/bin/bash
 # build.sh BUILD OUT.tar [NAME:TAG]: the container image of the programs in BUILD, without Docker. The same programs give the same bytes.
-# Its name is the chart's default, so that a node that has loaded it needs no values.
+# Its name is the chart's default, so that a node that has loaded it needs no values. $LARDER_COMMIT, where it is set, is the label
+# `revision` of the image.
 set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-version=$(sed -n 's/^project(larder VERSION \([0-9.]*\).*/\1/p' "$here/../../CMakeLists.txt")
+build=$(realpath "$1") out=$(realpath -m "$2")
+cd "$(dirname "$0")/../.."
+. .ci/stage.sh
+. .ci/version.sh
 rootfs=$(mktemp -d)
 trap 'rm -rf "$rootfs"' EXIT
 chmod 755 "$rootfs"
-"$here/rootfs.sh" "$1" "$rootfs/root"
-mkdir -p "$(dirname "$2")"
-/usr/bin/python3 "$here/archive.py" "${3:-localhost/larder:$version}" "$rootfs/root" "$2" --config "{\"User\": \"65532:65532\", \"Labels\": {
-  \"org.opencontainers.image.title\": \"larder\", \"org.opencontainers.image.version\": \"$version\",
-  \"org.opencontainers.image.licenses\": \"Apache-2.0\"}}"
+.ci/image/rootfs.sh "$build" "$rootfs/root"
+mkdir -p "$(dirname "$out")"
+label=org.opencontainers.image
+/usr/bin/python3 .ci/image/archive.py "${3:-localhost/larder:$version}" "$rootfs/root" "$out" --config "{\"User\": \"65532:65532\", \"Labels\": {
+  \"$label.title\": \"larder\", \"$label.version\": \"$version\", \"$label.licenses\": \"Apache-2.0\"
+  ${LARDER_COMMIT:+, \"$label.revision\": \"$LARDER_COMMIT\"}}}"
 payload=$(du -sb "$rootfs/root/payload" | cut -f1)
 echo "  of it the payload for engines: $((payload / 100000 / 10)).$((payload / 100000 % 10)) MB"

@@ -39,11 +39,13 @@ make_images() {
   done
 }
 
-# FOLDER: the files of localhost/debian:e2e, for an image with more.
+# FOLDER: the files of localhost/debian:e2e, for an image with more. manifest.json of the archive names its one layer.
 unpack_debian() {
+  local layer
+  layer=$(tar -xOf "$images/debian.tar" manifest.json | python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["Layers"][0])')
   rm -rf "$1"
   mkdir -p "$1"
-  tar -xOf "$images/debian.tar" --wildcards '*/layer.tar' | tar -x -C "$1"
+  tar -xOf "$images/debian.tar" "$layer" | tar -x -C "$1"
 }
 
 # The product's own, as it is built now.

@@ -1,5 +1,6 @@
-"""The container image that `make image` builds without Docker: its size, its owner, its payload, and the same bytes every time."""
+"""The container image that `make image` builds without Docker: its layout, its size, its owner, its payload, and the same bytes every time."""
 
+import hashlib
 import json
 import os
 import pathlib
@@ -39,6 +40,30 @@ def files(image, manifest):
         (layer,) = manifest["Layers"]
         with tarfile.open(fileobj=archive.extractfile(layer)) as tree:
             return {entry.name: entry for entry in tree.getmembers()}
+
+
+def blob(archive, descriptor):
+    """The bytes that a descriptor names: its digest and size must hold, as an OCI client checks them."""
+    data = archive.extractfile("blobs/sha256/" + descriptor["digest"].removeprefix("sha256:")).read()
+    assert descriptor["digest"] == "sha256:" + hashlib.sha256(data).hexdigest()
+    assert descriptor["size"] == len(data)
+    return data
+
+
+def test_it_is_an_oci_layout_with_the_same_image_in_it(image, manifest):
+    with tarfile.open(image) as archive:
+        assert json.load(archive.extractfile("oci-layout")) == {"imageLayoutVersion": "1.0.0"}
+        (entry,) = json.load(archive.extractfile("index.json"))["manifests"]
+        assert entry["mediaType"] == "application/vnd.oci.image.manifest.v1+json"
+        found = json.loads(blob(archive, entry))
+        assert json.loads(blob(archive, found["config"])) == manifest["image"]
+        (layer,) = found["layers"]
+        assert layer["mediaType"] == "application/vnd.oci.image.layer.v1.tar"
+        blob(archive, layer)
+        assert manifest["image"]["rootfs"]["diff_ids"] == [layer["digest"]], "a layer that is not packed has one digest"
+    (name,) = manifest["RepoTags"]
+    assert entry["annotations"] == {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name.split(":")[1]}
+    assert manifest["image"]["architecture"] == {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]
 
 
 def test_two_builds_are_the_same_bytes(root, image, tmp_path):

@@ -1,12 +1,23 @@
 """The wheel: carries the library, names its platform, and works where it is installed, without any variable."""
 
+import importlib.util
 import os
 import subprocess
 import sys
 import zipfile
 from importlib.metadata import distributions
 
+import packaging._manylinux
+import packaging.tags
 import pytest
+
+
+@pytest.fixture(scope="module")
+def setup_py(root):
+    spec = importlib.util.spec_from_file_location("setup_py", root / "shim" / "python" / "setup.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(scope="module")
@@ -22,8 +33,45 @@ def wheel(root, tmp_path_factory):
     return built
 
 
-def test_it_names_its_platform_and_no_python_version(wheel):
-    assert wheel.name.startswith("larder-") and "-py3-none-linux_" in wheel.name
+def tags_of_a_system(monkeypatch, glibc, machine="x86_64"):
+    """The wheel tags that pip takes on a system. `glibc` is its (major, minor), (-1, -1) where there is none, as with musl."""
+    monkeypatch.setattr(packaging._manylinux, "_get_glibc_version", lambda: glibc)
+    monkeypatch.setattr(packaging._manylinux, "_have_compatible_abi", lambda executable, archs: True)
+    linux = f"linux_{machine}"
+    monkeypatch.setattr(packaging.tags.sysconfig, "get_platform", lambda: linux.replace("_", "-", 1))
+    return {str(tag) for tag in packaging.tags.compatible_tags(platforms=packaging.tags.platform_tags())}
+
+
+def test_it_is_taken_where_its_library_loads_and_refused_elsewhere(wheel, monkeypatch):
+    machine = os.uname().machine
+    tag = wheel.name.split("-", 2)[2].removesuffix(".whl")
+    assert tag in tags_of_a_system(monkeypatch, (2, 36), machine), "Debian 12"
+    assert tag in tags_of_a_system(monkeypatch, (2, 34), machine), "RHEL 9"
+    assert tag not in tags_of_a_system(monkeypatch, (2, 31), machine), "Debian 11"
+    assert tag not in tags_of_a_system(monkeypatch, (-1, -1), machine), "Alpine"
+    assert tag not in tags_of_a_system(monkeypatch, (2, 36), "riscv64")
+
+
+HEADER = "  Class:                             ELF64\n  Machine:                           {}\n"
+VERSIONS = {
+    "manylinux_2_34_x86_64": ("Advanced Micro Devices X86-64", ["GLIBC_2.2.5", "GLIBC_2.34", "GLIBC_2.4"]),
+    "manylinux_2_17_aarch64": ("AArch64", ["GLIBC_2.17"]),
+    "manylinux_2_4_x86_64": ("Advanced Micro Devices X86-64", ["GLIBC_2.4", "GLIBC_2.3.4"]),
+}
+
+
+@pytest.mark.parametrize("tag", VERSIONS)
+def test_the_tag_is_of_the_newest_glibc_that_the_library_asks_for(setup_py, tag):
+    machine, names = VERSIONS[tag]
+    listed = "".join(f"  0x0010:   Name: {name}  Flags: none  Version: 9\n" for name in names)
+    assert setup_py.platform_tag(HEADER.format(machine), listed) == tag
+
+
+def test_a_library_without_a_tag_is_refused(setup_py):
+    with pytest.raises(SystemExit, match="for RISC-V"):
+        setup_py.platform_tag(HEADER.format("RISC-V"), "  Name: GLIBC_2.34  Flags")
+    with pytest.raises(SystemExit, match="no version of glibc"):
+        setup_py.platform_tag(HEADER.format("AArch64"), "  Name: LARDER_1  Flags")
 
 
 def test_installed_it_finds_the_library_beside_itself(wheel, tmp_path):
