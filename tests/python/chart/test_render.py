@@ -1,8 +1,10 @@
 """What the chart renders, word for word, for the values files of tests/golden/chart. LARDER_TEST_WRITE_GOLDEN=1 writes them anew."""
 
+import base64
 import json
 import os
 import re
+from xml.etree import ElementTree
 
 import programs
 import pytest
@@ -56,12 +58,35 @@ def test_rules_are_rendered_with_the_runbooks_of_the_house(helm):
 def test_lint_finds_nothing(helm, values):
     said = helm("lint", "--strict", "--kube-version", programs.KUBERNETES, programs.CHART, *(["--values", values] if values else []))
     assert "0 chart(s) failed" in said
+    assert "[INFO]" not in said, "recommendations as well"
 
 
 def test_the_chart_is_of_this_version():
     (version,) = re.findall(r"^project\(larder VERSION (\S+)", (programs.ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)
-    chart = yaml.safe_load((programs.CHART / "Chart.yaml").read_text())
-    assert chart["version"] == chart["appVersion"] == version
+    assert chart_yaml()["version"] == chart_yaml()["appVersion"] == version
+
+
+def chart_yaml():
+    return yaml.safe_load((programs.CHART / "Chart.yaml").read_text())
+
+
+def test_the_icon_of_the_chart_is_its_file():
+    kind, data = chart_yaml()["icon"].split(",")
+    icon = (programs.CHART / "icon.svg").read_bytes()
+    assert kind == "data:image/svg+xml;base64" and base64.b64decode(data) == icon
+    assert ElementTree.fromstring(icon).tag.endswith("}svg") and len(icon) < 2000
+
+
+def test_artifact_hub_is_told_of_this_image_and_these_definitions():
+    values = yaml.safe_load((programs.CHART / "values.yaml").read_text())
+    notes = {key.removeprefix("artifacthub.io/"): value for key, value in chart_yaml()["annotations"].items()}
+    assert all(isinstance(value, str) for value in notes.values()), "Helm takes strings alone"
+    assert yaml.safe_load(notes["images"]) == [{"name": "larder", "image": f"{values['image']['repository']}:{chart_yaml()['appVersion']}"}]
+    crds = [yaml.safe_load(path.read_text()) for path in sorted((programs.CHART / "files" / "crds").iterdir())]
+    wanted = {(crd["spec"]["names"]["kind"], crd["spec"]["versions"][0]["name"], crd["metadata"]["name"]) for crd in crds}
+    assert {(crd["kind"], crd["version"], crd["name"]) for crd in yaml.safe_load(notes["crds"])} == wanted
+    samples = [next(yaml.safe_load_all((programs.ROOT / "manifests" / "samples" / f"{name}.yaml").read_text())) for name in ("pool", "backend-managed")]
+    assert yaml.safe_load(notes["crdsExamples"]) == samples
 
 
 @pytest.mark.parametrize("name", RELEASES)
