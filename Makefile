@@ -3,12 +3,13 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BENCHES = bench-copy bench-curve bench-disk bench-gpu bench-index bench-lookup bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-operator bench-rivals bench-serve bench-webhook bench-weights
-.PHONY: $(BENCHES) carry-gpu docs docs-map deps-docs help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs test-models test-mutations test-names test-asan test-crash test-fence test-gpu test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures test-dashboards deps-kserve e2e-kserve deps-dist dist
+.PHONY: $(BENCHES) carry-gpu docs docs-map deps-docs help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs test-models test-mutations test-names test-asan test-crash test-fence test-gpu test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures test-dashboards deps-kserve e2e-kserve deps-dist dist deps-lint
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 PYTHON = $(shell cd .ci && . ./paths.sh && echo $$venv/bin/python)
 DOCS = $(shell cd .ci && . ./paths.sh && echo $$docs)
+LINTERS = $(shell cd .ci && . ./paths.sh && echo $$linters/bin)
 RIVALS_PYTHON = $(shell cd .ci && . ./paths.sh && echo $$rivals/bin/python)
 # What Python needs to find: the package, the shim, the programs.
 RUN = PYTHONPATH=$(CURDIR)/shim/python:$(CURDIR)/e2e LARDER_LIBRARY=$(CURDIR)/build/$(1)/lib/liblarder.so PATH=$(CURDIR)/build/$(1)/bin:$$PATH
@@ -24,6 +25,8 @@ deps-build:
 	@.ci/deps.sh build
 deps-tools:
 	@.ci/deps.sh build tools
+deps-lint:
+	@.ci/deps.sh build tools linters
 deps-python:
 	@.ci/deps.sh build python
 deps-wheel:
@@ -167,10 +170,12 @@ test-vm: deps-vm release ## larderd on pages of 1 GiB and NUMA nodes, in a virtu
 	@cd .ci && . ./paths.sh && cd .. && tests/component/vm/run.sh $$vm/vmlinuz $$vm/busybox \
 	  build/release/bin/larderd build/release/bin/larderctl build/release/bin/vm_engine
 
-lint: deps-tools build/dev/build.ninja ## formatting, links of pages, and the rules of the house (who may include what, how long a file may be)
+lint: deps-lint build/dev/build.ninja ## formatting, links of pages, workflows, dashboards, and the rules of the house (who may include what, how long a file may be)
 	@python3 tests/lint/links.py
 	@python3 tests/lint/words.py
 	@clang-format --dry-run -Werror $(SOURCES)
+	@$(LINTERS)/actionlint -shellcheck= -pyflakes= .github/workflows/*.yml
+	@for file in manifests/dashboards/*.json; do $(LINTERS)/dashboard-linter lint --strict --config manifests/dashboards/.lint $$file || exit 1; done
 	@cmake --build --preset dev -j$(JOBS) --target house_test && ctest --test-dir build/dev -R "^(House|Docs|FailuresPage)Test|^readme_map" --output-on-failure
 docs-map: ## the map of the code in docs/contributing/code-map.md, from the first sentence of each room's README.md
 	@python3 .ci/code_map.py

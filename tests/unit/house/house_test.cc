@@ -58,10 +58,29 @@ TEST(HouseTest, EveryRoomHasAShortReadme) {
 }
 
 TEST(HouseTest, TopLevelIsAsDesigned) {
-  const std::vector<std::string> allowed{
-      "sidecar", "shim",   "cuda",           "operator",          "charts",   "manifests", "tests",        "e2e",
-      "docs",    "build",  "CMakeLists.txt", "CMakePresets.json", "Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md",
-      "LICENSE", "NOTICE", "Dockerfile",     "mkdocs.yml",        "shared"};
+  const std::vector<std::string> allowed{"sidecar",
+                                         "shim",
+                                         "cuda",
+                                         "operator",
+                                         "charts",
+                                         "manifests",
+                                         "tests",
+                                         "e2e",
+                                         "docs",
+                                         "build",
+                                         "CMakeLists.txt",
+                                         "CMakePresets.json",
+                                         "Makefile",
+                                         "README.md",
+                                         "CHANGELOG.md",
+                                         "CONTRIBUTING.md",
+                                         "LICENSE",
+                                         "NOTICE",
+                                         "Dockerfile",
+                                         "mkdocs.yml",
+                                         "shared",
+                                         "SECURITY.md",
+                                         "CODE_OF_CONDUCT.md"};
   for (const fs::directory_entry& entry : fs::directory_iterator(kRoot)) {
     const std::string name = entry.path().filename();
     EXPECT_TRUE(name.starts_with(".") || std::ranges::find(allowed, name) != allowed.end()) << name << " at the top level";
