@@ -189,7 +189,7 @@ image: release ## the container image of all programs, without Docker, in build/
 	@.ci/image/build.sh build/release build/image/larder.tar
 krew: release ## kubectl larder for Krew, an archive and its manifest, in build/krew (KREW_URI=where it will be had)
 	@KREW_URI='$(KREW_URI)' .ci/krew.sh build/release build/krew
-dist: deps-dist release ## image, chart, wheel, kubectl plug-in, SBOM, checksums and release notes of this commit, in build/dist; docs/releasing.md
+dist: deps-dist release ## image, chart, wheel, kubectl plug-in, SBOM, checksums and release notes of this commit, in build/dist; docs/contributing/releasing.md
 	@DIST_IMAGE='$(DIST_IMAGE)' DIST_HOME='$(DIST_HOME)' .ci/dist.sh build/release build/dist
 e2e-up: deps-python deps-servers deps-kubernetes release ## a Kubernetes on this machine, as root (builds it once, minutes); e2e/README.md
 	@e2e/cluster/cluster.sh up && e2e/cluster/cluster.sh load

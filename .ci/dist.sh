@@ -1,7 +1,7 @@
 #!/bin/bash
 # dist.sh BUILD OUT: all packages of the commit that is checked out, in the new folder OUT, from the programs in BUILD (build/release).
 #
-# The version is that of CMakeLists.txt where the commit has the tag vVERSION, else VERSION-dev.gCOMMIT. docs/releasing.md lists the
+# The version is that of CMakeLists.txt where the commit has the tag vVERSION, else VERSION-dev.gCOMMIT. docs/contributing/releasing.md lists the
 # files, and says where the same commit gives the same bytes. From the environment:
 #   DIST_IMAGE  name of the image without tag, also in the chart (default: localhost/larder, which no registry has)
 #   DIST_HOME   address of the repository, https://github.com/OWNER/NAME (default: none; links of the release notes stay relative)
@@ -43,7 +43,7 @@ make_chart() {
   if [ -n "$home" ]; then printf 'home: %s\nsources: [%s]\n' "$home" "$home" >>"$chart/Chart.yaml"; fi
   "$kubernetes/bin/helm" package "$chart" --version "$version" --app-version "$version" -d "$work" >/dev/null
   mkdir "$work/packed"
-  tar -xzf "$work/larder-$version.tgz" -C "$work/packed"
+  tar -xmzf "$work/larder-$version.tgz" -C "$work/packed"
   "$kubernetes/bin/helm" lint --strict --quiet "$work/packed/larder"
   pack "$work/packed" "$new/larder-$version.tgz"
 }
