@@ -2,8 +2,8 @@
 # linters.sh: the linters that no Debian package has, built once from Go modules into $linters/bin (paths.sh), for `make lint`.
 #
 # actionlint reads .github/workflows, dashboard-linter the dashboards. Go's checksum database vouches for actionlint and its modules.
-# dashboard-linter's module path has no list of versions, which `go install` asks for: its zip is pinned here, and its own go.sum pins
-# the rest. Its releases 0.1.0 to 0.2.0 need modules that the Go proxy does not have, hence the commit of 2024-12-24 before them.
+# The zip of dashboard-linter is pinned here by its digest, as KServe's is, and its own go.sum pins the rest. The version is the newest
+# one whose modules could all be fetched on 2026-11-26; later releases need modules of Grafana itself.
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./paths.sh

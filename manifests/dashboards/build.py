@@ -162,7 +162,7 @@ def dashboard(description):
         "tags": ["larder"],
         "schemaVersion": 39,
         "version": 1,
-        "editable": True,
+        "editable": False,  # these files are the source; a copy under another name is editable
         "graphTooltip": 1,
         "refresh": "30s",
         "time": {"from": "now-6h", "to": "now"},
