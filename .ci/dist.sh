@@ -1,10 +1,12 @@
 #!/bin/bash
-# dist.sh BUILD OUT: all packages of the commit that is checked out, in the new folder OUT, from the programs in BUILD (build/release).
+# dist.sh BUILD OUT: all packages of the commit that is checked out, in the new folder OUT, from the
+# programs in BUILD (build/release).
 #
-# The version is that of CMakeLists.txt where the commit has the tag vVERSION, else VERSION-dev.gCOMMIT. docs/contributing/releasing.md lists the
-# files, and says where the same commit gives the same bytes. From the environment:
-#   DIST_IMAGE  name of the image without tag, also in the chart (default: localhost/larder, which no registry has)
-#   DIST_HOME   address of the repository, https://github.com/OWNER/NAME (default: none; links of the release notes stay relative)
+# The version is VERSION of CMakeLists.txt where the commit has the tag vVERSION, else
+# VERSION-dev.gCOMMIT. docs/contributing/releasing.md lists the files, and the cases in which the same commit
+# gives other bytes. From the environment:
+#   DIST_IMAGE  name of the image without tag, also in the chart (default: localhost/larder)
+#   DIST_HOME   address of the repository, https://github.com/OWNER/NAME (without: relative links)
 # REQUIRES: .ci/deps.sh build wheel helm; no file that git does not know.
 set -euo pipefail
 build=$(realpath "$1") out=$(realpath -m "$2")
@@ -17,11 +19,12 @@ cd ..
 umask 022
 image=${DIST_IMAGE:-localhost/larder} home=${DIST_HOME:-}
 
-# The base version, which four files must agree on; the tag of the commit, if any; the version of this release.
+# Sets tag, the tag of the commit (may be empty), and LARDER_VERSION. Three files must agree on the
+# base version.
 name_version() {
   local base file found
   base=$(sed -n 's/^project(larder VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
-  for file in shim/python/pyproject.toml:version charts/larder/Chart.yaml:version charts/larder/Chart.yaml:appVersion; do
+  for file in shim/python/pyproject.toml:version charts/larder/Chart.yaml:{version,appVersion}; do
     found=$(sed -nE "s/^${file#*:}(:| =) \"?([^\"]*)\"?$/\2/p" "${file%:*}")
     [ "$found" = "$base" ] || fail "${file%:*} has ${file#*:} $found, CMakeLists.txt has $base"
   done
@@ -33,15 +36,20 @@ name_version() {
   esac
 }
 
-# The chart with the image of this release as its default. Helm writes the time into its archives, hence packed anew.
+# The chart with the image of this release as its default. Helm writes the time into its archives,
+# hence packed anew.
 make_chart() {
   local work=$1 chart=$1/charts/larder prerelease=false
   [ -n "$tag" ] || prerelease=true
   git archive HEAD charts/larder | tar -x -C "$work"
   sed -i "s|^  repository: localhost/larder$|  repository: $image|" "$chart/values.yaml"
-  sed -i -e "s|image: localhost/larder:.*|image: $image:$version|" -e "s|/prerelease: .*|/prerelease: \"$prerelease\"|" "$chart/Chart.yaml"
-  if [ -n "$home" ]; then printf 'home: %s\nsources: [%s]\n' "$home" "$home" >>"$chart/Chart.yaml"; fi
-  "$kubernetes/bin/helm" package "$chart" --version "$version" --app-version "$version" -d "$work" >/dev/null
+  sed -i -e "s|image: localhost/larder:.*|image: $image:$version|" \
+    -e "s|/prerelease: .*|/prerelease: \"$prerelease\"|" "$chart/Chart.yaml"
+  if [ -n "$home" ]; then
+    printf 'home: %s\nsources: [%s]\n' "$home" "$home" >>"$chart/Chart.yaml"
+  fi
+  "$kubernetes/bin/helm" package "$chart" --version "$version" --app-version "$version" \
+    -d "$work" >/dev/null
   mkdir "$work/packed"
   tar -xmzf "$work/larder-$version.tgz" -C "$work/packed"
   "$kubernetes/bin/helm" lint --strict --quiet "$work/packed/larder"
@@ -73,21 +81,26 @@ list_parts() {
 make_sbom() {
   local parts
   parts=$(list_parts)
-  .ci/dist/sbom.py --version "$version" --commit "$LARDER_COMMIT" --time "$SOURCE_DATE_EPOCH" --home "$home" \
-    image="$archive" chart="$new/larder-$version.tgz" wheel="$(echo "$new"/larder-*.whl)" \
-    krew="$(echo "$new"/kubectl-larder-*.tar.gz)" <<<"$parts" >"$new/larder-$version.spdx.json"
+  .ci/dist/sbom.py --version "$version" --commit "$LARDER_COMMIT" --time "$SOURCE_DATE_EPOCH" \
+    --home "$home" image="$archive" chart="$new/larder-$version.tgz" \
+    wheel="$(echo "$new"/larder-*.whl)" krew="$(echo "$new"/kubectl-larder-*.tar.gz)" \
+    <<<"$parts" >"$new/larder-$version.spdx.json"
 }
 
-# The section of the version, or of the unreleased changes, with links into the repository where its address is known.
+# The section of the version, or of the unreleased changes, with links into the repository where its
+# address is known.
 make_notes() {
-  local section=$version
+  local section=$version links=
   [ -n "$tag" ] || section=Unreleased
-  printf '# Larder %s\n\nCommit %s. Image: `%s:%s`.\n' "$version" "$LARDER_COMMIT" "$image" "$version"
-  awk -v start="## [$section]" 'index($0, "## [") == 1 { on = index($0, start) == 1; next } on' CHANGELOG.md |
-    if [ -n "$home" ]; then sed -E "s#\]\(([a-zA-Z][a-zA-Z_/.-]*[)\#])#](${home}/blob/$LARDER_COMMIT/\1#g"; else cat; fi
+  [ -z "$home" ] || links="s#\]\(([a-zA-Z][a-zA-Z_/.-]*[)\#])#](${home}/blob/$LARDER_COMMIT/\1#g"
+  printf '# Larder %s\n\nCommit %s. ' "$version" "$LARDER_COMMIT"
+  printf 'Image: `%s:%s`.\n' "$image" "$version"
+  awk -v start="## [$section]" \
+    'index($0, "## [") == 1 { on = index($0, start) == 1; next } on' CHANGELOG.md | sed -E "$links"
 }
 
-[ -z "$(git status --porcelain)" ] || fail "the checkout differs from its commit (git status): a release is made from a commit"
+[ -z "$(git status --porcelain)" ] ||
+  fail "the checkout differs from its commit (git status): a release is made from a commit"
 LARDER_COMMIT=$(git rev-parse HEAD)
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 name_version

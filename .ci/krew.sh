@@ -1,10 +1,11 @@
 #!/bin/bash
-# krew.sh BUILD OUT: `kubectl larder` of the programs in BUILD (build/release) for Krew, in the folder OUT: an archive, and larder.yaml
-# (manifests/krew) with its checksum. KREW_URI: the address of the archive; an address that ends in / is the folder of the archive.
-# The same programs give the same bytes.
+# krew.sh BUILD OUT: `kubectl larder` of the programs in BUILD (build/release) for Krew, in the
+# folder OUT: an archive, and larder.yaml (manifests/krew) with its checksum. KREW_URI: the address
+# of the archive; an address that ends in / is the folder of the archive. The same programs give the
+# same bytes.
 #
-# The archive has the libraries that the program loads, libc and the loader among them, so that it runs on a Linux of another age; and
-# no links, which Krew refuses.
+# The archive has the libraries that the program loads, libc and the loader among them, so that it
+# runs on a Linux of another age; and no links, which Krew refuses.
 set -euo pipefail
 build=$(realpath "$1") out=$2
 cd "$(dirname "$0")/.."

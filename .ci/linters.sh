@@ -1,16 +1,19 @@
 #!/bin/bash
-# linters.sh: the linters that no Debian package has, built once from Go modules into $linters/bin (paths.sh), for `make lint`.
+# linters.sh: builds linters once from Go modules into $linters/bin (paths.sh), for `make lint`.
+# Debian has no package of either.
 #
-# actionlint reads .github/workflows, dashboard-linter the dashboards. Go's checksum database vouches for actionlint and its modules.
-# The zip of dashboard-linter is pinned here by its digest, as KServe's is, and its own go.sum pins the rest. The version is the newest
-# one whose modules could all be fetched on 2026-11-26; later releases need modules of Grafana itself.
+# actionlint reads .github/workflows, dashboard-linter the dashboards. Go's checksum database
+# vouches for actionlint and its modules. The zip of dashboard-linter is pinned here by its digest,
+# as KServe's is, and its own go.sum pins the rest. The version is the newest one whose modules
+# could all be fetched on 2026-11-26; later releases need modules of Grafana itself.
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./paths.sh
 . ./stage.sh
 . ./go.sh
 
-readonly go_version=1.25.10 go_sha256=d7cd62e56dbc9cad0257dc992af067398d91e372dc1ce21bb4e9f166fbb7b3c6
+readonly go_version=1.25.10
+readonly go_sha256=d7cd62e56dbc9cad0257dc992af067398d91e372dc1ce21bb4e9f166fbb7b3c6
 readonly actionlint_version=v1.7.12
 readonly dashboard_version=v0.0.0-20241224134444-1765d94aec4a
 readonly dashboard_sha256=31fd1f8f405bf953490b418255c6201d9b3bf987705da8c5dcdab7f1f2dd5c67

@@ -1,5 +1,6 @@
-# Sourced: version, the version that packages bear, and arch, the machine as images and Krew name it.
-# version is $LARDER_VERSION where dist.sh gives one (0.2.0-dev.g1234abcd of a commit without a tag), else that of CMakeLists.txt.
+# Sourced: sets version, the version of packages, and arch, the processor under the name of images
+# and Krew. dist.sh gives the version in $LARDER_VERSION (0.2.0-dev.g1234abcd for a commit without a
+# tag). Else CMakeLists.txt does.
 # REQUIRES: the current folder is the checkout; fail of stage.sh.
 version=${LARDER_VERSION:-$(sed -n 's/^project(larder VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)}
 case $(uname -m) in

@@ -1,6 +1,7 @@
 #!/bin/bash
-# wheel.sh BUILD OUT: the Python package with the liblarder.so of BUILD (build/release) inside, as a wheel in the new folder OUT.
-# The same sources and the same library give the same bytes. REQUIRES: .ci/deps.sh wheel.
+# wheel.sh BUILD OUT: the Python package with the liblarder.so of BUILD (build/release) inside, as a
+# wheel in the new folder OUT. The same sources and the same library give the same bytes. REQUIRES:
+# .ci/deps.sh wheel.
 set -euo pipefail
 build=$(realpath "$1") out=$(realpath -m "$2")
 cd "$(dirname "$0")"

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""sbom.py --version V --commit C --time T [--home URL] KIND=FILE... <PARTS: the SPDX 2.3 document of a release, to standard output.
+"""sbom.py --version V --commit C --time T [--home URL] KIND=FILE... <PARTS
 
-KIND is image, chart, wheel or krew; FILE is the package of that kind. PARTS has a line for each Debian package inside:
-"KIND PACKAGE HOW", HOW being shared (a library beside our programs), static (code inside our own files) or data. dpkg gives the
-versions, licences.tsv the licences. The same input gives the same bytes: T, in seconds since 1970, is the only time."""
+Writes the SPDX 2.3 document of a release to standard output. KIND is image, chart, wheel or krew;
+FILE is the package of that kind. PARTS has a line "KIND PACKAGE HOW" for each Debian package inside:
+HOW is shared (a library beside our programs), static (code inside our own files) or data. dpkg gives
+the versions, licences.tsv the licences. The same input gives the same bytes: T, in seconds since
+1970, is the only time."""
 
 from __future__ import annotations
 
@@ -15,6 +17,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import urllib.parse
 import uuid
 from typing import Iterable, NamedTuple
 
@@ -42,7 +45,10 @@ def read_parts(lines: Iterable[str]) -> list[Part]:
     parts = sorted({Part(*line.split()) for line in lines if line.strip()})
     for part in parts:
         if part.kind not in PURPOSES or part.how not in RELATIONS:
-            sys.exit(f"error: '{' '.join(part)}': KIND is one of {', '.join(PURPOSES)}, HOW of {', '.join(RELATIONS)}")
+            sys.exit(
+                f"error: '{' '.join(part)}': KIND is one of {', '.join(PURPOSES)}, "
+                f"HOW of {', '.join(RELATIONS)}"
+            )
     return parts
 
 
@@ -52,10 +58,14 @@ def read_licences(path: pathlib.Path) -> dict[str, str]:
 
 
 def ask_dpkg(names: list[str]) -> list[DebianPackage]:
-    done = subprocess.run(["dpkg-query", "-W", "-f", FIELDS, *names], capture_output=True, text=True)
+    done = subprocess.run(
+        ["dpkg-query", "-W", "-f", FIELDS, *names], capture_output=True, text=True
+    )
     if done.returncode != 0:
         sys.exit(f"error: {done.stderr.strip()}")
-    found = {line.split("\t")[0]: DebianPackage(*line.split("\t")) for line in done.stdout.splitlines()}
+    found = {
+        line.split("\t")[0]: DebianPackage(*line.split("\t")) for line in done.stdout.splitlines()
+    }
     return [found[name] for name in names]
 
 
@@ -78,28 +88,54 @@ def package(spdx_id: str, name: str, version: str, licence: str, **fields) -> di
 
 def describe_debian(deb: DebianPackage, licences: dict[str, str]) -> dict:
     if deb.source not in licences:
-        sys.exit(f"error: {deb.name} is of Debian's source package {deb.source}, which .ci/dist/licences.tsv does not name: "
-                 f"read /usr/share/doc/{deb.name}/copyright and add a line")
-    location = f"pkg:deb/debian/{deb.name}@{deb.version.replace(':', '%3A').replace('+', '%2B')}?arch={deb.architecture}"
+        sys.exit(
+            f"error: {deb.name} is of Debian's source package {deb.source}, "
+            f"which .ci/dist/licences.tsv does not name: "
+            f"read /usr/share/doc/{deb.name}/copyright and add a line"
+        )
+    version = urllib.parse.quote(deb.version, safe="~")
+    location = f"pkg:deb/debian/{deb.name}@{version}?arch={deb.architecture}"
     return package(
-        identifier(deb.name), deb.name, deb.version, licences[deb.source],
+        identifier(deb.name),
+        deb.name,
+        deb.version,
+        licences[deb.source],
         supplier="Organization: Debian",
         sourceInfo=f"built from Debian source package {deb.source} {deb.source_version}",
-        externalRefs=[{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator": location}])
+        externalRefs=[
+            {
+                "referenceCategory": "PACKAGE-MANAGER",
+                "referenceType": "purl",
+                "referenceLocator": location,
+            }
+        ],
+    )
 
 
 def describe_ours(kind: str, path: pathlib.Path, version: str) -> dict:
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     return package(
-        identifier(kind), f"larder-{kind}", version, "Apache-2.0",
-        packageFileName=path.name, primaryPackagePurpose=PURPOSES[kind],
-        checksums=[{"algorithm": "SHA256", "checksumValue": digest}])
+        identifier(kind),
+        f"larder-{kind}",
+        version,
+        "Apache-2.0",
+        packageFileName=path.name,
+        primaryPackagePurpose=PURPOSES[kind],
+        checksums=[{"algorithm": "SHA256", "checksumValue": digest}],
+    )
 
 
 def describe_source(version: str, commit: str, home: str) -> dict:
     location = f"git+{home}@{commit}" if home else "NOASSERTION"
-    return package(SOURCE, "larder", version, "Apache-2.0", downloadLocation=location, primaryPackagePurpose="SOURCE",
-                   sourceInfo=f"git commit {commit}")
+    return package(
+        SOURCE,
+        "larder",
+        version,
+        "Apache-2.0",
+        downloadLocation=location,
+        primaryPackagePurpose="SOURCE",
+        sourceInfo=f"git commit {commit}",
+    )
 
 
 def relate(parts: list[Part], ours: list[dict]) -> Iterable[dict]:
@@ -118,10 +154,19 @@ def write_document(given: argparse.Namespace, parts: list[Part], licences: dict[
     if missing := {part.kind for part in parts} - files.keys():
         sys.exit(f"error: parts are listed for {', '.join(sorted(missing))}, but no KIND=FILE")
     ours = [describe_ours(kind, pathlib.Path(path), given.version) for kind, path in files.items()]
-    debian = [describe_debian(deb, licences) for deb in ask_dpkg(sorted({part.package for part in parts}))] if parts else []
+    debian = (
+        [
+            describe_debian(deb, licences)
+            for deb in ask_dpkg(sorted({part.package for part in parts}))
+        ]
+        if parts
+        else []
+    )
     name = f"larder-{given.version}"
     # A namespace names one document for ever: other packages make another one.
-    content = uuid.uuid5(uuid.NAMESPACE_OID, json.dumps([given.commit, ours, debian], sort_keys=True))
+    content = uuid.uuid5(
+        uuid.NAMESPACE_OID, json.dumps([given.commit, ours, debian], sort_keys=True)
+    )
     return {
         "spdxVersion": "SPDX-2.3",
         "dataLicense": "CC0-1.0",
@@ -129,7 +174,9 @@ def write_document(given: argparse.Namespace, parts: list[Part], licences: dict[
         "name": name,
         "documentNamespace": f"https://spdx.org/spdxdocs/{name}-{content}",
         "creationInfo": {
-            "created": datetime.datetime.fromtimestamp(given.time, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "created": datetime.datetime.fromtimestamp(given.time, datetime.timezone.utc).strftime(
+                "%Y-%m-%dT%H:%M:%SZ"
+            ),
             "creators": ["Tool: larder-sbom.py"],
         },
         "packages": [describe_source(given.version, given.commit, given.home), *ours, *debian],

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """archive.py NAME:TAG ROOTFS OUT.tar: packs a folder as a container image of one layer.
 
-The archive is an OCI image layout, which `skopeo copy oci-archive:`, `podman load` and `ctr images import` read. Its file
-manifest.json makes the same archive readable for `docker load`. The same folder gives the same bytes on every machine: the archive
-holds no time, no owner and no order of the file system."""
+The archive is an OCI image layout, which `skopeo copy oci-archive:`, `podman load` and
+`ctr images import` read. The file manifest.json makes the same archive readable for `docker load`.
+The same folder gives the same bytes on every machine: the archive holds no time, no owner and no
+order of the file system."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # as image indexes name
 
 
 def _permissions(mode: int) -> int:
-    """Permissions as written down, not as the builder's umask left them: what one may read, all may."""
+    """The permissions without the builder's umask: all users may read a file that the owner may."""
     bits = stat.S_IMODE(mode)
     return bits | (0o055 if bits & 0o100 else 0o044) if bits & 0o400 else bits
 
@@ -77,7 +78,11 @@ class _Layout:
         """The descriptor of `content`, a media type after `application/vnd.oci.image.`."""
         digest = _digest(content)
         size = self.add(BLOBS + digest, content)
-        return {"mediaType": f"application/vnd.oci.image.{kind}", "digest": f"sha256:{digest}", "size": size}
+        return {
+            "mediaType": f"application/vnd.oci.image.{kind}",
+            "digest": f"sha256:{digest}",
+            "size": size,
+        }
 
 
 def _path(descriptor: dict) -> str:
@@ -100,21 +105,48 @@ def _write_layout(name: str, layer_file: BinaryIO, config: dict, layout: _Layout
     layout.add("oci-layout", _json({"imageLayoutVersion": "1.0.0"}))
     layer = layout.add_blob("layer.v1.tar", layer_file)
     image = layout.add_blob("config.v1+json", _json(_image(layer, config)))
-    manifest = layout.add_blob("manifest.v1+json", _json({
-        "schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": image, "layers": [layer]}))
-    # containerd reads the whole name from the first annotation, skopeo and podman the tag from the second one.
-    manifest["annotations"] = {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name.rpartition(":")[2]}
-    layout.add("index.json", _json({
-        "schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [manifest]}))
+    manifest = layout.add_blob(
+        "manifest.v1+json",
+        _json(
+            {
+                "schemaVersion": 2,
+                "mediaType": "application/vnd.oci.image.manifest.v1+json",
+                "config": image,
+                "layers": [layer],
+            }
+        ),
+    )
+    # containerd reads the name from the first annotation, skopeo and podman the tag from the second.
+    manifest["annotations"] = {
+        "io.containerd.image.name": name,
+        "org.opencontainers.image.ref.name": name.rpartition(":")[2],
+    }
+    layout.add(
+        "index.json",
+        _json(
+            {
+                "schemaVersion": 2,
+                "mediaType": "application/vnd.oci.image.index.v1+json",
+                "manifests": [manifest],
+            }
+        ),
+    )
     # `docker load` before version 25 reads this file alone.
-    layout.add("manifest.json", _json([{"Config": _path(image), "RepoTags": [name], "Layers": [_path(layer)]}]))
+    layout.add(
+        "manifest.json",
+        _json([{"Config": _path(image), "RepoTags": [name], "Layers": [_path(layer)]}]),
+    )
     return layer["size"]
 
 
 def write_image(name: str, rootfs: pathlib.Path, out: pathlib.Path, config: dict) -> int:
-    """The size of the layer in bytes. `config`: User, Cmd, Labels and so on, as the image specification names them."""
+    """Returns the size of the layer in bytes.
+
+    `config`: User, Cmd, Labels and so on, under the names of the image specification."""
     unfinished = out.with_suffix(".new")
-    with tempfile.TemporaryFile() as layer, tarfile.open(unfinished, "w", format=tarfile.GNU_FORMAT) as archive:
+    with tempfile.TemporaryFile() as layer, tarfile.open(
+        unfinished, "w", format=tarfile.GNU_FORMAT
+    ) as archive:
         _write_layer(rootfs, layer)
         size = _write_layout(name, layer, config, _Layout(archive))
     unfinished.rename(out)
@@ -126,7 +158,9 @@ def main() -> None:
     parser.add_argument("name", help="NAME:TAG")
     parser.add_argument("rootfs", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path)
-    parser.add_argument("--config", type=json.loads, default={}, help='a JSON object: {"User": "65532:65532"}')
+    parser.add_argument(
+        "--config", type=json.loads, default={}, help='a JSON object: {"User": "65532:65532"}'
+    )
     given = parser.parse_args()
     size = write_image(given.name, given.rootfs, given.out, given.config)
     print(f"{given.out}: {given.name}, {size / 1e6:.1f} MB")

@@ -1,7 +1,7 @@
 #!/bin/bash
-# build.sh BUILD OUT.tar [NAME:TAG]: the container image of the programs in BUILD, without Docker. The same programs give the same bytes.
-# Its name is the chart's default, so that a node that has loaded it needs no values. $LARDER_COMMIT, where it is set, is the label
-# `revision` of the image.
+# build.sh BUILD OUT.tar [NAME:TAG]: the container image of the programs in BUILD, without Docker.
+# The same programs give the same bytes. Its name is the chart's default, so that a node that has
+# loaded it needs no values. $LARDER_COMMIT, where it is set, is the label `revision` of the image.
 set -euo pipefail
 build=$(realpath "$1") out=$(realpath -m "$2")
 cd "$(dirname "$0")/../.."
@@ -13,8 +13,9 @@ chmod 755 "$rootfs"
 .ci/image/rootfs.sh "$build" "$rootfs/root"
 mkdir -p "$(dirname "$out")"
 label=org.opencontainers.image
-/usr/bin/python3 .ci/image/archive.py "${3:-localhost/larder:$version}" "$rootfs/root" "$out" --config "{\"User\": \"65532:65532\", \"Labels\": {
-  \"$label.title\": \"larder\", \"$label.version\": \"$version\", \"$label.licenses\": \"Apache-2.0\"
-  ${LARDER_COMMIT:+, \"$label.revision\": \"$LARDER_COMMIT\"}}}"
+labels="\"$label.title\": \"larder\", \"$label.version\": \"$version\", \"$label.licenses\": \"Apache-2.0\""
+if [ -n "${LARDER_COMMIT:-}" ]; then labels+=", \"$label.revision\": \"$LARDER_COMMIT\""; fi
+/usr/bin/python3 .ci/image/archive.py "${3:-localhost/larder:$version}" "$rootfs/root" "$out" \
+  --config "{\"User\": \"65532:65532\", \"Labels\": {$labels}}"
 payload=$(du -sb "$rootfs/root/payload" | cut -f1)
 echo "  of it the payload for engines: $((payload / 100000 / 10)).$((payload / 100000 % 10)) MB"

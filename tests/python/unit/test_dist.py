@@ -1,5 +1,6 @@
-"""The parts of `make dist` on small inputs: the SBOM, equal archives, the version; and a finished build/dist where LARDER_DIST names
-one."""
+"""The parts of `make dist` on small inputs: the SBOM, equal archives, the version.
+
+LARDER_DIST names a finished build/dist, for the tests at the end."""
 
 import hashlib
 import json
@@ -14,32 +15,64 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[3]
 SBOM = ROOT / ".ci" / "dist" / "sbom.py"
-TABLES = {name: [line.split("\t") for line in (SBOM.parent / f"{name}.tsv").read_text().splitlines() if not line.startswith("#")]
-          for name in ("licences", "static")}
+TABLES = {
+    name: [
+        line.split("\t")
+        for line in (SBOM.parent / f"{name}.tsv").read_text().splitlines()
+        if not line.startswith("#")
+    ]
+    for name in ("licences", "static")
+}
 
 
 def make_sbom(parts, *files, version="1.2.3", time=86400):
-    command = [SBOM, "--version", version, "--commit", "c0ffee", "--time", str(time), "--home", "https://example.com/larder", *files]
+    command = [
+        SBOM,
+        "--version",
+        version,
+        "--commit",
+        "c0ffee",
+        "--time",
+        str(time),
+        "--home",
+        "https://example.com/larder",
+        *files,
+    ]
     return subprocess.run(command, input=parts, capture_output=True, text=True, check=False)
 
 
 def dpkg(field, *packages):
-    done = subprocess.run(["dpkg-query", "-W", "-f", f"${{{field}}}\n", *packages], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["dpkg-query", "-W", "-f", f"${{{field}}}\n", *packages],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return done.stdout.splitlines()
 
 
 def faults(document):
-    """The rules of SPDX 2.3 that a wrong document of ours would break. The whole of them is checked by pyspdxtools, by hand."""
-    if (document["spdxVersion"], document["dataLicense"], document["SPDXID"]) != ("SPDX-2.3", "CC0-1.0", "SPDXRef-DOCUMENT"):
+    """Breaches of the rules of SPDX 2.3 that matter here. pyspdxtools knows all rules (run by hand)."""
+    if (document["spdxVersion"], document["dataLicense"], document["SPDXID"]) != (
+        "SPDX-2.3",
+        "CC0-1.0",
+        "SPDXRef-DOCUMENT",
+    ):
         yield "head"
     if not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", document["creationInfo"]["created"]):
         yield "created"
     known = [package["SPDXID"] for package in document["packages"]]
-    yield from (f"{spdx_id}" for spdx_id in known if not re.fullmatch(r"SPDXRef-[A-Za-z0-9.-]+", spdx_id))
+    yield from (
+        f"{spdx_id}" for spdx_id in known if not re.fullmatch(r"SPDXRef-[A-Za-z0-9.-]+", spdx_id)
+    )
     if len(known) != len(set(known)):
         yield "an id twice"
     for package in document["packages"]:
-        yield from (f"{package['name']}: {field}" for field in ("versionInfo", "downloadLocation", "licenseDeclared") if not package.get(field))
+        yield from (
+            f"{package['name']}: {field}"
+            for field in ("versionInfo", "downloadLocation", "licenseDeclared")
+            if not package.get(field)
+        )
     for relation in document["relationships"]:
         ends = {relation["spdxElementId"], relation["relatedSpdxElement"]}
         yield from (f"relationship to {end}" for end in ends - set(known) - {"SPDXRef-DOCUMENT"})
@@ -53,7 +86,9 @@ def image(tmp_path):
 
 
 def test_the_sbom_names_libraries_with_version_and_licence(image):
-    done = make_sbom("image libc6 shared\nimage libxxhash-dev static\nimage libc6 shared\n", f"image={image}")
+    done = make_sbom(
+        "image libc6 shared\nimage libxxhash-dev static\nimage libc6 shared\n", f"image={image}"
+    )
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert list(faults(document)) == []
@@ -61,8 +96,14 @@ def test_the_sbom_names_libraries_with_version_and_licence(image):
     assert packages.keys() == {"larder", "larder-image", "libc6", "libxxhash-dev"}
     assert [packages["libc6"]["versionInfo"]] == dpkg("Version", "libc6")
     assert packages["libxxhash-dev"]["licenseDeclared"] == "BSD-2-Clause"
-    assert packages["larder-image"]["checksums"][0]["checksumValue"] == hashlib.sha256(b"an image").hexdigest()
-    relations = {(one["spdxElementId"], one["relationshipType"], one["relatedSpdxElement"]) for one in document["relationships"]}
+    assert (
+        packages["larder-image"]["checksums"][0]["checksumValue"]
+        == hashlib.sha256(b"an image").hexdigest()
+    )
+    relations = {
+        (one["spdxElementId"], one["relationshipType"], one["relatedSpdxElement"])
+        for one in document["relationships"]
+    }
     assert relations == {
         ("SPDXRef-DOCUMENT", "DESCRIBES", "SPDXRef-image"),
         ("SPDXRef-image", "GENERATED_FROM", "SPDXRef-source"),
@@ -70,11 +111,17 @@ def test_the_sbom_names_libraries_with_version_and_licence(image):
         ("SPDXRef-image", "STATIC_LINK", "SPDXRef-libxxhash-dev"),
     }
     assert document["creationInfo"]["created"] == "1970-01-02T00:00:00Z"
-    assert done.stdout == make_sbom("image libxxhash-dev static\nimage libc6 shared\n", f"image={image}").stdout
+    assert (
+        done.stdout
+        == make_sbom("image libxxhash-dev static\nimage libc6 shared\n", f"image={image}").stdout
+    )
 
 
 def test_a_document_of_other_packages_has_another_namespace(image):
-    first, second = (json.loads(make_sbom(parts, f"image={image}").stdout) for parts in ("", "image libc6 shared\n"))
+    first, second = (
+        json.loads(make_sbom(parts, f"image={image}").stdout)
+        for parts in ("", "image libc6 shared\n")
+    )
     assert first["documentNamespace"] != second["documentNamespace"]
 
 
@@ -95,9 +142,9 @@ def test_the_sbom_is_refused_with_the_reason(image, said):
 
 
 def header_prefixes():
-    """The third-party headers that rules.cc allows, without CUDA's: of those no code goes into our files."""
+    """The third-party headers that rules.cc allows. No code of CUDA's headers is in our files."""
     rules = (ROOT / "tests" / "unit" / "house" / "rules.cc").read_text()
-    table = rules[rules.index("libraries() {"):rules.index("return all;")]
+    table = rules[rules.index("libraries() {") : rules.index("return all;")]
     found = re.findall(r'^ {6}\{"([^"]+)",', table, re.M)
     assert len(found) > 8
     return [header for header in found if not header.startswith("cuda")]
@@ -109,9 +156,14 @@ def test_each_library_that_the_house_allows_is_in_the_sbom_s_tables():
     named = {source for source, _ in TABLES["licences"]}
     assert set(dpkg("source:Package", *static)) <= named
     for header in header_prefixes():
-        places = [folder / header.rstrip("/") for folder in (Path("/usr/include"), Path("/usr/include/x86_64-linux-gnu"))]
+        places = [
+            folder / header.rstrip("/")
+            for folder in (Path("/usr/include"), Path("/usr/include/x86_64-linux-gnu"))
+        ]
         path = next(place for place in places if place.exists())
-        owners = subprocess.run(["dpkg", "-S", path], capture_output=True, text=True, check=True).stdout
+        owners = subprocess.run(
+            ["dpkg", "-S", path], capture_output=True, text=True, check=True
+        ).stdout
         package = owners.split(":")[0].split(",")[0]
         assert dpkg("source:Package", package)[0] in named, header
 
@@ -139,7 +191,10 @@ def test_an_archive_depends_on_names_modes_and_contents_alone(tmp_path):
     os.utime(tmp_path / "two" / "b", (1, 1))
     assert pack(tmp_path / "one", tmp_path / "1.tgz") == pack(tmp_path / "two", tmp_path / "2.tgz")
     with tarfile.open(tmp_path / "1.tgz") as archive:
-        assert [(entry.name, entry.mode, entry.mtime, entry.uid) for entry in archive] == [("a/c", 0o644, 0, 0), ("b", 0o755, 0, 0)]
+        assert [(entry.name, entry.mode, entry.mtime, entry.uid) for entry in archive] == [
+            ("a/c", 0o644, 0, 0),
+            ("b", 0o755, 0, 0),
+        ]
     (tmp_path / "two" / "b").write_text("other")
     assert pack(tmp_path / "one", tmp_path / "1.tgz") != pack(tmp_path / "two", tmp_path / "2.tgz")
 
@@ -177,9 +232,13 @@ def test_a_changed_checkout_is_no_release(checkout):
 
 def test_versions_that_differ_are_no_release(checkout):
     project = checkout / "shim" / "python" / "pyproject.toml"
-    project.write_text(re.sub(r'^version = .*', 'version = "9.9.9"', project.read_text(), flags=re.M))
+    project.write_text(
+        re.sub(r"^version = .*", 'version = "9.9.9"', project.read_text(), flags=re.M)
+    )
     git(checkout, "commit", "-qam", "other version")
-    assert re.search(r"shim/python/pyproject.toml has version 9.9.9, CMakeLists.txt has [0-9.]+", dist(checkout))
+    assert re.search(
+        r"shim/python/pyproject.toml has version 9.9.9, CMakeLists.txt has [0-9.]+", dist(checkout)
+    )
 
 
 def test_a_tag_of_another_version_is_no_release(checkout):
@@ -188,14 +247,19 @@ def test_a_tag_of_another_version_is_no_release(checkout):
 
 
 def test_a_tag_of_the_version_is_taken(checkout):
-    (version,) = re.findall(r"^project\(larder VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.M)
+    (version,) = re.findall(
+        r"^project\(larder VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.M
+    )
     git(checkout, "tag", f"v{version}")
     assert "bin/larderd is not built" in dist(checkout), "the first step after the checks"
 
 
-# -- a finished folder --------------------------------------------------------------------------------------------------------------
+# A finished folder.
 
-finished = pytest.mark.skipif("LARDER_DIST" not in os.environ, reason="LARDER_DIST names no folder: make dist, LARDER_DIST=build/dist")
+finished = pytest.mark.skipif(
+    "LARDER_DIST" not in os.environ,
+    reason="LARDER_DIST names no folder: make dist, LARDER_DIST=build/dist",
+)
 
 
 @pytest.fixture
@@ -205,7 +269,9 @@ def made():
 
 @finished
 def test_checksums_are_of_all_files(made):
-    lines = dict(reversed(line.split("  ")) for line in (made / "SHA256SUMS").read_text().splitlines())
+    lines = dict(
+        reversed(line.split("  ")) for line in (made / "SHA256SUMS").read_text().splitlines()
+    )
     assert lines.keys() == {path.name for path in made.iterdir()} - {"SHA256SUMS"}
     for name, digest in lines.items():
         assert hashlib.sha256((made / name).read_bytes()).hexdigest() == digest, name
@@ -224,11 +290,17 @@ def test_files_agree_on_version_and_image(made):
         (entry,) = json.load(archive.extractfile("manifest.json"))
         labels = json.load(archive.extractfile(entry["Config"]))["config"]["Labels"]
     assert entry["RepoTags"] == [f"{values['image']['repository']}:{version}"]
-    assert yaml.safe_load(about["annotations"]["artifacthub.io/images"])[0]["image"] == entry["RepoTags"][0]
+    assert (
+        yaml.safe_load(about["annotations"]["artifacthub.io/images"])[0]["image"]
+        == entry["RepoTags"][0]
+    )
     assert labels["org.opencontainers.image.version"] == version
     assert (about["annotations"]["artifacthub.io/prerelease"] == "true") == ("-dev." in version)
     (wheel,) = made.glob("larder-*.whl")
-    assert wheel.name.split("-")[1] == version.replace("-dev.", ".dev0+") and "-py3-none-manylinux_2_" in wheel.name
+    assert (
+        wheel.name.split("-")[1] == version.replace("-dev.", ".dev0+")
+        and "-py3-none-manylinux_2_" in wheel.name
+    )
     manifest = yaml.safe_load((made / "larder.yaml").read_text())
     assert manifest["spec"]["version"] == "v" + version
     assert labels["org.opencontainers.image.revision"] in (made / "release-notes.md").read_text()
@@ -245,8 +317,13 @@ def test_the_sbom_names_all_that_the_image_contains(made):
     with tarfile.open(image) as archive:
         (entry,) = json.load(archive.extractfile("manifest.json"))
         with tarfile.open(fileobj=archive.extractfile(entry["Layers"][0])) as layer:
-            licences = {name.split("/")[-2] for name in layer.getnames() if name.endswith("/copyright")}
+            licences = {
+                name.split("/")[-2] for name in layer.getnames() if name.endswith("/copyright")
+            }
     assert licences and licences <= named, "a package whose licence is in the image"
     for package in document["packages"]:
         if "packageFileName" in package:
-            assert package["checksums"][0]["checksumValue"] == hashlib.sha256((made / package["packageFileName"]).read_bytes()).hexdigest()
+            assert (
+                package["checksums"][0]["checksumValue"]
+                == hashlib.sha256((made / package["packageFileName"]).read_bytes()).hexdigest()
+            )

@@ -27,19 +27,37 @@ def wheel(root, tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
     subprocess.run(["cp", "-r", root / "shim" / "python", source], check=True)
-    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index", "-w", folder, source]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "-w",
+        folder,
+        source,
+    ]
     subprocess.run(command, check=True)
     (built,) = folder.glob("*.whl")
     return built
 
 
 def tags_of_a_system(monkeypatch, glibc, machine="x86_64"):
-    """The wheel tags that pip takes on a system. `glibc` is its (major, minor), (-1, -1) where there is none, as with musl."""
+    """The wheel tags that pip takes on a system. `glibc`: (major, minor), or (-1, -1) with musl."""
     monkeypatch.setattr(packaging._manylinux, "_get_glibc_version", lambda: glibc)
-    monkeypatch.setattr(packaging._manylinux, "_have_compatible_abi", lambda executable, archs: True)
+    monkeypatch.setattr(
+        packaging._manylinux, "_have_compatible_abi", lambda executable, archs: True
+    )
     linux = f"linux_{machine}"
-    monkeypatch.setattr(packaging.tags.sysconfig, "get_platform", lambda: linux.replace("_", "-", 1))
-    return {str(tag) for tag in packaging.tags.compatible_tags(platforms=packaging.tags.platform_tags())}
+    monkeypatch.setattr(
+        packaging.tags.sysconfig, "get_platform", lambda: linux.replace("_", "-", 1)
+    )
+    return {
+        str(tag) for tag in packaging.tags.compatible_tags(platforms=packaging.tags.platform_tags())
+    }
 
 
 def test_it_is_taken_where_its_library_loads_and_refused_elsewhere(wheel, monkeypatch):
@@ -54,7 +72,10 @@ def test_it_is_taken_where_its_library_loads_and_refused_elsewhere(wheel, monkey
 
 HEADER = "  Class:                             ELF64\n  Machine:                           {}\n"
 VERSIONS = {
-    "manylinux_2_34_x86_64": ("Advanced Micro Devices X86-64", ["GLIBC_2.2.5", "GLIBC_2.34", "GLIBC_2.4"]),
+    "manylinux_2_34_x86_64": (
+        "Advanced Micro Devices X86-64",
+        ["GLIBC_2.2.5", "GLIBC_2.34", "GLIBC_2.4"],
+    ),
     "manylinux_2_17_aarch64": ("AArch64", ["GLIBC_2.17"]),
     "manylinux_2_4_x86_64": ("Advanced Micro Devices X86-64", ["GLIBC_2.4", "GLIBC_2.3.4"]),
 }
@@ -78,7 +99,14 @@ def test_installed_it_finds_the_library_beside_itself(wheel, tmp_path):
     zipfile.ZipFile(wheel).extractall(tmp_path)
     env = {k: v for k, v in os.environ.items() if not k.startswith("LARDER_") and k != "PYTHONPATH"}
     program = "import larder, larder._native as n; print(larder.version()); print(n.library_path())"
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     version, path = done.stdout.splitlines()
     assert "protocol" in version
     assert path == str(tmp_path / "larder" / "liblarder.so")
@@ -87,13 +115,26 @@ def test_installed_it_finds_the_library_beside_itself(wheel, tmp_path):
 # covers F-077
 def test_installed_it_is_a_plugin_of_vllm(wheel, tmp_path, root):
     zipfile.ZipFile(wheel).extractall(tmp_path)
-    points = [entry for found in distributions(path=[str(tmp_path)]) for entry in found.entry_points]
-    assert [(entry.group, entry.name, entry.value) for entry in points] == [("vllm.general_plugins", "larder", "larder.vllm_plugin:register")]
+    points = [
+        entry for found in distributions(path=[str(tmp_path)]) for entry in found.entry_points
+    ]
+    assert [(entry.group, entry.name, entry.value) for entry in points] == [
+        ("vllm.general_plugins", "larder", "larder.vllm_plugin:register")
+    ]
     assert (tmp_path / "larder" / "vllm_plugin.py").exists()
 
 
 def test_a_missing_library_is_named(tmp_path, root):
-    env = {**os.environ, "LARDER_LIBRARY": str(tmp_path / "none.so"), "PYTHONPATH": str(root / "shim" / "python")}
-    done = subprocess.run([sys.executable, "-c", "import larder; larder.version()"], env=env, capture_output=True, text=True)
+    env = {
+        **os.environ,
+        "LARDER_LIBRARY": str(tmp_path / "none.so"),
+        "PYTHONPATH": str(root / "shim" / "python"),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", "import larder; larder.version()"],
+        env=env,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode != 0
     assert "none.so" in done.stderr and "LARDER_LIBRARY" in done.stderr
