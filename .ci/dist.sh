@@ -4,8 +4,7 @@
 #
 # The version is VERSION of CMakeLists.txt where the commit has the tag vVERSION, else
 # VERSION-dev.gCOMMIT. docs/contributing/releasing.md lists the files, and the cases in which the
-# same commit
-# gives other bytes. From the environment:
+# same commit gives other bytes. From the environment:
 #   DIST_IMAGE  name of the image without tag, also in the chart (default: localhost/larder)
 #   DIST_HOME   address of the repository, https://github.com/OWNER/NAME (without: relative links)
 # REQUIRES: .ci/deps.sh build wheel helm; no file that git does not know.
