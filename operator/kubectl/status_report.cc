@@ -64,8 +64,9 @@ std::string status_text(const std::vector<PoolLine>& lines, const std::vector<st
     rows.push_back({with_namespace ? pool.place() : pool.name, std::to_string(pool.attached) + "/" + std::to_string(pool.pods),
                     std::to_string(pool.engines), pool.memory, pool.hits, pool.backend.empty() ? "-" : pool.backend, pool.ready});
   }
-  std::string text = lines.empty() ? "No CachePool here. docs/get-started/kubernetes.md, step 3, makes one; -A looks in all namespaces.\n"
-                                   : table_text(rows);
+  std::string text = lines.empty()
+                         ? "No CachePool here. docs/get-started/kubernetes.md, step 3, makes one; -A looks in all namespaces.\n"
+                         : table_text(rows);
   for (const PoolLine& line : lines) text += section(line, with_namespace);
   if (!of_no_pool.empty())
     text += "\n" + finding_text({Diagnostic::Weight::kProblem, "NoSuchPool",

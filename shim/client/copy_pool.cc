@@ -130,7 +130,7 @@ void CopyPool::end_claims(const std::shared_ptr<CopyJob>& job) {
 
 void CopyPool::finish_if_left(const std::shared_ptr<CopyJob>& job, Lock& lock) {
   if (job->next_ < job->parts_ || job->running_ > 0 || job->done_) return;  // mutation: load-done-last
-  job->running_ = 1;  // keeps everybody else out of here
+  job->running_ = 1;                                                        // keeps everybody else out of here
   lock.unlock();
   job->finished();
   lock.lock();

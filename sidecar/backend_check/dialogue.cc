@@ -43,7 +43,8 @@ bool is_local(const remote::Address& address) {
   return ntohl(name.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
-Result<std::vector<remote::Address>> resolve(const remote::Endpoint& endpoint, const Dialogue::Waiting& waiting, std::uint64_t deadline_ns) {
+Result<std::vector<remote::Address>> resolve(const remote::Endpoint& endpoint, const Dialogue::Waiting& waiting,
+                                             std::uint64_t deadline_ns) {
   const Fd ready(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!ready.valid()) return Status::from_errno(errno, "eventfd");
   remote::Resolver resolver(endpoint, ready);
@@ -54,8 +55,9 @@ Result<std::vector<remote::Address>> resolve(const remote::Endpoint& endpoint, c
   }
 }
 
-Result<std::unique_ptr<remote::Stream>> connect(const remote::TlsOptions& tls, const std::string& host, const remote::Address& address,
-                                        const Dialogue::Waiting& waiting, std::uint64_t deadline_ns) {
+Result<std::unique_ptr<remote::Stream>> connect(const remote::TlsOptions& tls, const std::string& host,
+                                                const remote::Address& address, const Dialogue::Waiting& waiting,
+                                                std::uint64_t deadline_ns) {
   Result<std::unique_ptr<remote::Stream>> stream = remote::open_socket_stream(address);
   if (stream.ok() && tls.enabled) stream = remote::open_tls_stream(*std::move(stream), tls, host);
   if (!stream.ok()) return stream;
@@ -71,8 +73,8 @@ Result<std::unique_ptr<remote::Stream>> connect(const remote::TlsOptions& tls, c
 
 }  // namespace
 
-Result<std::unique_ptr<Dialogue>> Dialogue::open(const remote::TlsOptions& tls, const remote::Endpoint& endpoint, const Waiting& waiting,
-                                                 std::uint64_t deadline_ns) {
+Result<std::unique_ptr<Dialogue>> Dialogue::open(const remote::TlsOptions& tls, const remote::Endpoint& endpoint,
+                                                 const Waiting& waiting, std::uint64_t deadline_ns) {
   const Result<std::vector<remote::Address>> addresses = resolve(endpoint, waiting, deadline_ns);
   if (!addresses.ok()) return addresses.status();
   Status failure(Code::kUnavailable, "backend.url: " + endpoint.host + " has no address");
@@ -80,7 +82,8 @@ Result<std::unique_ptr<Dialogue>> Dialogue::open(const remote::TlsOptions& tls, 
     // One that is silent leaves the others their share of the time.
     const std::uint64_t now = waiting.clock.now_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
     const remote::Address& address = (*addresses)[i];
-    Result<std::unique_ptr<remote::Stream>> stream = connect(tls, endpoint.host, address, waiting, now + left / (addresses->size() - i));
+    Result<std::unique_ptr<remote::Stream>> stream =
+        connect(tls, endpoint.host, address, waiting, now + left / (addresses->size() - i));
     if (stream.ok()) return std::make_unique<Dialogue>(*std::move(stream), waiting, is_local(address));
     failure = stream.status();
   }

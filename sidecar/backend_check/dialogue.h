@@ -25,8 +25,8 @@ class Dialogue {
   };
 
   // Resolves, connects, and over TLS shakes hands; nothing is said yet. Tries each address of a name; the last one's failure is told.
-  static Result<std::unique_ptr<Dialogue>> open(const remote::TlsOptions& tls, const remote::Endpoint& endpoint, const Waiting& waiting,
-                                                std::uint64_t deadline_ns);
+  static Result<std::unique_ptr<Dialogue>> open(const remote::TlsOptions& tls, const remote::Endpoint& endpoint,
+                                                const Waiting& waiting, std::uint64_t deadline_ns);
 
   Dialogue(std::unique_ptr<remote::Stream> stream, const Waiting& waiting, bool local);
 

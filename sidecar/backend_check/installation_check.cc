@@ -13,14 +13,17 @@ constexpr std::size_t kMostServers = 256;      // whoever a map names
 
 class InstallationCheck {
  public:
-  InstallationCheck(const remote::RemoteOptions& options, const base::Clock& clock, Measured measured, const std::stop_token& stop)
+  InstallationCheck(const remote::RemoteOptions& options, const base::Clock& clock, Measured measured,
+                    const std::stop_token& stop)
       : options_(options), clock_(clock), measured_(measured), stop_(stop), end_ns_(clock.now_ns() + kMostNs) {
     facts_.mode = options.mode;
   }
 
   InstallationFacts run() {
     switch (options_.mode) {
-      case remote::Mode::kStandalone: check({remote::Kind::kStandalone, {options_.host, options_.port, options_.unix_path}}); break;
+      case remote::Mode::kStandalone:
+        check({remote::Kind::kStandalone, {options_.host, options_.port, options_.unix_path}});
+        break;
       case remote::Mode::kSentinel: check_sentinels(); break;
       case remote::Mode::kCluster: check_cluster(); break;
     }

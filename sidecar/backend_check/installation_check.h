@@ -32,8 +32,8 @@ enum class Measured { kAll, kAnswersAlone };
 
 // One server after the other, 20 s at most. Where `stop` is asked for it ends at once, and what it has found by then says nothing.
 // REQUIRES: SIGPIPE is blocked or ignored.
-InstallationFacts check_installation(const remote::RemoteOptions& options, const base::Clock& clock, Measured measured = Measured::kAll,
-                                     const std::stop_token& stop = {});
+InstallationFacts check_installation(const remote::RemoteOptions& options, const base::Clock& clock,
+                                     Measured measured = Measured::kAll, const std::stop_token& stop = {});
 
 // Whom most of the Sentinels name; nothing: nobody is named.
 std::optional<remote::Endpoint> named_master(const InstallationFacts& facts);

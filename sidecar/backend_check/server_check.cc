@@ -66,8 +66,12 @@ class Check {
   }
   // A name that will be shown.
   bool echoes(const std::string& host) const { return !password_.empty() && host.find(password_) != std::string::npos; }
-  bool of_use() const { return server_.kind != remote::Kind::kSentinel && (server_.kind != remote::Kind::kNode || !server_.slots.empty()); }
-  Result<remote::Reply> ask(const Words& words, std::string_view types) { return dialogue_->ask(words, types, deadline(kAnswerMs)); }
+  bool of_use() const {
+    return server_.kind != remote::Kind::kSentinel && (server_.kind != remote::Kind::kNode || !server_.slots.empty());
+  }
+  Result<remote::Reply> ask(const Words& words, std::string_view types) {
+    return dialogue_->ask(words, types, deadline(kAnswerMs));
+  }
   static bool is_error(const remote::Reply& reply) { return reply.kind == remote::Reply::Kind::kError; }
 
   Status connect();
@@ -110,7 +114,8 @@ Status Check::greet() {
   const std::string& file = sentinel ? options_.sentinel_password_file : options_.password_file;
   const std::string& named = sentinel ? options_.sentinel_user : options_.user;
   Result<std::string> password =
-      file.empty() ? std::string() : remote::read_password(sentinel ? "backend.sentinel_password_file" : "backend.password_file", file);
+      file.empty() ? std::string()
+                   : remote::read_password(sentinel ? "backend.sentinel_password_file" : "backend.password_file", file);
   if (!password.ok()) return password.status();
   password_ = *password;
   const std::string user = named.empty() ? "default" : named;
@@ -202,7 +207,8 @@ Status Check::try_commands() {
                                                            {{"UNLINK", key}, ":"},
                                                            {{"SCAN", "0", "MATCH", pattern, "COUNT", "10"}, "*"}};
   if (server_.kind == remote::Kind::kNode) commands.push_back({{"ASKING"}, "+"});
-  if (server_.kind == remote::Kind::kNode && options_.read_replicas) commands.push_back({{"READONLY"}, "+"});  // a master takes it, too
+  if (server_.kind == remote::Kind::kNode && options_.read_replicas)
+    commands.push_back({{"READONLY"}, "+"});  // a master takes it, too
   for (const auto& [words, types] : commands) {
     const Result<remote::Reply> reply = ask(words, types);
     if (!reply.ok()) return reply.status();
@@ -274,7 +280,8 @@ Status Check::measure_gets() {
       requests[i].around.before = remote::format_command(Words{"GET", keys_[i]});
       requests[i].expect = {"$", target.size(), target};
       requests[i].then = [&whole](const Status& lost, const remote::Reply& reply) {
-        whole += lost.ok() && reply.kind == remote::Reply::Kind::kPayload && reply.integer == std::int64_t{remote::kPartBytes} ? 1 : 0;
+        whole +=
+            lost.ok() && reply.kind == remote::Reply::Kind::kPayload && reply.integer == std::int64_t{remote::kPartBytes} ? 1 : 0;
       };
     }
     const std::uint64_t began_ns = clock_.now_ns();

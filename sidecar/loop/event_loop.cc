@@ -240,7 +240,7 @@ void EventLoop::handle(const Wakeup& wakeup) {
       return;
     case WakeupSource::kTier: below_->deliver(wakeup.session); return;
     case WakeupSource::kPidfd:
-      receive(wakeup.session);                                   // what it had said before it died
+      receive(wakeup.session);  // what it had said before it died
       // A busy session ends later: the pidfd stays readable.
       if (!busy(wakeup.session)) process_ended(wakeup.session);  // mutation: death-ends-session
       return;

@@ -56,7 +56,7 @@ void Store::prefetch_freeing(std::uint32_t slot) const {
 void Store::claim_family(std::uint32_t slot) {
   const protocol::Key key = index_.key(slot);
   find_family(key.namespace_handle, key.hash, family_, slot);
-  const bool stays = !family_.granted.empty();  // a pinned family is pinned as a whole, and no candidate
+  const bool stays = !family_.granted.empty();            // a pinned family is pinned as a whole, and no candidate
   for (const std::uint32_t member : family_.committed) {  // mutation: family-together
     if (stays) {
       touch_order(member);
@@ -74,7 +74,7 @@ bool Store::release_family(std::span<const std::uint32_t> slots) {
   const bool held = std::any_of(slots.begin(), slots.end(),
                                 [this](std::uint32_t slot) { return holds_.held(slot); });  // mutation: evict-held, family-hold
   for (const std::uint32_t slot : slots) {
-    if (held) {  // that counts as use
+    if (held) {                                       // that counts as use
       index_.set_state(slot, SlotState::kCommitted);  // mutation: evict-recommit
       enter_order(slot);
       continue;

@@ -120,7 +120,7 @@ SlotState Store::kept_as(PreviousIndex::Entry& entry, const Handles& handles) co
     case SlotState::kQuarantined:  // its writer may still write, unless it has surely stopped
       return sessions_.contains(entry.session) ? SlotState::kQuarantined  // mutation: restart-grants
                                                : SlotState::kFree;        // mutation: restart-grants-dead
-    case SlotState::kDying:  // taken out of sight, and perhaps still read
+    case SlotState::kDying:                                               // taken out of sight, and perhaps still read
       return view.record == protocol::record_checksum(view) ? SlotState::kDying : SlotState::kFree;
     case SlotState::kCommitted: break;
     default: return SlotState::kFree;

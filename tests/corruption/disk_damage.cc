@@ -14,11 +14,11 @@ constexpr std::size_t kHeaderBytes = 112, kTrailerBytes = 48, kLabelUsedBytes = 
 
 std::string_view name_of(DiskKind kind) {
   static constexpr std::array<std::string_view, kDiskKinds> kNames{
-      "header flip",     "header burst",     "torn header",      "payload flip",  "payload burst",
-      "torn payload",    "table flip",       "table burst",      "torn record",   "stale record",
-      "stale gen.",      "other volume",     "swapped records",  "footer flip",   "footer burst",
-      "torn footer",     "trailer flip",     "trailer burst",    "stale trailer", "swapped trailers",
-      "superblock flip", "superblock burst", "stale superblock", "both superblocks",   "truncated"};
+      "header flip",     "header burst",     "torn header",      "payload flip",     "payload burst",
+      "torn payload",    "table flip",       "table burst",      "torn record",      "stale record",
+      "stale gen.",      "other volume",     "swapped records",  "footer flip",      "footer burst",
+      "torn footer",     "trailer flip",     "trailer burst",    "stale trailer",    "swapped trailers",
+      "superblock flip", "superblock burst", "stale superblock", "both superblocks", "truncated"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

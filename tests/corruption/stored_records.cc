@@ -54,7 +54,8 @@ StoredRecords::StoredRecords(sim::Random& random) : random_(random) {
   for (int i = 0; i < 100; ++i) tier_->step(1000, none);  // footers that are on their way
   tier_->env.kill();
   tier_.reset();
-  must(disk::decode_superblock(disk_.bytes().first(disk::kSuperblockBytes), superblock_) == disk::SuperblockFault::kNone, "no superblock");
+  must(disk::decode_superblock(disk_.bytes().first(disk::kSuperblockBytes), superblock_) == disk::SuperblockFault::kNone,
+       "no superblock");
   must(superblock_.drops.size() == 1, "the drop is not in the superblock");
   pristine_ = disk_.as_it_is();
 }

@@ -247,7 +247,8 @@ TEST_F(OperatorTest, ExportsWhatThePageSaysAndNothingElse) {
   const auto one = replica("measured", "127.0.0.1:" + std::to_string(port));
   put(resources::kPools, "measured", R"({"memory": {"size": "1Gi"}})");
   ASSERT_GE(await([&] { return condition(resources::kPools, "measured", "Ready") == "True NoPods"; }), 0);
-  const std::set<std::string> page = test::families_of_page(test::text_of(REPOSITORY_ROOT "/docs/reference/metrics.md"), "larder-operator");
+  const std::set<std::string> page =
+      test::families_of_page(test::text_of(REPOSITORY_ROOT "/docs/reference/metrics.md"), "larder-operator");
   EXPECT_GT(page.size(), 30U);
   EXPECT_GE(await([&] { return test::families_of_scrape(scrape(port)) == page; }), 0);
   EXPECT_EQ(test::families_of_scrape(scrape(port)), page);

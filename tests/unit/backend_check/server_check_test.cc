@@ -29,7 +29,8 @@ class ServerCheckTest : public testing::Test {
  protected:
   ServerCheckTest() { options_.unix_path = server_.socket(); }
   ServerFacts check() {
-    return check_server(options_, {remote::Kind::kStandalone, {"", 0, options_.unix_path}, {}, clock_.now_ns() + 20'000'000'000}, clock_);
+    return check_server(options_, {remote::Kind::kStandalone, {"", 0, options_.unix_path}, {}, clock_.now_ns() + 20'000'000'000},
+                        clock_);
   }
   // What becomes of it where one command gets this answer.
   ServerFacts check_with(const std::string& command, const std::string& answer) {

@@ -47,10 +47,10 @@ TEST(ServerInfoTest, NumbersAndSettings) {
 
 TEST(ServerInfoTest, ASentinelTellsHowItWatches) {
   const remote::Reply masters{remote::Reply::Kind::kArray,
-                      "",
-                      0,
-                      {list({"name", "x", "quorum", "9", "num-slaves", "9"}),
-                       list({"name", "kv", "quorum", "2", "num-slaves", "1", "num-other-sentinels", "3"})}};
+                              "",
+                              0,
+                              {list({"name", "x", "quorum", "9", "num-slaves", "9"}),
+                               list({"name", "kv", "quorum", "2", "num-slaves", "1", "num-other-sentinels", "3"})}};
   ServerFacts facts;
   take_masters(masters, "nobody", facts);
   EXPECT_FALSE(facts.quorum || facts.replicas || facts.other_sentinels);

@@ -112,9 +112,7 @@ std::span<const Room> rooms() {
        {"shim/base/", "shim/protocol/", "sidecar/base/", "sidecar/tiers/tier.h", "sidecar/tiers/remote/"},
        {}},
       // The one room of larderd that uses CUDA.
-      {"sidecar/transfer/",
-       {"shim/base/", "shim/protocol/", "sidecar/base/", "cuda/memory_import.h", "cuda/copy_engine.h"},
-       {}},
+      {"sidecar/transfer/", {"shim/base/", "shim/protocol/", "sidecar/base/", "cuda/memory_import.h", "cuda/copy_engine.h"}, {}},
       // The event loop and the three rooms under it: memory <- tiering <- session <- loop.
       {"sidecar/memory/", {"shim/base/", "shim/protocol/", "sidecar/base/", "sidecar/store/", "sidecar/config/config.h"}, {}},
       {"sidecar/tiering/",
@@ -155,9 +153,8 @@ std::span<const Room> rooms() {
       {"operator/webhook/inject/", {"shim/base/status.h", "operator/api/", "operator/desired/"}, kImpure},
       {"operator/k8s/", {"shim/base/", "shim/protocol/", "sidecar/base/", "operator/api/"}, {}},
       {"operator/reconcile/",
-       {"shim/base/", "shim/protocol/", "sidecar/base/", "sidecar/config/loader.h",
-        "sidecar/backend_check/installation_check.h", "sidecar/backend_check/installation_diagnostics.h", "operator/api/",
-        "operator/desired/", "operator/k8s/"},
+       {"shim/base/", "shim/protocol/", "sidecar/base/", "sidecar/config/loader.h", "sidecar/backend_check/installation_check.h",
+        "sidecar/backend_check/installation_diagnostics.h", "operator/api/", "operator/desired/", "operator/k8s/"},
        {}},
       // kubectl's plug-in reads objects as the operator does, and names differences of fingerprints as larderd does.
       {"operator/kubectl/",
@@ -165,9 +162,7 @@ std::span<const Room> rooms() {
         "sidecar/store/fingerprint_diff.h", "operator/api/names.h", "operator/api/object.h", "operator/reconcile/pod_view.h",
         "operator/reconcile/conditions.h"},
        {}},
-      {"operator/app/",
-       {"shim/base/", "shim/protocol/", "sidecar/base/", "sidecar/config/", "sidecar/http/", "operator/"},
-       {}},
+      {"operator/app/", {"shim/base/", "shim/protocol/", "sidecar/base/", "sidecar/config/", "sidecar/http/", "operator/"}, {}},
   };
   return all;
 }

@@ -116,10 +116,10 @@ class RemoteEngine {
     What what = What::kChunk;
     Record record;
     std::uint64_t serial = 0;
-    bool asked = false;                                        // an answer is to come
-    bool away = false;                                         // its server was, or one of a part
-    std::uint64_t wait_ns = 0;                                 // not 0: the server refused it
-    std::uint64_t next_ns = 0;                                 // not tried before
+    bool asked = false;         // an answer is to come
+    bool away = false;          // its server was, or one of a part
+    std::uint64_t wait_ns = 0;  // not 0: the server refused it
+    std::uint64_t next_ns = 0;  // not tried before
     // Later operations wait for this one.
     bool waited_for() const { return wait_ns == 0 && !away; }  // mutation: bad-node-garbage
   };

@@ -214,7 +214,9 @@ TEST(HitFindings, TheFieldsThatDifferAreNamedAgainstTheNearest) {
 
 // Names of lines as the connector writes them (shim/python/larder/vllm/identity.py, engine_config.py).
 TEST(HitFindings, LinesOfAFingerprintHaveACure) {
-  const auto cure_has = [](const char* field, const char* word) { return remedy_of_field(field).find(word) != std::string::npos; };
+  const auto cure_has = [](const char* field, const char* word) {
+    return remedy_of_field(field).find(word) != std::string::npos;
+  };
   EXPECT_TRUE(cure_has("dtype", "--dtype"));
   EXPECT_TRUE(cure_has("attention_kernel", "nodeSelector"));
   EXPECT_TRUE(cure_has("kernel_block_size", "nodeSelector"));
