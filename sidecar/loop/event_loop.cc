@@ -389,8 +389,9 @@ void EventLoop::fail_session(std::uint32_t number, const Status& why) {
   // A session that was not told of yet was refused. By the user and not by the process: whoever connects again and again may do so
   // from new processes.
   const bool told = malformed || (!found->second->protocol.told() && why.code() == Code::kResourceExhausted);
-  // The other codes are of messages that no engine sends: no setting would help.
-  if (told && why.code() != Code::kInvalidArgument && why.code() != Code::kFailedPrecondition)
+  // Only a session that was never served is an engine without a cache. The two codes are of messages that no engine sends.
+  if (told && !found->second->protocol.told() && why.code() != Code::kInvalidArgument &&
+      why.code() != Code::kFailedPrecondition)
     refused_.note(why.text(), clock_.now_ms());
   if (told)
     base::log_refusal(found->second->protocol.facts().peer.user, why.to_string(), base::LogLevel::kWarning,

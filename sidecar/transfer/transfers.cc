@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 
 #include "shim/protocol/checksum.h"
 #include "sidecar/base/log_throttle.h"
@@ -60,6 +61,8 @@ void Transfers::work() {
 void Transfers::prepare() {
   try {
     importer_->prepare();
+  } catch (const std::bad_alloc&) {
+    // A log line needs memory as well.
   } catch (const std::exception& error) {
     base::log_refusal("transfer", "prepare", base::LogLevel::kWarning,
                       std::string("transfer: sidecar: no context was made ahead of the first engine: ") + error.what());

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <exception>
+#include <new>
 #include <system_error>
 
 #include "sidecar/base/log_throttle.h"
@@ -72,7 +73,9 @@ void Transfers::run_open(const SessionPtr& session, Exporting exporting) {
 TransferRefusal Transfers::open_or_say_why(const SessionPtr& session, Exporting& exporting) {
   try {
     return open_all(session, exporting.device, exporting.handles);
-  } catch (const std::exception& error) {  // no memory, or no thread
+  } catch (const std::bad_alloc&) {
+    return {TransferReason::kFailed, "no memory"};  // short enough to need no memory itself
+  } catch (const std::exception& error) {
     return {TransferReason::kFailed, std::string("larderd: ") + error.what()};
   }
 }

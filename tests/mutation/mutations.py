@@ -137,7 +137,7 @@ def check(tree):
 
 def locked_run(words):
     SAVED.mkdir(parents=True, exist_ok=True)
-    for ending in (signal.SIGTERM, signal.SIGHUP):
+    for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, lambda number, frame: sys.exit(128 + number))  # `finally` runs
     with open(SAVED / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -151,6 +151,15 @@ def test_another_backend_kernel_or_block_is_another_name():
     assert differing_fields(attention().text(), attention(block=16).text()) == ["kernel_block_size"]
 
 
+def test_workers_that_differ_in_different_steps_have_no_name_either(named):
+    naming_of = named(None)
+    assert naming_of.correct({attention("A")}) and naming_of.poll() is not None
+    assert not naming_of.correct({attention("A")}), "no news"
+    assert naming_of.correct({attention("B")})
+    with pytest.raises(naming.Unsupported, match="differ in the attention of their layers"):
+        naming_of.poll()
+
+
 @pytest.fixture
 def named(monkeypatch):
     """Naming of an engine whose weights are known."""

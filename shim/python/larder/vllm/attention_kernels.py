@@ -168,6 +168,6 @@ def _cache_dtype(cache, spec):
 
 
 def _one(values):
-    """The value where all are equal, else all of them, as a text."""
+    """The value where all are equal, else all of them with "+" between, so that groups stay apart."""
     found = list(values)
-    return str(found[0]) if len(set(found)) == 1 else " ".join(map(str, found))
+    return str(found[0]) if len(set(found)) == 1 else "+".join(map(str, found))

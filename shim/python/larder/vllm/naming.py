@@ -32,6 +32,7 @@ class Naming:
         )
         self._reader.start()
         self._weights = self._text = self._objection = None
+        self._told = set()  # by workers, in whatever step
 
     def poll(self, wait_s=0):
         """The text, or None while the weights are being read or the attention is not known.
@@ -60,12 +61,13 @@ class Naming:
 
     def correct(self, told):
         """told: each Attention of the workers' layers. Whether that is news: the text is another one."""
-        if told == {self._attention}:
+        self._told |= told
+        if self._told == {self._attention}:
             return False
         if self._attention is not None:
             logger.info("Larder: the layers' attention is not what vLLM's configuration lets expect: %s", self._attention)
-        if len(told) > 1:
-            self._objection = f"the workers of this engine differ in the attention of their layers: {', '.join(sorted(map(str, told)))}"
+        if len(self._told) > 1:
+            self._objection = f"the workers of this engine differ in the attention of their layers: {', '.join(sorted(map(str, self._told)))}"
         self._attention, self._text = next(iter(told)), None
         return True
 
