@@ -160,24 +160,23 @@ Status CudaCopyEngine::store_in_turns(CopyStream& stream, const CopyList& copies
   if (Status status = stream.await_fence(); !status.ok()) return status;
   CopyList batch;
   std::uint64_t room = kStoreBatchBytes;
-  const auto copy_batch = [&] {
+  const auto copy_batch = [&](bool last) {
     const std::lock_guard turn(storing_);
     if (Status status = stream.copy(batch); !status.ok()) return status;
     batch = {};
     room = kStoreBatchBytes;
-    return stream.finish_copies();
+    return last ? stream.finish() : stream.finish_copies();
   };
   for (std::size_t i = 0; i < copies.bytes.size(); ++i)
     for (std::size_t at = 0; at < copies.bytes[i];) {
       if (room == 0)
-        if (Status status = copy_batch(); !status.ok()) return status;
+        if (Status status = copy_batch(false); !status.ok()) return status;
       const std::size_t here = std::min<std::size_t>(room, copies.bytes[i] - at);
       batch.add(copies.to[i] + at, copies.from[i] + at, here);
       at += here;
       room -= here;
     }
-  if (Status status = copy_batch(); !status.ok()) return status;
-  return stream.finish();  // the digests, without the turn: other threads' digests may stand before these
+  return copy_batch(true);
 }
 
 // Queues one way to move all pieces; of a store by the copy engines it waits for them. A kernel needs one address for them.
