@@ -390,8 +390,7 @@ void EventLoop::fail_session(std::uint32_t number, const Status& why) {
   // from new processes.
   const bool told = malformed || (!found->second->protocol.told() && why.code() == Code::kResourceExhausted);
   // Only a session that was never served is an engine without a cache. The two codes are of messages that no engine sends.
-  if (told && !found->second->protocol.told() && why.code() != Code::kInvalidArgument &&
-      why.code() != Code::kFailedPrecondition)
+  if (told && !found->second->protocol.told() && why.code() != Code::kInvalidArgument && why.code() != Code::kFailedPrecondition)
     refused_.note(why.text(), clock_.now_ms());
   if (told)
     base::log_refusal(found->second->protocol.facts().peer.user, why.to_string(), base::LogLevel::kWarning,
