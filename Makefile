@@ -75,9 +75,10 @@ test-mutations: deps-python build ## each rule of tests/mutation taken out of th
 test-names: deps-python build ## names of KV: real engines one after the other, none of which may hit another's KV, minutes
 	@$(call RUN,dev) LARDER_TEST_BIN=$(CURDIR)/build/dev/bin LARDER_NAMES=all $(PYTHON) -m pytest tests/python/names -p no:cacheprovider --timeout 1500 -v
 # A machine with a GPU may have no network and no compiler: where build/gpu was copied to and nothing was ever built, it is run as it is.
-GPU_CARRIED = $(and $(wildcard build/gpu/commit),$(if $(wildcard build/release/build.ninja),,yes))
-carry-gpu: deps-python release ## all that test-gpu and bench-gpu run, in build/gpu: to copy with this tree to a machine with a GPU and nothing else
-	@cmake --build --preset release -j$(JOBS) --target gpu_test gpu_bench gpu_arms && .ci/gpu.sh carry build/release
+GPU_CARRIED = $(and $(wildcard build/gpu/commit build/gpu-packed/gpu.tar.xz),$(if $(wildcard build/release/build.ninja),,yes))
+carry-gpu: deps-python release ## all that test-gpu and bench-gpu run, in build/gpu: to copy with this tree to a machine with a GPU and nothing else; with a vLLM as archives where GPU_VLLM=90 names the GPU's compute capability
+	@cmake --build --preset release -j$(JOBS) --target gpu_test gpu_bench gpu_arms liblarder_test.so && .ci/gpu.sh carry build/release
+	@$(if $(GPU_VLLM),.ci/gpu.sh pack)
 test-gpu: $(if $(GPU_CARRIED),,carry-gpu) ## copies between a real GPU and an arena, every way; engines with their KV on it; skipped on a machine without one
 	@.ci/gpu.sh test
 test-crash: deps-python build ## engines and larderd killed at every point and 10,000 times at random, minutes; tests/crash/README.md

@@ -1,9 +1,11 @@
 #!/bin/bash
-# gpu.sh carry BUILD [FOLDER] | test [FOLDER] | bench [FOLDER]: what needs a GPU, on a machine that may have nothing else.
+# gpu.sh carry BUILD [FOLDER] | pack [FOLDER] | test [FOLDER] | bench [FOLDER]: what needs a GPU, on a machine that may have nothing else.
 #
 # carry: all that the other two run, from the programs in BUILD (build/release), into FOLDER (build/gpu): programs with the libraries that
 # such a machine may lack, pytest, and a redis-server where there is one here. The sources are read where they stand: what is to be
 # copied to that machine is this tree and FOLDER.
+# pack: FOLDER, and a vLLM for GPUs of compute capability GPU_VLLM (90), as two archives in FOLDER-packed: for a machine to which little can be carried.
+# Where FOLDER is missing and they are there, the other two unpack them.
 # test: first what the driver answers where the tests without a GPU only guess (tests/bench/gpu_probe.py): it is told, and fails nothing.
 # test, bench: with the Python of `make deps`, or python3, or LARDER_PYTHON: one that has PyTorch. Nothing is fetched or built.
 # bench: all that GPU_PARTS names (by default all of it), one after the other; what fails, or takes more than GPU_PART_S seconds (600), is no end of the others.
@@ -20,7 +22,7 @@ readonly of_libc='/(ld-linux[^/]*|lib(c|m|dl|rt|pthread|resolv|util)\.so[^/]*)$'
 readonly of_driver='libdl.so.2 libpthread.so.0 librt.so.1'
 readonly most_mb=64 # as such a machine is lent
 readonly probe_s=180
-readonly parts='submit,G1,G2,G3,G4,G5,G6,G8,T'
+readonly parts='submit,G1,G2,G3,G4,G5,G6,G8,T,V'
 
 # PROGRAM NAME FOLDER: a script FOLDER/bin/NAME that runs it with its libraries, whatever this machine has. What those lack is looked for where
 # LD_LIBRARY_PATH says, as the driver's library may be.
@@ -57,6 +59,8 @@ carry() {
   # These find the driver's library by the loader of the machine that they run on.
   install -D -m 0755 -s -t "$to/bin" "$build/bin/gpu_test" "$build/bin/gpu_bench"
   install -D -m 0755 -s -t "$to/lib" "$build/lib/liblarder.so" "$build/lib/libgpu_arms.so"
+  # Loads without verifying where a test says so: tests/python/models.
+  if [ -e "$build/lib/liblarder_test.so" ]; then install -D -m 0755 -s -t "$to/lib" "$build/lib/liblarder_test.so"; fi
   carry_program "$build/bin/larderd" larderd "$to"
   if [ -x "$servers/redis-server" ]; then
     carry_program "$servers/redis-server" redis-server "$to"
@@ -86,8 +90,28 @@ carry_pytest() {
   find "$1" -name __pycache__ -prune -exec rm -rf {} +
 }
 
+# FOLDER.
+pack() {
+  local to=$1-packed
+  [ -e "$1/commit" ] || fail "$1 is not there (make carry-gpu)"
+  rm -rf "$to"
+  mkdir -p "$to"
+  "$venv/bin/python" .ci/gpu_vllm.py .ci/gpu-vllm.lock "$to/vllm.tar.xz" "${GPU_VLLM:-90}"
+  tar -C "$1" -c -I 'xz -9e' -f "$to/gpu.tar.xz" .
+  echo "$to, $(du -sm "$to" | cut -f1) MB: copy it with this tree to a machine that has a GPU and PyTorch, and there: make test-gpu bench-gpu"
+}
+
+# FOLDER.
+unpack() {
+  if [ -e "$1/commit" ] || [ ! -e "$1-packed/gpu.tar.xz" ]; then return 0; fi
+  mkdir -p "$1/vllm"
+  tar -xJf "$1-packed/vllm.tar.xz" -C "$1/vllm"
+  tar -xJf "$1-packed/gpu.tar.xz" -C "$1"
+}
+
 # Finds Python and what was carried; FOLDER.
 prepare() {
+  unpack "$1"
   gpu=$(realpath "$1" 2>/dev/null) && [ -e "$gpu/commit" ] || fail "$1 is not there (make carry-gpu, on a machine that can build)"
   python=${LARDER_PYTHON:-$venv/bin/python}
   [ -x "$python" ] || python=$(command -v python3) || fail "no python3 here"
@@ -96,6 +120,9 @@ prepare() {
   export PYTHONPATH=$PWD/shim/python:$PWD/e2e${PYTHONPATH:+:$PYTHONPATH}
   "$python" -c 'import pytest, pytest_timeout' 2>/dev/null || export PYTHONPATH=$PYTHONPATH:$gpu/python
   if [ ! -e "$servers/redis-server" ] && [ -e "$gpu/servers/redis-server" ]; then export LARDER_CACHE=$gpu; fi
+  # Of vLLM alone: its packages' versions are no other test's.
+  with_vllm=$PYTHONPATH
+  "$python" -c 'import vllm' 2>/dev/null || with_vllm=$PYTHONPATH:$gpu/vllm
   if ! "$python" -c 'import torch' 2>/dev/null; then echo "no PyTorch in $python: what needs it is not run (LARDER_PYTHON names another one)"; fi
 }
 
@@ -141,6 +168,8 @@ bench() {
     [[ $part == G* ]] || continue
     GPU_PARTS=$part timeout -k 10 "${GPU_PART_S:-600}" "$python" tests/bench/gpu_copy_bench.py || failed_part "$part" $? || status=1
   done
+  # FlashInfer's sampler is not carried.
+  if wanted V; then PYTHONPATH=$with_vllm VLLM_USE_FLASHINFER_SAMPLER=0 "$python" tests/bench/gpu_vllm_bench.py || status=1; fi
   if ! wanted T; then
     :
   elif "$python" -c 'import torch' 2>/dev/null; then
@@ -151,14 +180,28 @@ bench() {
   return $status
 }
 
+# vLLM's settings that a GPU of one kind has, by its attention backends. BACKEND WORDS.
+test_models() {
+  local llm='{"block_size": 128, "kv_cache_memory_bytes": 1073741824, "gpu_memory_utilization": 0.05, "attention_config": {"backend": "'$1'"}}'
+  PYTHONPATH=$with_vllm LARDER_MODELS=all LARDER_MODELS_LLM=$llm VLLM_BATCH_INVARIANT=1 VLLM_USE_FLASHINFER_SAMPLER=0 \
+    "$python" -m pytest tests/python/models/test_models.py -p no:cacheprovider --timeout 300 -v -k "test_setting and ($2)"
+}
+
 what=${1-} status=0
 case $what in
   carry) carry "$2" "${3:-build/gpu}" ;;
+  pack) pack "${2:-build/gpu}" ;;
   test)
     prepare "${2:-build/gpu}"
     timeout -k 10 $probe_s "$python" tests/bench/gpu_probe.py || echo "the driver has not answered all that it was asked"
     run_here "$gpu/bin/gpu_test" || status=1
     LARDER_ENGINE_DEVICE=cuda "$python" -m pytest tests/engine -p no:cacheprovider --timeout 600 -v -rs || status=1
+    if PYTHONPATH=$with_vllm "$python" -c 'import vllm' 2>/dev/null; then
+      test_models FLASH_ATTN 'llama or qwen3 or window_33' || status=1
+      VLLM_USE_V2_MODEL_RUNNER=0 test_models TRITON_ATTN 'salt or fp8_e4m3' || status=1
+    else
+      echo "no vLLM in $python, and none was carried: its settings are not run"
+    fi
     ;;
   bench)
     GPU_PARTS=${GPU_PARTS-}
@@ -166,6 +209,6 @@ case $what in
     prepare "${2:-build/gpu}"
     bench || status=1
     ;;
-  *) fail "gpu.sh carry BUILD [FOLDER] | test [FOLDER] | bench [FOLDER]" ;;
+  *) fail "gpu.sh carry BUILD [FOLDER] | pack [FOLDER] | test [FOLDER] | bench [FOLDER]" ;;
 esac
 exit $status

@@ -40,8 +40,8 @@ SMALL_BYTES = 4 << 10
 class Scale:
     bytes: int = 1 << 30
     chunk_bytes: int = 32 << 20
-    turns: int = 8
-    turn_s: float = 0.5
+    turns: int = 6
+    turn_s: float = 0.25
     matrix: int = 8192
     context: int = 2048  # tokens before the one that is decoded
 

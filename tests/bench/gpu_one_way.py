@@ -24,7 +24,7 @@ PIECES = (16 << 10, 32 << 10, LARGE_PIECE)
 
 @dataclass(frozen=True)
 class Scale:
-    bytes: int = 2 << 30
+    bytes: int = 512 << 20  # nine ways have pages and memory of their own, which take longer to make than to copy
     chunk_bytes: int = 64 << 20
     rounds: int = 7
 

@@ -117,10 +117,10 @@ def registering(torch, driver: Driver, slice_bytes: int, populate: bool) -> None
 
 def what_registering_costs(torch, driver: Driver) -> None:
     say("How long do launches wait while memory is registered?", f"alone: {launches_for(torch, 2)}",
-        "Larder registers slices of 128 MiB, populated first. Where smaller ones wait much less, take those (RegistrationOptions::slice_bytes)")
+        "Larder registers slices of 64 MiB, populated first. Where smaller ones wait much less, take those (RegistrationOptions::slice_bytes)")
     neighbour = subprocess.Popen([sys.executable, __file__, "neighbour"], stdout=subprocess.PIPE, text=True)
     time.sleep(6)  # until it launches
-    for slice_bytes, populate in ((GIB, False), (GIB, True), (128 * MIB, True), (64 * MIB, True)):
+    for slice_bytes, populate in ((GIB, False), (GIB, True), (128 * MIB, True), (64 * MIB, True), (32 * MIB, True)):
         registering(torch, driver, slice_bytes, populate)
     say("And another process on this GPU?", neighbour.communicate(timeout=2 * NEIGHBOUR_S)[0].strip(),
         "a worst launch as long as a call above: the driver's lock is the node's, and one process at a time should register (it does)")

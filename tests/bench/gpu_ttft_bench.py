@@ -83,20 +83,20 @@ class Bench:
         self.engine.request(self.prompts[0])
         return time.perf_counter() - begin
 
-    def cold_s(self) -> float:
+    def cold(self) -> tuple[float, bool]:
+        """Seconds to the first token of a computed prompt, and whether each time gave the same bits."""
         self.ask(1)  # whatever is slow once
-        return statistics.median(self.ask().ttft_s for _ in range(COLD_ROUNDS))
+        answers = [self.ask() for _ in range(COLD_ROUNDS)]
+        return statistics.median(answer.ttft_s for answer in answers), all(torch.equal(one.logits[0], answers[0].logits[0]) for one in answers)
 
     def own(self, number: int = 0) -> tuple[float, float]:
         """Seconds to the first token from the engine's own memory, and of a decode step behind it."""
-        self.engine.forget()
-        self.ask(number, own=True)
         answers = [self.ask(number, STEPS, own=True) for _ in range(WARM_ROUNDS)]
         if any(answer.local_tokens != self.tokens for answer in answers):
             raise Void(f"{self.shape.name}: the engine's own memory does not have all of the prompt")
         self.expected[number] = answers[0].logits[0]
         for answer in answers:
-            self._check(number, answer)
+            self._check(number, answer, "from the engine's own memory")
         return statistics.median(a.ttft_s for a in answers), statistics.median(s for a in answers for s in a.step_s)
 
     def attach(self, larderd: Larderd) -> None:
@@ -104,19 +104,19 @@ class Bench:
         if not link.wait_attached(60_000):
             raise Void(f"not attached: {link.log_lines()}")
 
-    def store_s(self, number: int = 0) -> float:
-        """Computes once more what then can be loaded: seconds to the first token where it is stored."""
-        link, seconds = self.engine.larder, 0.0
+    def store(self, number: int = 0) -> float:
+        """Seconds to the first token of a computed prompt that is stored meanwhile. The engine keeps the KV of the same pass, since another pass may round otherwise."""
+        self.engine.forget()
+        self.engine.synchronize()
+        answer = self.ask(number, larder=True, own=True)
+        if answer.stored_chunks != self.tokens // CHUNK_TOKENS:
+            raise Void(f"{self.shape.name}: {answer.stored_chunks} chunks of a prompt were stored: {self.engine.larder.log_lines()}")
         deadline = time.monotonic() + PATIENCE_S
-        while link.hit_tokens(self.engine.request(self.prompts[number])) < self.tokens:
+        while self.engine.larder.hit_tokens(self.engine.request(self.prompts[number])) < self.tokens:
             if time.monotonic() > deadline:
-                raise Void(f"not all of the prompt was stored within {PATIENCE_S} s: {link.log_lines()}")
-            self.engine.forget()
-            self.engine.synchronize()
-            answer = self.ask(number, larder=True)
-            seconds = seconds or answer.ttft_s
-            time.sleep(0.2)  # commits are on their way
-        return seconds
+                raise Void(f"not all of the prompt was committed within {PATIENCE_S} s: {self.engine.larder.log_lines()}")
+            time.sleep(0.05)
+        return answer.ttft_s
 
     def warm_s(self, number: int = 0) -> float:
         self.engine.forget()
@@ -126,26 +126,28 @@ class Bench:
             link = self.engine.larder
             why = f"{answer.loaded_tokens} were loaded; {link.last_fetch}; {link.last_load}; {link.log_lines()}"
             raise Void(f"{self.shape.name}: of {self.tokens} tokens {why}")
-        self._check(number, answer)
+        self._check(number, answer, "loaded")
         return answer.ttft_s
 
-    def _check(self, number: int, answer: Answer) -> None:
+    def _check(self, number: int, answer: Answer, source: str) -> None:
         if not torch.equal(answer.logits[0], self.expected[number]):
-            raise Void(f"{self.shape.name}: logits differ from those of the engine's own memory")
+            difference = float((answer.logits[0] - self.expected[number]).abs().max())
+            raise Void(f"{self.shape.name}: logits {source} differ by up to {difference:.3g} from the first ones of the engine's own memory")
 
     # ---- rows
 
     def from_memory(self, ceilings: Ceilings) -> dict:
-        cold_s, (own_s, step_s) = self.cold_s(), self.own()
+        cold_s, reproducible = self.cold()
         with self.start(self.memory, "") as larderd:
             self.attach(larderd)
-            storing_s = self.store_s()
+            storing_s = self.store()
+            own_s, step_s = self.own()
             warm = [self.warm_s() for _ in range(UNJUDGED + WARM_ROUNDS)][UNJUDGED:]
             copy_ns = self.engine.larder.last_load.copy_ns
             self.engine.close()
         row = {
             "shape": self.shape.name, "part": "memory", "layers": self.shape.layers, "tokens": self.tokens, "bytes": self.bytes,
-            "cold_s": cold_s, "cold_storing_s": storing_s, "warm_s": statistics.median(warm), "warm_worst_s": max(warm), "own_s": own_s,
+            "cold_s": cold_s, "cold_reproducible": reproducible, "cold_storing_s": storing_s, "warm_s": statistics.median(warm), "warm_worst_s": max(warm), "own_s": own_s,
             "decode_step_s": step_s, "load_copy_s": copy_ns / 1e9, "hash_s": self.hash_s(),
             "large_copy_gb_s": ceilings.copy_bytes_per_s / 1e9, "matrix_tflops": ceilings.matrix_flops / 1e12,
         }
@@ -158,12 +160,11 @@ class Bench:
     def from_below(self, part: str, extra: str, written: Callable[[Larderd], int]) -> dict:
         """From a tier below larderd's memory; `written` is how many chunks are there."""
         memory, warm = MEMORY_FOR_FETCHES * self.bytes, []
-        for number in (0, 1):
-            self.own(number)
         with self.start(memory, extra) as larderd:
             self.attach(larderd)
             for number in (0, 1):
-                self.store_s(number)
+                self.store(number)
+                self.own(number)
             larderd.wait_until(lambda: written(larderd) >= 2 * self.tokens // CHUNK_TOKENS, PATIENCE_S)
             self.engine.close()
         for _ in range(BELOW_ROUNDS):

@@ -1,8 +1,10 @@
 """An engine as a process of its own, asked over its pipes: no answer takes longer than DEADLINE_S."""
 
+import contextlib
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -25,7 +27,7 @@ class EngineProcess:
         self._log = log
         with open(log, "wb") as out:
             self._child = subprocess.Popen(
-                command, env={**os.environ, "PYTHONPATH": path}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=out
+                command, env={**os.environ, "PYTHONPATH": path}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=out, start_new_session=True
             )
         self._unread = b""
 
@@ -34,7 +36,8 @@ class EngineProcess:
 
     def __exit__(self, *_):
         self._child.stdin.close()
-        self._child.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._child.pid, signal.SIGKILL)  # vLLM has processes of its own
         self._child.wait(timeout=30)
         self._child.stdout.close()
 

@@ -49,8 +49,10 @@ def main():
     options = json.loads(sys.argv[1])
     torch.set_num_threads(1)  # the order of sums, and so the bits, are the same in every process
     socket, chunk_tokens, store_wait_ms = (options.pop(name) for name in ("socket", "chunk_tokens", "store_wait_ms"))
+    by_layer = options.pop("by_layer", True)
     engine = Engine(SHAPES[options.pop("shape")], dtype=getattr(torch, options.pop("dtype", "bfloat16")), **options)
     link = engine.attach(socket, chunk_tokens)
+    link.by_layer = by_layer
     link.store_wait_ms = store_wait_ms
     _say({"attached": link.wait_attached()})
     for line in sys.stdin:

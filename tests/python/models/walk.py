@@ -1,5 +1,6 @@
 """What one setting is put through: cold, local hit, hit from Larder, hits with and without a tail, and zeroed KV, in one vLLM."""
 
+import json
 import os
 from pathlib import Path
 
@@ -7,6 +8,8 @@ from engines import prompt, run_offline
 
 TEST_LIBRARY = Path(os.environ["LARDER_LIBRARY"]).with_name("liblarder_test.so")
 TAIL = 40
+# More arguments of LLM(), as JSON: on a GPU {"block_size": 128, "attention_config": {"backend": "FLASH_ATTN"}}, say.
+MORE = json.loads(os.environ.get("LARDER_MODELS_LLM", "{}"))
 
 
 class Walk:
@@ -21,7 +24,7 @@ class Walk:
         unverified = self.folder / "unverified"
         unverified.unlink(missing_ok=True)
         env = {"LARDER_LIBRARY": str(TEST_LIBRARY), "LARDER_TEST_SKIP_VERIFY": str(unverified), "OMP_NUM_THREADS": "1", **self.env}
-        llm = {"skip_tokenizer_init": True, **self.llm}
+        llm = {"skip_tokenizer_init": True, **MORE, **self.llm}
         results, log = run_offline(self.model, self.larderd.socket, steps, extra=self.extra, env=env, timeout_s=timeout_s, **how, **llm)
         return [result for result in results if isinstance(result, dict)], log
 
