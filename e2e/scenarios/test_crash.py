@@ -38,7 +38,7 @@ def wait_attached(namespace, name, prompt, tokens):
 
 
 def test_larderd_killed_ten_times(served):
-    """With its keeper, the container's first process: the kubelet starts the container anew."""
+    """With its supervisor, the container's first process: the kubelet starts the container anew."""
     namespace, name, prompt, tokens = served
     before = containers.charged_mib(namespace.get("pod", name))
     for _ in range(RESTARTS):
@@ -52,20 +52,20 @@ def test_larderd_killed_ten_times(served):
     assert containers.charged_mib(pod, "vllm") < before - POOL_MIB + GROWTH_MIB
 
 
-def test_larderd_killed_under_its_keeper(served):
-    """The keeper runs it again: Kubernetes sees nothing, the pod stays in its Service."""
+def test_larderd_killed_under_its_supervisor(served):
+    """The supervisor runs it again: Kubernetes sees nothing, the pod stays in its Service."""
     namespace, name, prompt, tokens = served
     for _ in range(RESTARTS):
-        keeper, larderd = containers.processes(namespace, name, "larder")
+        supervisor, larderd = containers.processes(namespace, name, "larder")
         os.kill(larderd, signal.SIGKILL)
         ask(namespace, prompt, tokens)
         assert condition(namespace.get("pod", name), "Ready")["status"] == "True"
 
         def again() -> bool:
             now = containers.processes(namespace, name, "larder")
-            return len(now) == 2 and now[0] == keeper and now[1] != larderd
+            return len(now) == 2 and now[0] == supervisor and now[1] != larderd
 
-        wait_until("its keeper has run it again", again, 30)
+        wait_until("its supervisor has run it again", again, 30)
     wait_attached(namespace, name, prompt, tokens)
     for container in ("larder", "vllm"):
         assert containers.restart_count(namespace, name, container) == 0
@@ -104,12 +104,12 @@ def test_engine_out_of_memory(served):
 # covers F-213, F-214
 def test_injected_larderd_out_of_memory(served):
     """As it is injected, its memory taken by somebody else of its control group. That one asks for more until it is ended: where the kernel is
-    slower to take back larderd's memory it kills the keeper too, and the kubelet starts the container anew."""
+    slower to take back larderd's memory it kills the supervisor too, and the kubelet starts the container anew."""
     namespace, name, prompt, tokens = served
     engine = containers.main_process(namespace, name, "vllm")
     out_of_memory.exhaust(namespace, name, "larder")
     ask(namespace, prompt, tokens)  # while nobody is there
-    wait_until("larderd runs beside its keeper", lambda: len(containers.processes(namespace, name, "larder")) == 2, 60)
+    wait_until("larderd runs beside its supervisor", lambda: len(containers.processes(namespace, name, "larder")) == 2, 60)
     wait_attached(namespace, name, prompt, tokens)
     assert containers.main_process(namespace, name, "vllm") == engine
 

@@ -16,7 +16,7 @@ EXAMPLE = {"kv_connector": "ExampleConnector", "kv_role": "kv_both",
            "kv_connector_extra_config": {"shared_storage_path": FOLDER}}
 # By its image's name alone this container may be vLLM.
 TOOLS = {"name": "tools", "image": engine_pod.TOOLS_IMAGE, "args": ["--watch=/models"]}
-PORTS = (9464, 9465)  # metrics of larderd, and of its keeper
+PORTS = (9464, 9465)  # metrics of larderd, and of its supervisor
 PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 HANDLERS = {"exec", "httpGet", "tcpSocket", "grpc"}
 

@@ -41,8 +41,8 @@ inline constexpr std::string_view kAuthVolume = "larder-backend-auth";    // /et
 inline constexpr std::string_view kTlsVolume = "larder-backend-tls";      // /etc/larder-tls: ca.crt, tls.crt, tls.key
 inline constexpr int kMetricsPort = 9464;                                 // of larderd: /metrics, /healthz, /readyz, /v1/status
 
-inline constexpr int kKeeperPort =
-    9465;  // of its keeper in an engine's pod: the operator asks it /v1/keeper; probes take its socket
+inline constexpr int kSupervisorPort =
+    9465;  // of its supervisor in an engine's pod: the operator asks it /v1/supervisor; probes take its socket
 
 // Who larderd is in an engine's pod, and a managed server. Sockets are 0660 of larderd's group, so that an engine of any uid attaches that
 // has it among its groups.

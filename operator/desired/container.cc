@@ -23,7 +23,7 @@ constexpr std::uint64_t kSmallMemory = 64ULL << 20;
 constexpr int kStartTries = 120, kStartEverySeconds = 1;
 // Each probe runs a program for a few milliseconds.
 constexpr int kProbeEverySeconds = 10, kProbeTimeoutSeconds = 5, kProbeTries = 6;
-constexpr int kKeeperEverySeconds = 30, kKeeperTries = 4;  // a keeper has nothing to hang at
+constexpr int kSupervisorEverySeconds = 30, kSupervisorTries = 4;  // a supervisor waits for no other process
 
 bool on_node(const CachePool& pool) {
   return pool.spec.placement == api::Placement::kNode;
@@ -45,7 +45,7 @@ Object security_context(const CachePool& pool, LarderdUser who) {
 // What answers a probe: of a node's pod larderd itself, of an engine's pod its supervisor (sidecar/supervisor), which stays when larderd does
 // not: there a container that is not up or not ready would take the engine with it.
 std::string probed_socket(const CachePool& pool) {
-  return std::string(kRunPath) + "/" + pool.name + (on_node(pool) ? ".admin" : ".keeper");
+  return std::string(kRunPath) + "/" + pool.name + (on_node(pool) ? ".admin" : ".supervisor");
 }
 
 // Over a Unix socket. A service mesh redirects the ports of a pod to its proxy, which runs after native sidecars, or wants a certificate.
@@ -61,18 +61,18 @@ Object probe(const CachePool& pool, std::string_view verb, int period_seconds, i
 void add_probes(const CachePool& pool, Object& container) {
   const bool node = on_node(pool);
   container["startupProbe"] = probe(pool, node ? "ready" : "started", kStartEverySeconds, kStartTries);
-  container["livenessProbe"] =
-      node ? probe(pool, "alive", kProbeEverySeconds, kProbeTries) : probe(pool, "alive", kKeeperEverySeconds, kKeeperTries);
+  container["livenessProbe"] = node ? probe(pool, "alive", kProbeEverySeconds, kProbeTries)
+                                    : probe(pool, "alive", kSupervisorEverySeconds, kSupervisorTries);
   if (node) container["readinessProbe"] = probe(pool, "ready", kProbeEverySeconds, kProbeTries);
 }
 
-// The keeper answers probes at a socket, and the operator at a port where there is one.
+// The supervisor answers probes at a socket, and the operator at a port where there is one.
 Object command_of(const CachePool& pool, const EnginePod& engine) {
   const std::string config = std::string(kConfigPath) + "/" + std::string(kConfigFile);
   Object command = Object::array({"/usr/bin/larderd", "--config", config, "--watch-config"});
   if (on_node(pool)) return command;
   std::vector<std::string> addresses;
-  if (!engine.host_network) addresses.push_back(":" + std::to_string(api::kKeeperPort));
+  if (!engine.host_network) addresses.push_back(":" + std::to_string(api::kSupervisorPort));
   addresses.push_back(probed_socket(pool));  // last: a larderd that knows one address, of an older spec.image, takes the last
   for (const std::string& address : addresses) {
     command.push_back("--supervise");
@@ -88,7 +88,7 @@ Object port(std::string_view name, int number) {
 // With hostNetwork none: two such pods of a node would want the same.
 Object ports_of(const CachePool& pool) {
   Object ports = Object::array({port("larder-metrics", api::kMetricsPort)});
-  if (!on_node(pool)) ports.push_back(port("larder-keeper", api::kKeeperPort));
+  if (!on_node(pool)) ports.push_back(port("larder-probe", api::kSupervisorPort));
   return ports;
 }
 

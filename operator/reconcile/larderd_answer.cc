@@ -57,12 +57,12 @@ Result<LarderdAnswer> read_answer(std::string_view body) {
   return answer;
 }
 
-Result<LarderdDown> read_keeper(std::string_view body) {
-  if (body.size() > kMostAnswerBytes) return Status(Code::kInvalidArgument, "the keeper's answer has more than 1 MiB");
+Result<LarderdDown> read_supervisor(std::string_view body) {
+  if (body.size() > kMostAnswerBytes) return Status(Code::kInvalidArgument, "the supervisor's answer has more than 1 MiB");
   const Result<Object> parsed = api::parse_json(body);
   if (!parsed.ok()) return parsed.status();
   if (!api::at(*parsed, "ready").is_boolean())
-    return Status(Code::kInvalidArgument, "what answers there is no keeper of larderd");
+    return Status(Code::kInvalidArgument, "the answer is not from the supervisor of larderd");
   if (api::truth_at(*parsed, "ready")) return Status(Code::kNotFound, "larderd is ready");
   return LarderdDown{short_text(*parsed, "why"), api::truth_at(*parsed, "out_of_memory")};
 }

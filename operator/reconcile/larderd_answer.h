@@ -45,7 +45,7 @@ struct Heard {
 
 // kInvalidArgument: this is no answer of a larderd.
 Result<LarderdAnswer> read_answer(std::string_view body);
-// The same of a keeper; kNotFound: larderd is ready after all.
-Result<LarderdDown> read_keeper(std::string_view body);
+// The same for the answer of a supervisor; kNotFound: larderd is ready after all.
+Result<LarderdDown> read_supervisor(std::string_view body);
 
 }  // namespace larder::reconcile

@@ -40,7 +40,7 @@ Object waiting_state(const Object& pod) {
     for (const Object& status : api::at(pod, list)) {
       const std::string reason = api::text_at(status, "state.waiting.reason");
       if (!is_ours(status) || reason.empty() || reason == "PodInitializing" || reason == "ContainerCreating") continue;
-      // One that failed again and again has said why, if it is not larderd, whose keeper knows more.
+      // One that failed again and again has said why, if it is not larderd, whose supervisor knows more.
       const std::string last = is_larderd(status) ? "" : api::text_at(status, "lastState.terminated.message");
       return {{"reason", reason}, {"message", last.empty() ? api::text_at(status, "state.waiting.message") : last}};
     }

@@ -28,7 +28,7 @@ std::string Prober::url_of(const PodView& pod) {
   return at_port(pod, api::kMetricsPort) + "/v1/status";
 }
 std::string Prober::supervisor_url_of(const PodView& pod) {
-  return at_port(pod, api::kKeeperPort) + "/v1/keeper";
+  return at_port(pod, api::kSupervisorPort) + "/v1/supervisor";
 }
 
 void Prober::loop(std::stop_token stop, unsigned round_ms) {
@@ -59,7 +59,7 @@ void Prober::round(std::stop_token stop) {
   fetch_->get_all(urls, kMostAnswerBytes, stop, [&](std::size_t index, const Result<std::string>& body) {
     if (!note(targets[index], body) && !targets[index].supervisor_url.empty()) silent.push_back(targets[index]);
   });
-  ask_keepers(silent, stop);
+  ask_supervisors(silent, stop);
   for (const k8s::Key& pool : pools) told_(pool);
 }
 
@@ -77,11 +77,11 @@ bool Prober::note(const Target& target, const Result<std::string>& body) {
   return false;
 }
 
-void Prober::ask_keepers(const std::vector<Target>& silent, std::stop_token stop) {
+void Prober::ask_supervisors(const std::vector<Target>& silent, std::stop_token stop) {
   std::vector<std::string> urls;
   for (const Target& target : silent) urls.push_back(target.supervisor_url);
   fetch_->get_all(urls, kMostAnswerBytes, stop, [&](std::size_t index, const Result<std::string>& body) {
-    Result<LarderdDown> down = body.ok() ? read_keeper(*body) : Result<LarderdDown>(body.status());
+    Result<LarderdDown> down = body.ok() ? read_supervisor(*body) : Result<LarderdDown>(body.status());
     const std::lock_guard lock(mutex_);
     if (down.ok())
       down_[silent[index].uid] = std::move(*down);

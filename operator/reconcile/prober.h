@@ -1,5 +1,5 @@
 // Prober: asks every larderd that should run for its status, round after round, and keeps the newest answer of each; of one that does
-// not answer it asks the keeper why.
+// not answer it asks the supervisor why.
 //
 // One thread; a round takes what it takes (Fetch bounds it) and the next begins kRoundMs after it began. Thread-safe.
 #pragma once
@@ -39,7 +39,7 @@ class Prober {
 
   // Where larderd of `pod` answers: http://10.0.0.7:9464/v1/status, http://[fd00::7]:9464/v1/status.
   static std::string url_of(const PodView& pod);
-  // And its keeper: http://10.0.0.7:9465/v1/keeper.
+  // And its supervisor: http://10.0.0.7:9465/v1/supervisor.
   static std::string supervisor_url_of(const PodView& pod);
 
   // One round, by the caller instead of by the thread: for tests, and for who just became leader.
@@ -52,7 +52,7 @@ class Prober {
   };
   void loop(std::stop_token stop, unsigned round_ms);
   bool note(const Target& target, const Result<std::string>& body);
-  void ask_keepers(const std::vector<Target>& silent, std::stop_token stop);
+  void ask_supervisors(const std::vector<Target>& silent, std::stop_token stop);
 
   const std::unique_ptr<Fetch> fetch_;
   const std::function<std::vector<Target>()> targets_;

@@ -41,7 +41,7 @@ constexpr int kWatchMs = 2000;
 struct Arguments {
   std::optional<std::string> config_file;
   std::vector<std::string> supervise;     // where probes are answered
-  std::optional<int> supervisor_drops;    // an eventfd that this process' keeper counts dropped log lines in
+  std::optional<int> supervisor_drops;    // an eventfd that this process' supervisor counts dropped log lines in
   std::vector<std::string> all_but_that;  // of the command line
   bool watch_config = false, check_config = false, free_memory = false;
   bool config_reference = false, metrics_reference = false, version = false, help = false;
@@ -59,7 +59,8 @@ Result<Arguments> parse(int argc, char** argv) {
     if (word == "--supervisor-drops" && i + 1 < argc) {
       const int fd = std::atoi(argv[++i]);
       if (fd <= STDERR_FILENO || ::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
-        return Status(Code::kInvalidArgument, "'--supervisor-drops' is the keeper's own option: it needs a descriptor of its");
+        return Status(Code::kInvalidArgument,
+                      "'--supervisor-drops' is the supervisor's own option: it needs a descriptor of its");
       arguments.supervisor_drops = fd;
     } else if (word == "--watch-config") {
       arguments.watch_config = true;
@@ -120,7 +121,7 @@ Result<Fd> take_signals() {
 }
 
 // Stops the sidecar on SIGINT and SIGTERM, and has the configuration read again on SIGHUP and, where it is watched, every few seconds.
-// Counts what the keeper drops. Ends as well when `done` becomes readable.
+// Counts what the supervisor drops. Ends as well when `done` becomes readable.
 void obey_signals(const Fd& signals, const Fd& done, int supervisor_drops, int watch_ms, ConfigWatch config,
                   loop::Sidecar& sidecar) {
   pollfd polled[] = {{signals.get(), POLLIN, 0}, {done.get(), POLLIN, 0}, {supervisor_drops, POLLIN, 0}};

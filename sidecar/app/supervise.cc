@@ -38,7 +38,7 @@ Result<int> supervise(const std::vector<std::string>& addresses, std::vector<std
                       const std::optional<std::string>& config_file, const config::Environment& environment, const Fd& signals) {
   const std::unique_ptr<char, decltype(&std::free)> program(::realpath("/proc/self/exe", nullptr), &std::free);
   if (!program) return Status::from_errno(errno, "/proc/self/exe");
-  // Inherited: in a pod nobody asks the keeper for metrics, so that larderd counts for it what it drops of the log.
+  // larderd inherits it and counts the dropped lines of the supervisor, whose own port has no metrics.
   const Fd drops(::eventfd(0, EFD_NONBLOCK));
   if (!drops.valid()) return Status::from_errno(errno, "eventfd");
   arguments.insert(arguments.begin(), program.get());
@@ -59,13 +59,13 @@ Result<int> supervise(const std::vector<std::string>& addresses, std::vector<std
   }
   const base::MonotonicClock clock;
   http::Counters counters;
-  supervisor::Supervisor keeper(std::move(arguments), ask, signals, clock);
+  supervisor::Supervisor supervisor(std::move(arguments), ask, signals, clock);
   std::vector<std::unique_ptr<http::Endpoint>> pages;
   for (http::Listener& listener : listeners)
     pages.push_back(std::make_unique<http::Endpoint>(
-        std::move(listener), http::Limits{}, [&keeper](const std::string& request) { return keeper.state().answer(request); },
-        clock, counters));
-  return keeper.run();
+        std::move(listener), http::Limits{},
+        [&supervisor](const std::string& request) { return supervisor.state().answer(request); }, clock, counters));
+  return supervisor.run();
 }
 
 }  // namespace larder

@@ -53,7 +53,7 @@ Result<std::string> status_report(const std::string& json) {
 Result<std::string> status(const Arguments& arguments) {
   return ask(arguments, Verb::kGet, "/v1/status", status_report);
 }
-// What the pages of probes say, larderd's or its keeper's, for probes that can only run a program. Not 200 is an error.
+// What the pages of probes say, larderd's or its supervisor's, for probes that can only run a program. Not 200 is an error.
 Result<std::string> alive(const Arguments& arguments) {
   return ask(arguments, Verb::kGet, "/healthz", nullptr);
 }

@@ -61,7 +61,7 @@ EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
   if (!parts_.arena.numa_fallback.empty()) stats_.fallbacks.emplace_back("numa", parts_.arena.numa_fallback);
   const std::span<std::byte> arena(parts_.arena.mapping.data(), parts_.arena.mapping.size());
   if (!parts_.tiers.empty())
-    below_ = std::make_unique<tiering::LowerTiers>(std::move(parts_.tiers), parts_.config, store_, stats_, clock_, arena);
+    lower_tiers_ = std::make_unique<tiering::LowerTiers>(std::move(parts_.tiers), parts_.config, store_, stats_, clock_, arena);
   if (parts_.config.transfer == config::Transfer::kSidecar)
     transfers_ = std::make_unique<transfer::Transfers>(
         copy::cuda_importer(), arena, [this] { signal_wake(parts_.wake); }, parts_.arena.fd.get());
@@ -119,25 +119,25 @@ Status EventLoop::turn() {
 bool EventLoop::work() {
   const bool verified = store_.verify_next();
   const bool asked = control_.go_on();
-  const bool promoted = below_ && below_->go_on();
+  const bool promoted = lower_tiers_ && lower_tiers_->go_on();
   return go_on_with_a_session() || verified || asked || promoted;
 }
 
 // Until a fetch or a look is late; -1: the timer will do.
 int EventLoop::wait_ms() const {
-  const std::uint64_t deadline_ns = below_ ? below_->next_deadline_ns() : UINT64_MAX;
+  const std::uint64_t deadline_ns = lower_tiers_ ? lower_tiers_->next_deadline_ns() : UINT64_MAX;
   if (deadline_ns == UINT64_MAX) return -1;
   const std::uint64_t now_ns = clock_.now_ns();
   return deadline_ns <= now_ns ? 0 : static_cast<int>((deadline_ns - now_ns + 999'999) / 1'000'000);
 }
 
 void EventLoop::answer_fetches() {
-  if (!below_) return;
-  below_->miss_deadlines();
-  for (const tiering::Promoter::Answer& answer : below_->promotions().take_answers())
+  if (!lower_tiers_) return;
+  lower_tiers_->miss_deadlines();
+  for (const tiering::Promoter::Answer& answer : lower_tiers_->promotions().take_answers())
     answer_later(answer.session, session::fetched_packet(answer));
-  if (below_->probes() == nullptr) return;
-  for (const tiering::TierProbes::Answer& answer : below_->probes()->take_answers())
+  if (lower_tiers_->probes() == nullptr) return;
+  for (const tiering::TierProbes::Answer& answer : lower_tiers_->probes()->take_answers())
     answer_later(answer.session, session::probed_packet(answer));
 }
 
@@ -176,7 +176,7 @@ void EventLoop::note_copies(const session::Connection& connection) {
 // it others can find anyway; here it is hidden.
 Status EventLoop::answer_fence(session::Connection& connection, session::Reply reply) {
   const std::uint32_t number = connection.protocol.facts().number;
-  std::vector<tiering::PendingDrop> drops = below_->drops_under_way(store_.namespaces().at(*reply.fence).spec.id);
+  std::vector<tiering::PendingDrop> drops = lower_tiers_->drops_under_way(store_.namespaces().at(*reply.fence).spec.id);
   if (drops.empty()) return send(connection, std::move(reply.packet));
   if (std::ranges::count(fences_, number, &Fence::session) >= kMaxFences)
     return {Code::kResourceExhausted, std::to_string(kMaxFences) + " answers wait for drops to be noted below memory"};
@@ -238,7 +238,7 @@ void EventLoop::handle(const Wakeup& wakeup) {
     case WakeupSource::kControl:
       clear_wake(parts_.wake);  // work() looks what it was
       return;
-    case WakeupSource::kTier: below_->deliver(wakeup.session); return;
+    case WakeupSource::kTier: lower_tiers_->deliver(wakeup.session); return;
     case WakeupSource::kPidfd:
       receive(wakeup.session);  // what it had said before it died
       // A busy session ends later: the pidfd stays readable.
@@ -303,7 +303,8 @@ Status EventLoop::admit(Fd& socket) {
   if (!pidfd.ok() && pidfd.status().code() != Code::kUnsupported) return pidfd.status();
   auto connection = std::make_unique<session::Connection>(
       std::move(socket), pidfd.ok() ? std::move(*pidfd) : Fd(), std::move(*memory), std::move(*lock), facts, store_, stats_,
-      clock_, below_ ? &below_->promotions() : nullptr, below_ ? below_->probes() : nullptr, &reuse_tracker_, transfers_.get());
+      clock_, lower_tiers_ ? &lower_tiers_->promotions() : nullptr, lower_tiers_ ? lower_tiers_->probes() : nullptr,
+      &reuse_tracker_, transfers_.get());
   if (Status status = watch(parts_.epoll, connection->socket, {WakeupSource::kSocket, facts.number}); !status.ok()) return status;
   if (!connection->pidfd.valid()) {
     note_fallback("pidfd", "the kernel gives none for a peer: an engine's death is seen by its socket and its heartbeat alone");
@@ -345,7 +346,7 @@ Status EventLoop::answer(session::Connection& connection, protocol::Packet& pack
 Status EventLoop::deliver(session::Connection& connection, session::Reply reply) {
   if (reply.opened) note_namespace(*reply.opened);
   if (reply.packet.empty()) return {};
-  if (reply.fence && below_) return answer_fence(connection, std::move(reply));  // mutation: drop-fenced
+  if (reply.fence && lower_tiers_) return answer_fence(connection, std::move(reply));  // mutation: drop-fenced
   const std::array<int, 5> fds{parts_.arena.to_engines.get(), parts_.index.read_only.get(), connection.memory.fd.get(),
                                connection.lock.fd(), parts_.residency_filter ? parts_.residency_filter->fd() : -1};
   const std::size_t count = !reply.with_regions ? 0 : reply.with_below ? 5 : 4;

@@ -137,8 +137,8 @@ class EventLoop final : public Sidecar {
   RefusedEngines refused_;
   store::Store store_;
   session::ReuseTracker reuse_tracker_;
-  std::unique_ptr<tiering::LowerTiers> below_;      // null: no tier below the memory
-  std::unique_ptr<transfer::Transfers> transfers_;  // null: engines copy by themselves
+  std::unique_ptr<tiering::LowerTiers> lower_tiers_;  // null: no tier below the memory
+  std::unique_ptr<transfer::Transfers> transfers_;    // null: engines copy by themselves
   std::map<std::uint32_t, std::unique_ptr<session::Connection>> connections_;
   std::deque<std::uint32_t> busy_;  // sessions in the midst of a message, and some that have ended since
   struct Fence {

@@ -46,8 +46,8 @@ Result<std::uint64_t> EventLoop::drop_namespace(const std::string& id, std::uint
         if (drops.empty()) {
           const Result<std::vector<std::uint32_t>> handles = store_.namespaces().by_prefix(id);
           const std::optional<protocol::NamespaceId> whole = protocol::NamespaceId::from_hex(id);
-          if (!handles.ok() && whole && below_) {  // of an earlier life or of others, below the memory alone
-            *below = below_->drop(*whole);
+          if (!handles.ok() && whole && lower_tiers_) {  // of an earlier life or of others, below the memory alone
+            *below = lower_tiers_->drop(*whole);
             base::log_from("admin drop", base::LogLevel::kInfo, "admin: dropped namespace " + id + " from below the memory");
             return std::uint64_t{0};
           }
@@ -73,12 +73,12 @@ void EventLoop::drop_slice(store::Drop& drop, tiering::LowerTierDrop& below) {
   if (first && drop.handle && store_.namespaces().is_open(*drop.handle)) reuse_tracker_.dropped(*drop.handle);
   if (first && !drop.handle) reuse_tracker_.dropped();
   store_.drop(drop);
-  if (first && below_) below = below_->last_drop();
+  if (first && lower_tiers_) below = lower_tiers_->last_drop();
 }
 
 Status EventLoop::reconfigure(const config::Config& config, const std::string& why, std::uint32_t deadline_ms) {
   const auto take_over = [this, config, why]() -> std::optional<Result<std::uint64_t>> {
-    if (below_) below_->write_by(config);
+    if (lower_tiers_) lower_tiers_->write_by(config);
     std::erase_if(stats_.fallbacks, [](const auto& fallback) { return fallback.first == "config"; });
     if (!why.empty()) stats_.fallbacks.emplace_back("config", why);
     return std::uint64_t{0};
@@ -101,7 +101,7 @@ Result<protocol::ActCounts> EventLoop::act(protocol::Verb verb, const std::strin
           store_.join_namespace(
               work->handle());  // or it would be given back with its last chunk, before what is below is evicted
         }
-        if (!work->go_on(store_, stats_, below_ ? &below_->promotions() : nullptr)) return std::nullopt;
+        if (!work->go_on(store_, stats_, lower_tiers_ ? &lower_tiers_->promotions() : nullptr)) return std::nullopt;
         store_.leave_namespace(work->handle());
         *counts = work->counts();
         const std::string name(protocol::verb_name(verb));

@@ -29,7 +29,7 @@ void EventLoop::end_session(std::uint32_t number, const std::string& why) {
     base::log_debug(session::session_name(*connection) + " ended before it opened a namespace: " + why);
   ++stats_.sessions_ended;
   shows_now_ = true;
-  if (below_) below_->end_session(number);
+  if (lower_tiers_) lower_tiers_->end_session(number);
   if (transfers_) transfers_->end_session(number);
   drain_events(*connection);
   connection->protocol.leave_namespaces();

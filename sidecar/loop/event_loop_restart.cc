@@ -117,9 +117,9 @@ void EventLoop::say_goodbye() {
 
 // What the write policies promised is below the memory afterwards. Engines that come back meanwhile find nobody listening.
 void EventLoop::write_rest() {
-  if (!below_) return;
+  if (!lower_tiers_) return;
   parts_.listener.reset();
-  below_->finish(clock_.now_ns() + kStopMs * 1'000'000);
+  lower_tiers_->finish(clock_.now_ns() + kStopMs * 1'000'000);
 }
 
 // For the next start: the arena, the index, and the lock files of who may still write or read.

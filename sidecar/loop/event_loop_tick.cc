@@ -36,7 +36,7 @@ void EventLoop::tick() {
   check_settled(now_ms, slept);
   store_.watch_holds(now_ms, slept);
   store_.sweep();
-  if (below_) below_->tick(slept);
+  if (lower_tiers_) lower_tiers_->tick(slept);
   if (transfers_) transfers_->present(prefaulter_.touched_bytes());
   publish();
 }
@@ -127,7 +127,7 @@ void EventLoop::publish() {
   if (const int problem = prefaulter_.problem(); problem != 0)
     view.fallbacks.emplace_back("memory", base::mib(view.touched_bytes) + " of " + base::mib(view.arena_bytes) + ": " +
                                               std::generic_category().message(problem));
-  if (below_) below_->fill(view);
+  if (lower_tiers_) lower_tiers_->fill(view);
   refused_.fill(view, clock_.now_ms());
   store_.fill(view);
   reuse_tracker_.fill(view.estimate);

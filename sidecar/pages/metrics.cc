@@ -27,11 +27,11 @@ void add_identity(Families& out, const stats::Stats& stats, bool ready) {
 }
 
 void add_log(Families& out, const stats::Stats& stats) {
-  out.counter(
-      "log_dropped_lines_total",
-      "Lines of the log, of larderd and of its keeper, that standard error did not take in time (nobody reads it) or at all (a "
-      "full disk).",
-      stats.log_lines_dropped);
+  out.counter("log_dropped_lines_total",
+              "Log lines of larderd and its supervisor that standard error did not take in time (its reader is slow or gone) or "
+              "at all (a "
+              "full disk).",
+              stats.log_lines_dropped);
 }
 
 void add_estimate(Families& out, const stats::Stats& stats) {

@@ -140,7 +140,7 @@ struct Stats {
   std::string pool;
   std::uint64_t epoch = 0;
   std::uint64_t uptime_ms = 0;
-  std::uint64_t log_lines_dropped = 0;  // of this process, its keeper included
+  std::uint64_t log_lines_dropped = 0;  // of this process, its supervisor included
 
   // Memory tier.
   std::uint64_t arena_bytes = 0, touched_bytes = 0, used_bytes = 0;

@@ -53,9 +53,10 @@ std::string ProbePages::answer(const std::string& request) const {
   const std::lock_guard lock(mutex_);
   if (path == "/startupz") return started_page();
   if (path == "/healthz")
-    return http::plain_answer(200, ready_ ? "larderd is ready" : "the keeper is there; larderd is not: " + why_);
+    return http::plain_answer(200, ready_ ? "larderd is ready" : "the supervisor runs, larderd is not ready: " + why_);
   if (path == "/readyz") return http::plain_answer(ready_ ? 200 : 503, ready_ ? "ready" : why_);
-  if (path != "/v1/keeper") return http::plain_answer(404, "larderd's keeper: GET /startupz, /healthz, /readyz, /v1/keeper");
+  if (path != "/v1/supervisor")
+    return http::plain_answer(404, "larderd's supervisor: GET /startupz, /healthz, /readyz, /v1/supervisor");
   const auto truth = [](bool value) { return value ? "true" : "false"; };
   const std::string body = std::string("{\"ready\":") + truth(ready_) + ",\"why\":" + base::json_text(why_) +
                            ",\"starts\":" + std::to_string(starts_) + ",\"out_of_memory\":" + truth(out_of_memory_) + "}";

@@ -1,9 +1,9 @@
 // ProbePages: how the larderd that is kept is, and what Kubernetes' probes are told of it. Thread-safe.
 //
 //   /startupz   200 once larderd was ready, or the grace of a start is over: then the engine starts without its cache
-//   /healthz    200: the keeper is there, and larderd's end is its business and nobody else's
+//   /healthz    200: the supervisor runs; it starts larderd again without the kubelet
 //   /readyz     200 while larderd serves engines, else 503 and why not
-//   /v1/keeper  {"ready", "why", "starts", "out_of_memory"}: for the operator
+//   /v1/supervisor  {"ready", "why", "starts", "out_of_memory"}: for the operator
 #pragma once
 
 #include <cstdint>

@@ -47,7 +47,7 @@ bool Supervisor::run_once() {
   Result<std::unique_ptr<ChildProcess>> program = ChildProcess::start(command_);
   if (!program.ok()) {
     state_.down(program.status().text());
-    base::log_refusal("keeper", program.status().text(), base::LogLevel::kError, "keeper: " + program.status().text());
+    base::log_refusal("supervisor", program.status().text(), base::LogLevel::kError, "supervisor: " + program.status().text());
     return true;
   }
   program_ = std::move(*program);
@@ -81,7 +81,7 @@ Supervisor::Next Supervisor::look() {
     state_.down(status.text());
   }
   if (unanswered_ < times_.unanswered) return Next::kGoOn;
-  base::log_error("keeper: larderd hangs: " + status.text() + ". It is killed and run again");
+  base::log_error("supervisor: larderd hangs: " + status.text() + ". It is killed and run again");
   program_->signal(SIGKILL);
   return Next::kRunAgain;
 }
@@ -108,14 +108,15 @@ void Supervisor::note_end(int raw, std::uint64_t memory_kills_before) {
   if (out_of_memory) why += ", by the kernel: its container's limit of memory is too low";
   if (const std::string words = program_->last_words(); !words.empty()) why += ": " + words;
   state_.down(why, out_of_memory);
-  base::log_refusal("keeper", why, base::LogLevel::kError, "keeper: " + why);
+  base::log_refusal("supervisor", why, base::LogLevel::kError, "supervisor: " + why);
 }
 
 // False: this process was told to stop.
 bool Supervisor::pause() {
   const unsigned ms = pause_ms_;
   pause_ms_ = std::min(pause_ms_ * 2, times_.most_pause_ms);
-  base::log_refusal("keeper", "runs", base::LogLevel::kInfo, "keeper: larderd is run again in " + std::to_string(ms) + " ms");
+  base::log_refusal("supervisor", "runs", base::LogLevel::kInfo,
+                    "supervisor: larderd is run again in " + std::to_string(ms) + " ms");
   return wait(ms) != Next::kStop;
 }
 

@@ -35,7 +35,7 @@ class Supervisor {
   // Whether larderd is ready: OK, or why not. kDeadlineExceeded: it took the question and did not answer.
   using Ask = std::function<Status()>;
 
-  // `command`: what to run. `signals`: a signalfd of SIGTERM, SIGINT and SIGHUP. All of it outlives the keeper.
+  // `command`: what to run. `signals`: a signalfd of SIGTERM, SIGINT and SIGHUP. All of it outlives the supervisor.
   Supervisor(std::vector<std::string> command, Ask ask, const Fd& signals, const base::Clock& clock,
              const SupervisorTimes& times = {});
 

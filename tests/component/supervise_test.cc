@@ -1,4 +1,4 @@
-// `larderd --supervise`: a real larderd under its keeper, as it is in an engine's pod.
+// `larderd --supervise`: a real larderd under its supervisor, as it is in an engine's pod.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -20,7 +20,7 @@ class SuperviseTest : public testing::Test {
     folder_ = ::mkdtemp(pattern.data());
   }
   ~SuperviseTest() override {
-    keeper_.reset();
+    supervisor_.reset();
     fs::remove_all(folder_);
   }
   void configure(const std::string& size) const {
@@ -29,10 +29,10 @@ class SuperviseTest : public testing::Test {
     fs::rename(folder_ / "new", folder_ / "larder.yaml");
   }
   void start() {
-    keeper_ = std::make_unique<ChildProcess>(
+    supervisor_ = std::make_unique<ChildProcess>(
         std::vector<std::string>{LARDERD_PATH, "--config", folder_ / "larder.yaml", "--supervise", pages()});
   }
-  std::string pages() const { return folder_ / "keeper"; }
+  std::string pages() const { return folder_ / "supervisor"; }
   std::string ctl(const std::string& socket, const std::string& verb) const {
     return run(std::string(LARDERCTL_PATH) + " --socket " + socket + " " + verb).text;
   }
@@ -40,18 +40,19 @@ class SuperviseTest : public testing::Test {
     return run(std::string(LARDERCTL_PATH) + " --socket " + pages() + " " + verb).status == 0;
   }
   pid_t larderd() const {
-    std::ifstream children("/proc/" + std::to_string(keeper_->pid()) + "/task/" + std::to_string(keeper_->pid()) + "/children");
+    std::ifstream children("/proc/" + std::to_string(supervisor_->pid()) + "/task/" + std::to_string(supervisor_->pid()) +
+                           "/children");
     pid_t pid = 0;
     children >> pid;
     return pid;
   }
 
   fs::path folder_;
-  std::unique_ptr<ChildProcess> keeper_;
+  std::unique_ptr<ChildProcess> supervisor_;
 };
 
 // covers F-210
-TEST_F(SuperviseTest, AKilledLarderdIsThereAgainAndTheKeeperNeverWasAway) {
+TEST_F(SuperviseTest, AKilledLarderdIsThereAgainAndTheSupervisorNeverWasAway) {
   configure("4MiB");
   start();
   ASSERT_TRUE(eventually([&] { return answers("started"); }, 30'000));
@@ -61,7 +62,7 @@ TEST_F(SuperviseTest, AKilledLarderdIsThereAgainAndTheKeeperNeverWasAway) {
   EXPECT_TRUE(answers("alive"));
   EXPECT_TRUE(answers("started"));
   ASSERT_TRUE(eventually([&] { return larderd() > 0 && larderd() != first && answers("ready"); }, 30'000));
-  EXPECT_TRUE(keeper_->running());
+  EXPECT_TRUE(supervisor_->running());
 }
 
 // covers F-209
@@ -80,7 +81,7 @@ TEST_F(SuperviseTest, OneThatCannotStartIsSaidToBeDownAndComesUpOnceItCan) {
 TEST_F(SuperviseTest, EveryAddressIsAnswered) {
   configure("4MiB");
   const std::string other = folder_ / "other";
-  keeper_ = std::make_unique<ChildProcess>(
+  supervisor_ = std::make_unique<ChildProcess>(
       std::vector<std::string>{LARDERD_PATH, "--config", folder_ / "larder.yaml", "--supervise", pages(), "--supervise", other});
   EXPECT_TRUE(eventually([&] { return answers("started"); }, 30'000));
   EXPECT_EQ(run(std::string(LARDERCTL_PATH) + " --socket " + other + " alive").status, 0);
@@ -91,17 +92,17 @@ TEST_F(SuperviseTest, SigtermStopsBoth) {
   start();
   ASSERT_TRUE(eventually([&] { return answers("ready"); }, 30'000));
   const pid_t child = larderd();
-  keeper_->signal(SIGTERM);
-  EXPECT_EQ(keeper_->wait(30'000), 0);
+  supervisor_->signal(SIGTERM);
+  EXPECT_EQ(supervisor_->wait(30'000), 0);
   EXPECT_NE(::kill(child, 0), 0);
 }
 
-TEST_F(SuperviseTest, LarderdDoesNotOutliveItsKeeper) {
+TEST_F(SuperviseTest, LarderdDoesNotOutliveItsSupervisor) {
   configure("4MiB");
   start();
   ASSERT_TRUE(eventually([&] { return answers("ready"); }, 30'000));
   const fs::path program = "/proc/" + std::to_string(larderd()) + "/exe";
-  keeper_->kill();
+  supervisor_->kill();
   const auto gone = [&program] {  // of one that is dead and not yet waited for it says nothing either
     std::error_code error;
     static_cast<void>(fs::read_symlink(program, error));

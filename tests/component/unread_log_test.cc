@@ -1,4 +1,4 @@
-// A log that nobody reads: standard error is a pipe that is full from the start. larderd, its keeper and the operator serve and end all
+// A log that nobody reads: standard error is a pipe that is full from the start. larderd, its supervisor and the operator serve and end all
 // the same, and count what they drop.
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -133,12 +133,12 @@ TEST_F(UnreadLogTest, LarderdServesAndEnds) {
 }
 
 // covers F-107
-TEST_F(UnreadLogTest, ItsKeeperServesAndEndsToo) {
-  start(larderd(" --supervise " + (folder_ / "keeper").string()));
-  ASSERT_TRUE(eventually([&] { return ctl("keeper", "ready").status == 0; }, kPatienceMs));
+TEST_F(UnreadLogTest, ItsSupervisorServesAndEndsToo) {
+  start(larderd(" --supervise " + (folder_ / "supervisor").string()));
+  ASSERT_TRUE(eventually([&] { return ctl("supervisor", "ready").status == 0; }, kPatienceMs));
   attach_many();
-  EXPECT_EQ(ctl("keeper", "alive").status, 0);
-  EXPECT_EQ(ctl("keeper", "ready").status, 0);
+  EXPECT_EQ(ctl("supervisor", "alive").status, 0);
+  EXPECT_EQ(ctl("supervisor", "ready").status, 0);
   EXPECT_EQ(ctl("l.admin", "alive").status, 0);
   expect_end();
 }
@@ -186,9 +186,9 @@ TEST_F(UnreadLogTest, ALogThatTakesNoMoreIsCounted) {
 }
 
 // covers F-107
-TEST_F(UnreadLogTest, WhatTheKeeperDropsItsLarderdCounts) {
+TEST_F(UnreadLogTest, WhatTheSupervisorDropsItsLarderdCounts) {
   process_ = std::make_unique<ChildProcess>(std::vector<std::string>{
-      "/bin/sh", "-c", "exec " + larderd(" --supervise " + (folder_ / "keeper").string()) + " >/dev/null 2>/dev/full"});
+      "/bin/sh", "-c", "exec " + larderd(" --supervise " + (folder_ / "supervisor").string()) + " >/dev/null 2>/dev/full"});
   ASSERT_TRUE(eventually([&] { return ready(); }, kPatienceMs));
   EXPECT_TRUE(eventually([&] { return dropped() > 0; }, kPatienceMs));
   expect_end();
@@ -217,7 +217,7 @@ TEST_F(UnreadLogTest, TheOperatorEnds) {
 // covers F-107, F-108
 TEST_F(UnreadLogTest, ClosedStreamsAreOpenedFirst) {
   process_ = std::make_unique<ChildProcess>(std::vector<std::string>{
-      "/bin/sh", "-c", "exec " + larderd(" --supervise " + (folder_ / "keeper").string()) + " <&- >&- 2>&-"});
+      "/bin/sh", "-c", "exec " + larderd(" --supervise " + (folder_ / "supervisor").string()) + " <&- >&- 2>&-"});
   ASSERT_TRUE(eventually([&] { return ready(); }, kPatienceMs));
   for (const char* number : {"0", "1", "2"})
     EXPECT_EQ(fs::read_symlink("/proc/" + std::to_string(process_->pid()) + "/fd/" + number), "/dev/null") << number;

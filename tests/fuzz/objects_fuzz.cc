@@ -93,8 +93,8 @@ void check_answers(const std::string& text) {
     must(answer->version.size() <= kMostText && answer->fallbacks.size() <= 8, "what a pod says is bounded");
     for (const std::string& one : answer->fallbacks) must(one.size() <= kMostText, "what a pod says is short");
   }
-  if (const auto down = reconcile::read_keeper(text); down.ok())
-    must(down->why.size() <= kMostText, "what a keeper says is short");
+  if (const auto down = reconcile::read_supervisor(text); down.ok())
+    must(down->why.size() <= kMostText, "what a supervisor says is short");
 }
 
 }  // namespace

@@ -169,7 +169,7 @@ void objects_seeds() {
   write("objects", "answer",
         u8({3}) + R"({"version":"1","memory":{"capacity_bytes":9,"used_bytes":99},"models":[{"requests":-1},7],)"
                   R"("sessions":{"attached":[{}]},"backend":{"serving":false,"reason":"r"},"fallbacks":[{"kind":"k"},1]})");
-  write("objects", "keeper", u8({3}) + R"({"ready":false,"why":"killed","out_of_memory":true})");
+  write("objects", "supervisor", u8({3}) + R"({"ready":false,"why":"killed","out_of_memory":true})");
 }
 
 // Two answers of larderd to GET /v1/status: the length of the first before it.

@@ -69,10 +69,10 @@ std::string of_resources(const Input& input) {
          "instead";
 }
 
-// The ports of larderd and its keeper, in a network that all containers of the pod share.
+// The ports of larderd and its supervisor, in a network that all containers of the pod share.
 std::string ours(std::int64_t port) {
   if (port == api::kMetricsPort) return std::to_string(port) + ", where larderd shows its metrics";
-  return port == api::kKeeperPort ? std::to_string(port) + ", where larderd's keeper answers the operator" : "";
+  return port == api::kSupervisorPort ? std::to_string(port) + ", where larderd's supervisor answers the operator" : "";
 }
 std::string of_ports(const Input& input) {
   if (input.pool->spec.placement == api::Placement::kNode || api::truth_at(input.pod, "spec.hostNetwork")) return "";

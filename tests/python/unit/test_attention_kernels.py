@@ -170,6 +170,22 @@ def named(monkeypatch):
     return lambda guess: naming.Naming(setup(attention=guess), None)
 
 
+# covers F-056
+def test_workers_that_never_report_are_told_of_once(named, monkeypatch, caplog):
+    now, naming_of = [100.0], named(None)
+    monkeypatch.setattr(naming.time, "monotonic", lambda: now[0])
+    with caplog.at_level("WARNING", logger=naming.logger.name):
+        for at in (100.0, 159.0):
+            now[0] = at
+            assert naming_of.poll() is None and not caplog.records
+        for at in (160.0, 300.0):
+            now[0] = at
+            assert naming_of.poll() is None
+        assert [record.getMessage().startswith("Larder: no worker has reported the attention of its layers within 60 s") for record in caplog.records] == [True]
+        naming_of.correct({attention("A")})
+        assert naming_of.poll(), "a late report names the engine all the same"
+
+
 class World:
     """Both halves: the scheduler's guess, and what the worker's layers have."""
 

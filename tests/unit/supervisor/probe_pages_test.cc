@@ -57,7 +57,7 @@ TEST(ProbePages, TellsTheOperatorWhy) {
   ProbePages state(clock, 20'000);
   state.started();
   state.down("said \"no\"", true);
-  EXPECT_THAT(get(state, "/v1/keeper"), HasSubstr(R"({"ready":false,"why":"said \"no\"","starts":1,"out_of_memory":true})"));
+  EXPECT_THAT(get(state, "/v1/supervisor"), HasSubstr(R"({"ready":false,"why":"said \"no\"","starts":1,"out_of_memory":true})"));
   EXPECT_THAT(get(state, "/metrics"), StartsWith("HTTP/1.1 404"));
   EXPECT_THAT(state.answer("POST /healthz HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 404"));
 }

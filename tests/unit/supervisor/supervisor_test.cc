@@ -1,4 +1,4 @@
-// The keeper over small programs of the shell, with times of its own: real processes, no real larderd (tests/component has that).
+// The supervisor over small programs of the shell, with times of its own: real processes, no real larderd (tests/component has that).
 #include "sidecar/supervisor/supervisor.h"
 
 #include <gmock/gmock.h>
@@ -44,15 +44,15 @@ class SupervisorTest : public testing::Test {
   int keep(const std::string& script, Supervisor::Ask ask, const std::function<bool(Supervisor&)>& enough,
            const SupervisorTimes& times = kFast) {
     const std::vector<std::string> command{"/bin/sh", "-c", "echo x >> " + (folder_ / "runs").string() + "; " + script};
-    Supervisor keeper(command, std::move(ask), signals_, clock_, times);
-    return run(keeper, enough);
+    Supervisor supervisor(command, std::move(ask), signals_, clock_, times);
+    return run(supervisor, enough);
   }
-  static int run(Supervisor& keeper, const std::function<bool(Supervisor&)>& enough) {
+  static int run(Supervisor& supervisor, const std::function<bool(Supervisor&)>& enough) {
     const std::jthread watching([&](std::stop_token stop) {
-      while (!stop.stop_requested() && !enough(keeper)) ::usleep(2000);
+      while (!stop.stop_requested() && !enough(supervisor)) ::usleep(2000);
       ::kill(::getpid(), SIGTERM);
     });
-    return keeper.run();
+    return supervisor.run();
   }
   std::size_t runs() const {
     std::ifstream file(folder_ / "runs");
@@ -60,8 +60,8 @@ class SupervisorTest : public testing::Test {
     for (std::string line; std::getline(file, line);) ++lines;
     return lines;
   }
-  static std::string page(Supervisor& keeper, const std::string& path) {
-    return keeper.state().answer("GET " + path + " HTTP/1.1\r\n\r\n");
+  static std::string page(Supervisor& supervisor, const std::string& path) {
+    return supervisor.state().answer("GET " + path + " HTTP/1.1\r\n\r\n");
   }
   static Status not_there() { return {Code::kUnavailable, "nobody answers"}; }
 
@@ -73,9 +73,9 @@ class SupervisorTest : public testing::Test {
 // covers F-210, F-213
 TEST_F(SupervisorTest, WhatEndsIsRunAgainAndItsLastWordsAreKept) {
   std::string why;
-  const int status = keep("echo memory.size is wrong >&2; exit 2", not_there, [&](Supervisor& keeper) {
+  const int status = keep("echo memory.size is wrong >&2; exit 2", not_there, [&](Supervisor& supervisor) {
     if (runs() < 5) return false;
-    why = page(keeper, "/readyz");  // of the runs before this one
+    why = page(supervisor, "/readyz");  // of the runs before this one
     return true;
   });
   // Nothing ran, or it ended by itself or by the SIGTERM that was passed on: where it was just running either may be first.
@@ -95,18 +95,18 @@ TEST_F(SupervisorTest, WhatItLeavesBehindKeepsNobodyWaiting) {
 
 TEST_F(SupervisorTest, ASignalThatKillsItIsNamed) {
   std::string why;
-  keep("kill -SEGV $$", not_there, [&](Supervisor& keeper) {
+  keep("kill -SEGV $$", not_there, [&](Supervisor& supervisor) {
     if (runs() < 3) return false;
-    why = page(keeper, "/readyz");  // of the runs before this one
+    why = page(supervisor, "/readyz");  // of the runs before this one
     return true;
   });
   EXPECT_THAT(why, HasSubstr("larderd was ended by SIGSEGV"));
 }
 
 TEST_F(SupervisorTest, AProgramThatIsNotThereEndsNothing) {
-  Supervisor keeper({"/nonexistent/larderd"}, not_there, signals_, clock_, kFast);
+  Supervisor supervisor({"/nonexistent/larderd"}, not_there, signals_, clock_, kFast);
   std::string why;
-  const int status = run(keeper, [&](Supervisor& running) {
+  const int status = run(supervisor, [&](Supervisor& running) {
     why = page(running, "/readyz");
     return why.find("cannot run") != std::string::npos;
   });
@@ -119,7 +119,7 @@ TEST_F(SupervisorTest, OneThatIsReadyIsLeftAloneAndStoppedByItsSignal) {
   const std::string up = (folder_ / "up").string();
   const int status = keep(
       "trap 'exit 7' TERM; echo up > " + up + "; while :; do sleep 0.01; done", [] { return Status(); },
-      [&](Supervisor& keeper) { return fs::exists(up) && page(keeper, "/readyz").find("200") != std::string::npos; });
+      [&](Supervisor& supervisor) { return fs::exists(up) && page(supervisor, "/readyz").find("200") != std::string::npos; });
   EXPECT_EQ(status, 7);
   EXPECT_EQ(runs(), 1U);
 }
@@ -147,7 +147,9 @@ TEST_F(SupervisorTest, OneThatStartsIsGivenItsTime) {
 TEST_F(SupervisorTest, SigtermBetweenTwoRunsEndsItAtOnce) {
   SupervisorTimes slow = kFast;
   slow.least_pause_ms = slow.most_pause_ms = 600'000;
-  const auto ended = [](Supervisor& keeper) { return page(keeper, "/readyz").find("exit status 1") != std::string::npos; };
+  const auto ended = [](Supervisor& supervisor) {
+    return page(supervisor, "/readyz").find("exit status 1") != std::string::npos;
+  };
   EXPECT_EQ(keep("exit 1", not_there, ended, slow), 0);
 }
 

@@ -45,6 +45,8 @@ class LoadedAdapters:
     def take_news(self):
         """{number: files} of the loads since the last call."""
         told = {}
+        if not _records:  # an engine without adapters asks in each step, and the iteration below is slow in a cold cache
+            return told
         for _, record in self._mine():
             told.update(record.news)
             record.news.clear()

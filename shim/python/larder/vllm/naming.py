@@ -18,6 +18,8 @@ from larder.weights import UnknownWeights, WeightsReader
 # An engine's start waits for the weights this long. A model of a few hundred MB, or a remembered
 # one, has its name by then.
 START_WAIT_S = 0.2
+# Workers report with the first step that computes.
+REPORT_WAIT_S = 60
 MOST_FINGERPRINT_BYTES = 48 * 1024  # kMaxFingerprintBytes of shim/protocol/limits.h
 _DEFAULT_SOCKET = "/run/larder/larder.sock"  # as the library has it
 
@@ -33,6 +35,7 @@ class Naming:
         self._reader.start()
         self._weights = self._text = self._objection = None
         self._told = set()  # by workers, in whatever step
+        self._unreported_since = None  # time.monotonic() of the first poll that only workers could have answered; False: warned
 
     def poll(self, wait_s=0):
         """The text, or None while the weights are being read or the attention is not known.
@@ -54,10 +57,23 @@ class Naming:
                 time.sleep(0.005)
         if self._objection is not None:
             raise Unsupported(self._objection)
-        if self._text is None and self._attention is not None:
+        if self._attention is None:
+            self._warn_of_silent_workers()
+        elif self._text is None:
             facts = self._facts + self._attention.text()
             self._text = _checked(fingerprint.text(facts, *self._configuration) + self._weights)
         return self._text
+
+    def _warn_of_silent_workers(self):
+        if self._unreported_since is None:
+            self._unreported_since = time.monotonic()
+        elif self._unreported_since and time.monotonic() - self._unreported_since >= REPORT_WAIT_S:
+            self._unreported_since = False
+            logger.warning(
+                "Larder: no worker has reported the attention of its layers within %d s of requests: this engine runs without the cache until one does. "
+                "A connector beside Larder, or a vLLM that drops build_connector_worker_meta, can be the cause",
+                REPORT_WAIT_S,
+            )
 
     def correct(self, told):
         """told: each Attention of the workers' layers. Whether that is news: the text is another one."""

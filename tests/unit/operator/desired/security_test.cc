@@ -105,10 +105,10 @@ TEST(Security, SecretsAreOptionalAndMountedByLarderdAlone) {
 // Nothing that the cache does may stop the engine: no probe of an engine's pod asks larderd itself. And none goes over the network, which a
 // service mesh redirects to a proxy that may run later, or that wants a certificate of the kubelet.
 // covers F-218
-TEST(Probes, OfAnEnginesPodAskTheKeeperAtItsSocket) {
+TEST(Probes, OfAnEnginesPodAskTheSupervisorAtItsSocket) {
   test::PoolCase one = test::pool_case_of("{memory: {size: 1Gi}}");
   const auto command = [](const char* verb) {
-    return Object::array({"/usr/bin/larderctl", "--socket", "/run/larder/main.keeper", verb});
+    return Object::array({"/usr/bin/larderctl", "--socket", "/run/larder/main.supervisor", verb});
   };
   for (const bool host_network : {false, true}) {
     one.engine.host_network = host_network;
@@ -117,8 +117,8 @@ TEST(Probes, OfAnEnginesPodAskTheKeeperAtItsSocket) {
     EXPECT_EQ(larderd["livenessProbe"]["exec"]["command"], command("alive"));
     EXPECT_FALSE(larderd.contains("readinessProbe")) << "a late answer would take the engine out of its Service";
     EXPECT_EQ(larderd.contains("ports"), !host_network);
-    EXPECT_EQ(larderd["command"][5], host_network ? "/run/larder/main.keeper" : ":9465") << "for the operator";
-    EXPECT_EQ(larderd["command"].back(), "/run/larder/main.keeper") << "the only one that an older larderd takes";
+    EXPECT_EQ(larderd["command"][5], host_network ? "/run/larder/main.supervisor" : ":9465") << "for the operator";
+    EXPECT_EQ(larderd["command"].back(), "/run/larder/main.supervisor") << "the only one that an older larderd takes";
   }
   EXPECT_THAT(larderd_config(*one.pool, {}, one.engine), testing::HasSubstr("listen: \"\""));
   one.engine.host_network = false;

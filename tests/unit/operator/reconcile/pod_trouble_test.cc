@@ -27,7 +27,7 @@ TEST(PodTroubleTest, OneWordAPod) {
   EXPECT_EQ(word(pod), "DoesNotRun");
 }
 
-TEST(PodTroubleTest, AReadyPodWhoseKeeperSaysThatLarderdIsDown) {
+TEST(PodTroubleTest, AReadyPodWhoseSupervisorSaysThatLarderdIsDown) {
   PodView pod;
   pod.ready = true;
   pod.uid = "u";

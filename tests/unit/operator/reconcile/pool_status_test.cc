@@ -151,9 +151,9 @@ TEST(PoolConditionsTest, WhatKeepsLarderdFromRunning) {
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "False OutOfMemory");
 }
 
-// The container runs, by its keeper; larderd in it does not.
+// The container runs, by its supervisor; larderd in it does not.
 // covers F-209, F-213
-TEST(PoolConditionsTest, WhatAKeeperSaysOfALarderdThatIsDown) {
+TEST(PoolConditionsTest, WhatASupervisorSaysOfALarderdThatIsDown) {
   PoolFacts facts = facts_of(kSmall);
   facts.pods = {ready_pod(1), ready_pod(2)};
   facts.heard.down["uid-2"] = {.why = "larderd ended with exit status 1: too few huge pages"};

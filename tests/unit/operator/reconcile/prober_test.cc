@@ -73,13 +73,15 @@ TEST(ProberTest, WhoIsAskedNoMoreIsForgotten) {
   EXPECT_TRUE(round.prober.heard({pod("a")}).answers.empty());
 }
 
-// Of one that does not answer its keeper is asked, in the same round.
-TEST(ProberTest, TheKeeperOfWhoIsSilentSaysWhy) {
+// Of one that does not answer its supervisor is asked, in the same round.
+TEST(ProberTest, TheSupervisorOfWhoIsSilentSaysWhy) {
   Round round;
-  round.targets = {{{"ml", "chat"}, "a", "http://a", "http://a/keeper"}, {{"ml", "chat"}, "b", "http://b", "http://b/keeper"}};
-  round.fetch->answers = {{"http://b", kAnswer},
-                          {"http://a/keeper", R"({"ready": false, "why": "memory.size", "starts": 3, "out_of_memory": true})"},
-                          {"http://b/keeper", R"({"ready": false, "why": "not asked"})"}};
+  round.targets = {{{"ml", "chat"}, "a", "http://a", "http://a/supervisor"},
+                   {{"ml", "chat"}, "b", "http://b", "http://b/supervisor"}};
+  round.fetch->answers = {
+      {"http://b", kAnswer},
+      {"http://a/supervisor", R"({"ready": false, "why": "memory.size", "starts": 3, "out_of_memory": true})"},
+      {"http://b/supervisor", R"({"ready": false, "why": "not asked"})"}};
   round.prober.round({});
   Heard heard = round.prober.heard({pod("a"), pod("b")});
   ASSERT_EQ(heard.down.size(), 1U);
@@ -91,7 +93,7 @@ TEST(ProberTest, TheKeeperOfWhoIsSilentSaysWhy) {
   round.prober.round({});
   EXPECT_TRUE(round.prober.heard({pod("a")}).down.empty());
   round.fetch->answers.erase("http://a");
-  round.fetch->answers["http://a/keeper"] = R"({"ready": true})";
+  round.fetch->answers["http://a/supervisor"] = R"({"ready": true})";
   round.prober.round({});
   EXPECT_TRUE(round.prober.heard({pod("a")}).down.empty());
 }
@@ -100,7 +102,7 @@ TEST(ProberTest, AddressesOfBothKinds) {
   PodView view;
   view.ip = "10.0.0.7";
   EXPECT_EQ(Prober::url_of(view), "http://10.0.0.7:9464/v1/status");
-  EXPECT_EQ(Prober::supervisor_url_of(view), "http://10.0.0.7:9465/v1/keeper");
+  EXPECT_EQ(Prober::supervisor_url_of(view), "http://10.0.0.7:9465/v1/supervisor");
   view.ip = "fd00::7";
   EXPECT_EQ(Prober::url_of(view), "http://[fd00::7]:9464/v1/status");
 }

@@ -33,7 +33,7 @@ TEST(Injection, NeverMakesAnnotationsTooLarge) {
   EXPECT_EQ(one.inject().patch, Object::array());
 }
 
-TEST(Injection, NeedsThePortsOfLarderdAndItsKeeper) {
+TEST(Injection, NeedsThePortsOfLarderdAndItsSupervisor) {
   for (const char* port : {"9464", "9465"}) {
     InjectionCase one = container_case(std::string("{command: [vllm, serve, m], ports: [{containerPort: ") + port + "}]}");
     EXPECT_NE(one.inject().refused.find(std::string("has port ") + port), std::string::npos) << one.inject().refused;
