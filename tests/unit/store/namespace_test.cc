@@ -16,6 +16,19 @@ TEST(FingerprintDiff, AFieldThatOneSideLacks) {
   EXPECT_EQ(diff_fingerprints("a: 1\nlora: x", "a: 1\n").text, "lora: x -> (none)");
 }
 
+// The lines behind the digest are the configuration, which has a line for each field that is not at its default.
+TEST(FingerprintDiff, NamesTheDefaultOfAField) {
+  const std::string plain = "chunk_tokens: 16\nconfiguration: aa\nmodel.dtype: bfloat16\n";
+  const std::string window = "chunk_tokens: 16\nconfiguration: bb\nmodel.dtype: bfloat16\nmodel.window: 128\n";
+  EXPECT_EQ(diff_fingerprints(plain, window).text, "model.window: (the default) -> 128");
+  EXPECT_EQ(diff_fingerprints(window, plain).text, "model.window: 128 -> (the default)");
+  EXPECT_EQ(diff_fingerprints(plain, "shard: 1\n" + window).text, "model.window: (the default) -> 128; shard: (none) -> 1")
+      << "a fact has no default";
+  const std::string cut = "chunk_tokens: 16\nconfiguration: cc\nfurther_fields: 2 dd\n";
+  EXPECT_EQ(diff_fingerprints(cut, window).text,
+            "further_fields: 2 dd -> (none); model.dtype: (not shown) -> bfloat16; model.window: (not shown) -> 128");
+}
+
 TEST(FingerprintDiff, TheDigestOfAllIsNamedWhereNothingElseDiffers) {
   const std::string one = "configuration: ab\ndtype: a\n";
   EXPECT_EQ(diff_fingerprints(one, "configuration: cd\ndtype: b\n").text, "dtype: a -> b");
