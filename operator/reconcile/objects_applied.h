@@ -8,7 +8,7 @@
 
 namespace larder::reconcile {
 
-// `kind`: "pool", "backend"; `objects`: what there is where all is well, "ConfigMap and DaemonSet".
+// `kind`: "pool" or "backend". `objects`: the wanted objects, "ConfigMap and DaemonSet".
 Condition objects_applied(const Brought& brought, const std::string& kind, const std::string& objects);
 
 }  // namespace larder::reconcile
