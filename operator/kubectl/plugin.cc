@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kExitFailed = 2;
 
-// It asks no cluster: larderctl's own runs, with that one's options.
+// Runs the command of larderctl with larderctl's options; needs no cluster.
 constexpr std::string_view kSimulate = "simulate";
 constexpr std::string_view kCheck = "check";
 
