@@ -1,4 +1,5 @@
-// larder-operator: wiring only. Every replica serves the webhook, metrics and health; the leader reconciles.
+// larder-operator: wiring only. Every replica serves webhook, metrics and health; the leader
+// reconciles.
 #include <malloc.h>
 
 #include <condition_variable>

@@ -15,8 +15,9 @@ namespace larder::k8s {
 
 // Ok for 2xx. Otherwise a code that tells the caller what to do, with the server's message behind
 // `what` ("apply DaemonSet ml/a"):
-// 404 kNotFound; 409 AlreadyExists kAlreadyExists; other 409 kFailedPrecondition; 410 kOutOfRange; 401 and 403 kPermissionDenied; 405 and
-// 406 kUnsupported; 429 and 5xx kUnavailable; other 4xx kInvalidArgument.
+// 404 kNotFound; 409 AlreadyExists kAlreadyExists; other 409 kFailedPrecondition; 410 kOutOfRange;
+// 401 and 403 kPermissionDenied; 405 and 406 kUnsupported; 429 and 5xx kUnavailable; other 4xx
+// kInvalidArgument.
 Status status_of(const Response& response, const std::string& what);
 // The status of an object of kind Status, which a watch sends.
 Status status_of(const api::Object& status, const std::string& what);

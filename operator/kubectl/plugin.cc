@@ -85,7 +85,7 @@ const Command* command_of(const Arguments& arguments, std::string& wrong) {
   return nullptr;
 }
 
-// What the words name is put into paths and commands.
+// The named objects become parts of paths and commands, so names must be valid.
 std::string bad_name(const Arguments& arguments) {
   for (std::size_t i = 1; i < arguments.words.size(); ++i)
     if (!is_name(arguments.words[i])) return arguments.words[i];

@@ -1,8 +1,9 @@
-// A backend's status from the facts: conditions, server, version, role, memory, latency. Pure; thread-safe.
+// A backend's status from the facts: conditions, server, version, role, memory, latency. Pure;
+// thread-safe.
 //
 // Ready           pools can use the backend; otherwise reason and remedy
-// Reachable       the operator reaches the servers, and not all sidecars fail to; if the operator may
-//                 not read the Secrets, only the sidecars count
+// Reachable       the operator reaches the servers, and not all sidecars fail to; for an operator
+//                 without permission to read the Secrets, only the sidecars count
 // SecretMissing   a Secret of the backend does not exist (True is bad)
 // ObjectsApplied  managed backends: StatefulSet, Service and the others are as wanted
 // WellSet         the servers have settings for a cache (maxmemory, eviction); False is a warning

@@ -1,4 +1,4 @@
-// The condition ObjectsApplied, of a pool of placement Node and of a managed backend. Pure; thread-safe.
+// The condition ObjectsApplied of Node pools and of managed backends. Pure; thread-safe.
 #pragma once
 
 #include <string>

@@ -5,10 +5,11 @@
 // 1. A new authority goes into Secret and caBundle beside the old one. Replicas serve the old leaf.
 // 2. After every caBundle has had the authority for `settle_s`, the leader makes a leaf of the new
 //    authority. The replicas load the leaf one after the other.
-// 3. The old authority goes when none of its leaves can be valid. Only the newest authority has its
-// key in the Secret. So the last leaf of an older authority ends at a known time: the start of the
-// newer authority plus the life of a leaf. The Secret is the only state, and a new leader continues
-// from it.
+// 3. The old authority goes when none of its leaves can be valid.
+//
+// Only the newest authority has its key in the Secret. So the last leaf of an older authority ends
+// at a known time: the start of the newer authority plus the life of a leaf. The Secret is the only
+// state, and a new leader continues from it.
 #pragma once
 
 #include <cstddef>
