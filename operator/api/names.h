@@ -50,7 +50,7 @@ inline constexpr int kKeeperPort =
 inline constexpr int kUser = 65532;
 inline constexpr int kUserGroup = 65532;
 
-// The image has programs in /usr/bin and the shim's payload in /payload (larder/ with liblarder.so).
+// The image has programs in /usr/bin and the shim in /payload (larder/ with liblarder.so inside).
 inline constexpr std::string_view kImagePayload = "/payload";
 
 }  // namespace larder::api
