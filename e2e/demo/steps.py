@@ -13,8 +13,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 PROMPT_TOKENS = 4096 + 5
 SERVED_NAME = "demo"
-# KV for little more than one prompt: an engine in service has written all of its pages. Where one has not, some virtual machines take back
-# those that hold nothing but the zeros of their making, and a load into them takes up to five times as long.
+# KV for little more than one prompt, so that the engine has written all its pages, like an engine
+# in service. Some hosts of virtual machines reclaim pages that only have the zeros of their
+# allocation; a load into such pages takes up to five times as long.
 SMALL_KV = ["--max-model-len", "4608", "--num-gpu-blocks-override", "40"]
 
 

@@ -22,7 +22,7 @@ def line_of(error: Exception) -> str:
 
 def run(program: str, main: Callable[[], int]) -> None:
     """Ends the process with main's status. A failure ends it with 1 and a line; an interruption with 130 when all has ended."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # both unwind the with-blocks, which end all that was started
+    for number in (signal.SIGINT, signal.SIGTERM):  # both unwind the with-blocks, which end all processes
         signal.signal(number, signal.default_int_handler)
     try:
         sys.exit(main())

@@ -9,9 +9,9 @@ import json
 from harness.vllm_server import CONNECTOR
 
 IMAGE = "localhost/larder:e2e"
-GROUP = 65532  # of larderd's socket
+GROUP = 65532  # group of larderd's socket
 METRICS_PORT = 9464
-OWN_MIB = 192  # of larderd, beside its arena
+OWN_MIB = 192  # memory of larderd beside the arena
 LIMITED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True, "runAsNonRoot": True,
            "runAsUser": 65532, "runAsGroup": GROUP, "seccompProfile": {"type": "RuntimeDefault"}}
 

@@ -13,10 +13,10 @@ from larder.completions import Completion, reset_prefix_cache, stream_completion
 
 IMAGE = "localhost/debian:e2e"
 VLLM_IMAGE = "localhost/vllm-openai:e2e"  # with vLLM's entrypoint: cluster.sh load vllm-openai
-TOOLS_IMAGE = "localhost/vllm-tools:e2e"  # waits and does nothing else: cluster.sh load vllm-tools
+TOOLS_IMAGE = "localhost/vllm-tools:e2e"  # only waits: cluster.sh load vllm-tools
 PORT = 8000
 CONTINUATION = 8  # tokens
-CHUNK_TOKENS = 128  # of vLLM on a CPU: a block
+CHUNK_TOKENS = 128  # one block of vLLM on a CPU
 PROMPT_TOKENS = 1500
 MODEL = os.path.join(PATHS["cache"], "e2e-model-1")
 SERVED_NAME = "e2e"
@@ -47,7 +47,7 @@ def _claim(ns: str, name: str, folder: str) -> list[dict]:
     ]
 
 
-_FOLDERS = {"vllm": PATHS["venv"], "model": MODEL, "huggingface": PATHS["huggingface"]}  # the last of harness/kserve_local.py alone
+_FOLDERS = {"vllm": PATHS["venv"], "model": MODEL, "huggingface": PATHS["huggingface"]}  # the last only for kserve_local.py
 
 
 def claims(ns: str) -> list[dict]:
@@ -59,12 +59,13 @@ def remove_volumes(ns: Namespace) -> None:
     ns.kubectl("delete", "persistentvolume", *(f"{ns.name}-{name}" for name in _FOLDERS), "--ignore-not-found", "--wait=false")
 
 
-# Of vLLM, so that it runs here at all and so that its answers can be compared.
+# Environment and flags with which vLLM runs on this machine and gives comparable answers.
 ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_SERVER_DEV_MODE": "1",
                "VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 2) - 1))}
 FLAGS = ["--enforce-eager", "--max-model-len", "4608", "--num-gpu-blocks-override", "80", "--seed", "0", "--enable-prompt-tokens-details"]
-# vLLM on a CPU counts the page cache of its control group as taken and ends where less than its KV cache is left: where it is the first
-# to read its some 2 GiB of libraries since the machine started, 4 GiB are not enough.
+# vLLM on a CPU counts the page cache of its control group as used, and ends if the rest is smaller
+# than its KV cache. The first vLLM after a boot reads about 2 GiB of libraries, and 4 GiB are too
+# few.
 RESOURCES = {"requests": {"cpu": "100m", "memory": "2Gi"}, "limits": {"memory": "6Gi"}}
 
 
@@ -168,7 +169,7 @@ def forget(pod: dict, port: int = PORT) -> None:
     wait_until("vLLM empties its own prefix cache", lambda: reset_prefix_cache(url_of(pod, port)), 20)
 
 
-_fresh = itertools.count(1000)  # seeds of prompts that nobody has asked
+_fresh = itertools.count(1000)  # seeds of new prompts
 
 
 def wait_attached(pod: dict) -> None:

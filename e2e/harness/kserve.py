@@ -20,9 +20,9 @@ from harness.process import Process, ProcessError
 HOME = pathlib.Path(PATHS["kserve"])
 NAMESPACE = "kserve"
 PROGRAMS = ("kserve-manager", "kserve-llmisvc")
-READY_S, GONE_S, CLEAR_S, CALL_S = 180, 20, 300, 600  # on a machine that has other things to do
+READY_S, GONE_S, CLEAR_S, CALL_S = 180, 20, 300, 600  # on a busy machine
 TEMPLATES = "llminferenceserviceconfigs.serving.kserve.io"
-DEFAULTS = ("config/storagecontainers", "config/runtimes", "config/llmisvcconfig")  # what KServe's chart installs beside its controllers
+DEFAULTS = ("config/storagecontainers", "config/runtimes", "config/llmisvcconfig")  # other objects of KServe's chart
 
 
 def is_built() -> bool:
@@ -138,7 +138,7 @@ class KServe:
 
     def _start(self, program: str, port: int) -> None:
         health = _free_port()
-        # controller-runtime looks for certificates in the folder for temporary files.
+        # controller-runtime reads certificates from the folder for temporary files.
         env = {**self.env, "TMPDIR": str(self.folder / "tmp")}
         command = [str(HOME / "bin" / program), f"--webhook-port={port}", "--metrics-addr=0", f"--health-probe-addr=127.0.0.1:{health}"]
         process = Process(program, command, env, self.folder / f"{program}.log")

@@ -12,7 +12,7 @@ from harness.cluster import PATHS
 MODEL_URI = "pvc://model"  # engine_pod.claims() makes it
 RUNTIME, HUGGINGFACE_RUNTIME = "vllm-here", "huggingface-here"
 HUGGINGFACE_IMAGE = "localhost/huggingfaceserver:e2e"  # e2e/cluster/cluster.sh load huggingfaceserver
-# 24 blocks of 128 tokens, so that two other prompts drive one out.
+# 24 blocks of 128 tokens, so that two other prompts evict one.
 SMALL_CACHE = ["--enforce-eager", "--max-model-len=2048", "--num-gpu-blocks-override=24", "--seed=0", "--enable-prompt-tokens-details"]
 PATH = f"{PATHS['venv']}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _MOUNT = {"name": "vllm", "mountPath": PATHS["venv"], "readOnly": True}

@@ -6,9 +6,9 @@ import json
 
 import yaml
 
-# Its definitions are megabytes: libyaml reads them in a tenth of the time.
+# KServe's definitions have megabytes, and libyaml needs a tenth of the time.
 _LOADER, _DUMPER = getattr(yaml, "CSafeLoader", yaml.SafeLoader), getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-LABEL = {"larder.dev/test": "kserve"}  # by which its webhooks are found again
+LABEL = {"larder.dev/test": "kserve"}  # selects the webhooks at the end
 
 
 def _objects(text: str) -> list[dict]:

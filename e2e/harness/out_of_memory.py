@@ -11,7 +11,7 @@ from harness import containers
 from harness.cluster import Namespace
 
 _MOST_S = 60
-_MOST_MIB = 8192  # a container without a limit is not filled: the machine would be
+_MOST_MIB = 8192  # a bound for containers without a limit, to protect the machine
 _TAKER = f"input(); held = [b'x' * (1 << 20) for _ in range({_MOST_MIB})]; input()"
 
 
@@ -28,7 +28,7 @@ def exhaust(ns: Namespace, pod: str, container: str) -> None:
         (group / "cgroup.procs").write_text(str(taker.pid))
         taker.stdin.write("take\n")
         taker.stdin.flush()
-        while _kills(group) == before:  # without a pause: milliseconds count
+        while _kills(group) == before:  # no pause, since milliseconds count
             if time.monotonic() > deadline:
                 raise LookupError(f"{container} of {pod} was given {_MOST_S} s to take {_MOST_MIB} MiB and nobody was killed: it has no limit")
     finally:
@@ -38,7 +38,7 @@ def exhaust(ns: Namespace, pod: str, container: str) -> None:
 
 def _kills(group: pathlib.Path) -> int:
     """How often the kernel killed for this group's limit; -1: the group has gone, and its container with it."""
-    for name in ("memory.oom_control", "memory.events"):  # of version 1, of version 2
+    for name in ("memory.oom_control", "memory.events"):  # cgroup version 1, version 2
         for line in containers.read(group / name).splitlines():
             if line.startswith("oom_kill "):
                 return int(line.split()[1])

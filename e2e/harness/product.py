@@ -16,7 +16,7 @@ def install(*values: str) -> None:
     """helm install, or upgrade; returns when every replica is ready and the API server reaches one. values: as --set takes them."""
     settings = [word for value in (*IMAGE, *values) for word in ("--set", value)]
     run("helm", "upgrade", "--install", RELEASE, CHART, "-n", SYSTEM, "--create-namespace", "--wait", "--timeout", "120s", *settings)
-    wait_until("the webhook answers", answers, 60)  # behind a ready pod: its certificate is known, the Service leads there
+    wait_until("the webhook answers", answers, 60)  # later than a ready pod: caBundle and Service must follow
 
 
 def uninstall() -> None:

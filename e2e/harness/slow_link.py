@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 
-STALLED = 1  # bytes per second: nothing comes
+STALLED = 1  # bytes per second, practically no traffic
 
 
 class SlowLink:

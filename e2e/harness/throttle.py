@@ -10,7 +10,7 @@ import pathlib
 import time
 
 CONTROLLER = pathlib.Path("/sys/fs/cgroup/blkio")
-STALLED = 1  # bytes per second: nothing comes
+STALLED = 1  # bytes per second, practically no traffic
 
 
 class Unavailable(RuntimeError):
@@ -57,7 +57,7 @@ class Throttle:
             self.reads(0)
         with contextlib.suppress(OSError):  # the process has ended
             (CONTROLLER / "cgroup.procs").write_text(str(self._pid))
-        for _ in range(50):  # a group whose last process has just left may be busy yet
+        for _ in range(50):  # a group stays busy for a moment after its last process
             try:
                 return self._group.rmdir()
             except FileNotFoundError:

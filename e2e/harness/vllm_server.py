@@ -14,7 +14,7 @@ from harness.process import Process
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# A worker spins for a second after its last step: before another engine of the same machine is timed, this must be over.
+# A worker spins for a second after its last step. Wait before a measurement of another engine.
 REST_S = 1.5
 
 CONNECTOR = {"kv_connector": "LarderConnector", "kv_connector_module_path": "larder.vllm", "kv_role": "kv_both",
@@ -34,8 +34,9 @@ def engine_env(larder_socket: str, library: str, **more: str) -> dict[str, str]:
     env.update(PYTHONPATH=os.pathsep.join(paths), LARDER_SOCKET=larder_socket, LARDER_LIBRARY=library, HF_HUB_OFFLINE="1",
                VLLM_NO_USAGE_STATS="1", VLLM_CPU_OMP_THREADS_BIND="nobind", VLLM_SERVER_DEV_MODE="1", **more)
     env.setdefault("VLLM_CPU_KVCACHE_SPACE", "2")
-    # One processor stays with vLLM's other processes, as its documentation says: EngineCore spins while it waits for the worker,
-    # and where it takes a processor from one of the OpenMP threads, a step of 40 ms becomes one of 150 ms.
+    # One processor is for vLLM's other processes, as vLLM's documentation recommends. EngineCore
+    # spins during its wait for the worker. If EngineCore takes the processor of an OpenMP thread, a
+    # step of 40 ms becomes 150 ms.
     env.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) - 1)))
     return env
 
@@ -52,7 +53,7 @@ class VllmServer(Process):
                    "--no-enable-log-requests", *arguments]
         if connector is not None:
             command += ["--kv-transfer-config", json.dumps(connector)]
-        # vLLM leaves its processes' sockets lying in /tmp.
+        # vLLM does not remove its processes' sockets from /tmp.
         self._sockets = tempfile.TemporaryDirectory(prefix="larder-vllm-")
         super().__init__(name, command, {**env, "VLLM_RPC_BASE_PATH": self._sockets.name}, log)
 

@@ -9,7 +9,7 @@ from test_serve import sample
 from harness import kserve_local, product
 from harness.cluster import wait_until
 
-GPU = {"limits": {"nvidia.com/gpu": "1"}}  # which this node has none of: the pods are looked at, not run
+GPU = {"limits": {"nvidia.com/gpu": "1"}}  # this node has no GPU: the test reads the pods without running
 
 
 LABELS = {"app.kubernetes.io/name": "qwen-llm"}
@@ -31,7 +31,7 @@ def test_offloading_is_named_and_left_alone(models):
     owner = pod["metadata"]["ownerReferences"][0]["name"]
     wait_until("an Event on the owner with the reason", lambda: [one for one in models.events(owner) if "kvCacheOffloading" in one["message"]], 30)
 
-    # It does what it was told: without kvCacheOffloading the next pod has a cache.
+    # The remedy works: without kvCacheOffloading the next pod has a cache.
     models.kubectl("patch", "llminferenceservice", "qwen-llm", "--type", "json", "-p",
                    json.dumps([{"op": "remove", "path": "/spec/kvCacheOffloading"}]))
     wait_until("an injected pod", lambda: [one for one in models.pods(LABELS) if product.injected(models, one["metadata"]["name"])], 60)

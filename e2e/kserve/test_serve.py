@@ -20,7 +20,7 @@ def shown(namespace) -> bool:
     return namespace.get("cachepool", "chat").get("status", {}).get("hitRatio", "0%") != "0%"
 
 
-CASES = {  # how it is made to run here; KServe's labels of its pods, its port, its Service; the model's name
+CASES = {  # local form; labels of KServe's pods, port, Service; name of the model
     "inferenceservice": (kserve_local.inference_service, {"app": "isvc.qwen-predictor"}, 8080, "qwen-predictor", "qwen"),
     "llminferenceservice": (kserve_local.llm_inference_service, {"app.kubernetes.io/name": "qwen-llm"}, 8000, "qwen-llm-kserve-workload-svc", "qwen"),
 }

@@ -7,7 +7,7 @@ import json
 from harness import containers, engine_pod, product, redis_pod
 from harness.cluster import wait_until
 
-TAKEN_OVER_S = 150  # the kubelet shows a changed annotation or Secret to a pod within a minute or so
+TAKEN_OVER_S = 150  # a pod sees a changed annotation or Secret after about a minute
 
 
 def patch(namespace, kind, name, spec):

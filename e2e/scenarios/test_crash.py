@@ -12,7 +12,7 @@ from harness.cluster import condition, wait_until
 
 RESTARTS = 10
 POOL_MIB = 512
-GROWTH_MIB = 16  # of what an engine and its allocator take anyway
+GROWTH_MIB = 16  # normal growth of an engine and its allocator
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_engine_killed(served):
     namespace, name, prompt, tokens = served
     restarts = containers.kill(namespace, name, "vllm", signal.SIGKILL)
     containers.wait_restarted(namespace, name, "vllm", restarts, 240)
-    assert ask(namespace, prompt, tokens)  # its first request, out of what the one before it had stored
+    assert ask(namespace, prompt, tokens)  # the first request hits chunks of the earlier engine
     assert containers.restart_count(namespace, name, "larder") == 0
 
 

@@ -57,7 +57,7 @@ def test_figures(larder, namespace):
     namespace.apply(product.pool("cache"))
     product.wait_condition(namespace, "cachepool", "cache", "Ready")
     plain, annotated = [], []
-    for number in range(ROUNDS):  # in turns: the machine's mood is the same for both
+    for number in range(ROUNDS):  # in turns, so that both see the same load of the machine
         plain.append(times_of(namespace, f"plain-{number}", False))
         annotated.append(times_of(namespace, f"annotated-{number}", True))
     without, added = medians(plain), {name: value - medians(plain)[name] for name, value in medians(annotated).items()}

@@ -22,7 +22,7 @@ ELSEWHERE = ("docker ", "make ", "kubectl krew")
 IMAGE = "registry.example/platform/larder"
 HERE = " ".join(f"--set {value}" for value in product.IMAGE)
 WITHOUT_HELM = "manifests/rendered"  # a block of commands in place of helm install
-DELETE = "kubectl delete -f manifests/rendered/larder.yaml"  # and of helm uninstall
+DELETE = "kubectl delete -f manifests/rendered/larder.yaml"  # in place of helm uninstall
 
 
 def blocks(text: str) -> list[str]:

@@ -37,7 +37,7 @@ def test_no_such_backend(larder, namespace):
 
     print(wait_until("a condition that names the backend", said, 30))
     namespace.apply(engine_pod.bare_pod("engine", "cache"))
-    assert product.injected(namespace, "engine")  # with memory alone
+    assert product.injected(namespace, "engine")  # with only memory
 
 
 def test_backend_that_nobody_answers(larder, namespace):
@@ -94,7 +94,7 @@ def test_more_memory_than_any_node_has(larder, namespace):
 
 def test_huge_pages_that_the_node_has_not(larder, namespace):
     namespace.apply(product.pool("huge", memory={"size": "8Gi", "hugepages": "2Mi"}))
-    namespace.apply(engine_pod.bare_pod("engine", "huge"))  # which then waits for a node that has them
+    namespace.apply(engine_pod.bare_pod("engine", "huge"))  # waits for a node with huge pages
     there = product.wait_condition(namespace, "cachepool", "huge", "HugepagesMissing", "True", 60)
     print(there["message"])
     assert "nr_hugepages" in there["message"]

@@ -14,10 +14,10 @@ from harness.cluster import kubectl, wait_until
 LIMITS = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "team"},
           "spec": {"limits": [{"type": "Container", "min": {"cpu": "100m"}},
                               {"type": "Pod", "max": {"memory": "8Gi"}}]}}
-# Room for one engine with a cache of 512Mi and three without, and for no cache more.
+# Room for one engine with a cache of 512Mi and three engines without, but not for a second cache.
 QUOTA = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "share"},
          "spec": {"hard": {"requests.memory": "9Gi"}}}
-BEFORE_THE_LAST = "6984Mi"  # of three engines, the cache of one, and LITTLE
+BEFORE_THE_LAST = "6984Mi"  # three engines, one cache, and LITTLE
 LITTLE = {"requests": {"memory": "64Mi"}, "limits": {"memory": "64Mi"}}
 
 
@@ -71,7 +71,7 @@ def test_namespace_asks_within_its_limits(team):
     assert not any(key.startswith("larder.dev/") for key in annotations(team, "other"))
     assert not told(team, "other")
 
-    team.apply(engine_pod.bare_pod("wide", "wide"))  # its annotation wins over the label
+    team.apply(engine_pod.bare_pod("wide", "wide"))  # the annotation wins over the label
     left_alone(team, "wide", "LimitRange team")
     wait_until("the quota counts them all", lambda: used(team) == BEFORE_THE_LAST, 30,
                lambda: used(team))

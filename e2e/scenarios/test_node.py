@@ -25,7 +25,7 @@ def pair(request, larder, namespace):
     cold = engine_pod.answer_of_pod(one, prompt)
     assert cold.cached_tokens == 0
     yield namespace, one, other, prompt, cold
-    # Before its namespace: one that is deleted with it leaves its memory on the node.
+    # Before the namespace: a pool deleted together with its namespace leaves memory on the node.
     namespace.kubectl("delete", "cachepool", "node", "--ignore-not-found", "--timeout=150s")
 
 
@@ -54,7 +54,7 @@ def test_pods_of_a_node_share(pair):
     namespace, _, other, prompt, cold = pair
     assert engine_pod.is_warm(engine_pod.answer_of_pod(other, prompt), cold.token_ids)
 
-    # Its larderd is killed: the memory outlives it, and the engines find the next one by themselves.
+    # Kill larderd: the memory stays, and the engines find the next larderd.
     (name,) = daemons(namespace)
     restarts = containers.kill(namespace, name, "larder")
     containers.wait_restarted(namespace, name, "larder", restarts)
@@ -64,7 +64,7 @@ def test_pods_of_a_node_share(pair):
         return engine_pod.is_warm(engine_pod.answer_of_pod(other, prompt), cold.token_ids)
 
     wait_until("warm again", warm_again, 30)
-    # The pool is deleted: its memory goes with it, and engines go on.
+    # Delete the pool: the memory is freed, and the engines continue.
     assert memory_left(namespace)
     namespace.kubectl("delete", "cachepool", "node", "--timeout=120s")
     assert memory_left(namespace) == []
@@ -83,7 +83,7 @@ def test_engines_with_an_older_shim(older_image, pair):
     wait_until("the node's larderd is of the new image", lambda: set(daemons(namespace)) - set(before), 120)
     product.wait_condition(namespace, "cachepool", "node", "Ready")
 
-    # Its shim stores at the new larderd, and loads what the one before had.
+    # The older shim stores at the new larderd, and loads chunks of the earlier one.
     engine_pod.wait_attached(other)
     engine_pod.forget(other)
     assert engine_pod.is_warm(engine_pod.answer_of_pod(other, prompt), cold.token_ids)

@@ -15,7 +15,7 @@ from harness import cluster, containers, engine_pod, product
 from harness.cluster import Namespace, kubectl, wait_until
 
 TAKE_OVER_S = 20
-REVIEW_S = 5  # what the chart gives a review
+REVIEW_S = 5  # the chart's timeout of a review
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_webhook_down(system, namespace):
     namespace.apply(product.pool("cache"))
     product.wait_condition(namespace, "cachepool", "cache", "Ready")
     system.kubectl("scale", "deployment", "-l", product.OPERATOR, "--replicas=0")
-    wait_until("no operator", lambda: not system.get("pod"), 60)  # they answer for some seconds after they were told to go
+    wait_until("no operator", lambda: not system.get("pod"), 60)  # terminating pods answer for some seconds
     namespace.apply(engine_pod.bare_pod("without", "cache"))
     runs_without(namespace, "without")
     product.install()
@@ -119,7 +119,7 @@ def test_webhook_hangs(system, namespace):
 
 def test_pods_serve_without_operator(system, namespace, warm):
     with throughout(warm):
-        product.install("logLevel=debug")  # an upgrade: other pods of the operator
+        product.install("logLevel=debug")  # an upgrade with new pods of the operator
         product.uninstall()
     warm()
     assert kubectl("get", "crd", "cachepools.larder.dev", "-o", "name")

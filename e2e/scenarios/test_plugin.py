@@ -52,7 +52,7 @@ def test_plugin(larder, namespace, plugin, tmp_path):
     assert status == 0 and name in said, said
 
     trace = tmp_path / "trace.jsonl"
-    prompts = map(engine_pod.prompt, itertools.count(2))  # new ones: vLLM asks Larder for what its own cache has not
+    prompts = map(engine_pod.prompt, itertools.count(2))  # new prompts, which vLLM's own cache lacks
 
     def recorded() -> bool:
         engine_pod.answer(namespace, "llama", next(prompts))
@@ -120,7 +120,7 @@ def test_larderd_answers_the_api_server_under_any_name(larder, namespace, plugin
     assert passed_on(proxied, Host=API_NAME) == 200  # curl: no Accept-Encoding
     assert passed_on(proxied, **{"Host": API_NAME, "Accept-Encoding": "gzip"}) == 200
 
-    # A page in a browser that has made its own name one of the pod, or of `kubectl proxy`.
+    # A web page whose name resolves to the pod or to `kubectl proxy` (DNS rebinding).
     assert passed_on(proxied, **BROWSER) == 421
     larderd = http.client.HTTPConnection(address, METRICS_PORT, timeout=10)
     assert status_of(larderd, "/v1/status", **{"X-Forwarded-Uri": proxied, **BROWSER}) == 421

@@ -33,7 +33,7 @@ def test_annotated_engine_is_warm(larder, namespace):
     wait_until("kubectl get cachepool shows the pod and its hits", shown, 60, lambda: namespace.kubectl("get", "cachepool", "-o", "yaml"))
     print(namespace.kubectl("get", "cachepools"))
 
-    # The pool goes: the pod that runs keeps its cache.
+    # Delete the pool: a running pod keeps its cache.
     namespace.kubectl("delete", "cachepool", "cache", "--timeout=30s")
     assert containers.restart_count(namespace, pod["metadata"]["name"], "vllm") == 0
     ask_twice(namespace, "llama", seed=1)

@@ -14,9 +14,9 @@ from harness.cluster import wait_until
 FOLDER = "/tmp/example"
 EXAMPLE = {"kv_connector": "ExampleConnector", "kv_role": "kv_both",
            "kv_connector_extra_config": {"shared_storage_path": FOLDER}}
-# By its image's name alone this container may be vLLM.
+# A container that may be vLLM by the name of its image.
 TOOLS = {"name": "tools", "image": engine_pod.TOOLS_IMAGE, "args": ["--watch=/models"]}
-PORTS = (9464, 9465)  # metrics of larderd, and of its supervisor
+PORTS = (9464, 9465)  # metrics of larderd, and its supervisor
 PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 HANDLERS = {"exec", "httpGet", "tcpSocket", "grpc"}
 
@@ -68,7 +68,7 @@ def test_composed_engine_among_several_is_warm(images, larder, namespace):
     assert engine_pod.is_warm(engine_pod.answer(namespace, "llama", prompt), cold.token_ids)
     assert containers.restart_count(namespace, name, "vllm") == 0
 
-    # A mesh takes the connections to all ports of a pod: larderd's container starts all the same.
+    # A mesh redirects the connections to all ports of a pod. larderd's container still starts.
     assert handlers(pod) == {"exec"}
     with containers.ports_taken(namespace, name, "vllm", *PORTS):
         with pytest.raises(TimeoutError):

@@ -8,8 +8,9 @@ import pytest
 
 from harness import engine_pod, product, redis_pod
 
-# This model computes a prompt in a quarter of a second: on a busy machine that is sooner than it is loaded, and Larder has it computed. A
-# longer prompt is no way out: behind 4,000 tokens vLLM's own prefix cache changes what this model, whose weights are random, says next.
+# This model computes a prompt in a quarter of a second. On a busy machine a load takes longer, and
+# Larder lets the engine compute. A longer prompt does not help: behind 4,000 tokens vLLM's own
+# prefix cache changes the next words of this model with random weights.
 TRIES = 20
 MOST_PAUSE_S = 5
 PASSWORD = "not a secret: a test's"
@@ -24,7 +25,7 @@ def computed_here_loaded_there(namespace):
         assert cold.cached_tokens == 0
         time.sleep(min(seed + 1, MOST_PAUSE_S))
         warm = engine_pod.answer_of_pod(other, prompt)
-        if warm.cached_tokens >= engine_pod.whole_chunks(warm):  # not where a part was computed: in other steps, so rounded otherwise
+        if warm.cached_tokens >= engine_pod.whole_chunks(warm):  # a computed part would be rounded differently
             assert warm.token_ids == cold.token_ids
             return
     pytest.fail(f"none of {TRIES} prompts that one pod computed was warm in the other")

@@ -16,8 +16,8 @@ DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 COLUMNS = 24
 HEIGHTS = {"stat": 4, "bargauge": 7, "table": 7, "timeseries": 8}
 WIDTHS = {"stat": 6, "bargauge": 8, "table": 12, "timeseries": 8}
-# What queries abbreviate. Series of engines carry no pool: they are those of pods in which a larderd of the pool runs, or (placement Node)
-# of which the connector says that they belong to it.
+# Abbreviations in queries. Series of engines have no label for the pool. @joined selects series of
+# pods with a larderd of the pool, or (placement Node) of pods whose connector names the pool.
 POOL = 'cluster=~"$cluster",namespace=~"$namespace",pool=~"$pool"'
 WORDS = {
     "@rate": "$__rate_interval",
@@ -47,7 +47,7 @@ def query_variable(name, label, query):
         "sort": 1,
         "multi": True,
         "includeAll": True,
-        "allValue": ".*",  # also where Prometheus sets no such label
+        "allValue": ".*",  # also matches series without the label
         "current": {"text": ["All"], "value": ["$__all"]},
         "hide": 0,
     }

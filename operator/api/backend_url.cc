@@ -6,7 +6,7 @@
 namespace larder::api {
 namespace {
 
-// What may stand in a URL's user as it is; the rest as %40.
+// The user of a URL. Bytes other than letters, digits and "-_.~" become "%40" and the like.
 std::string encoded(std::string_view user) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   std::string text;

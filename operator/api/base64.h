@@ -1,4 +1,4 @@
-// Base64 of RFC 4648, as Secrets and patches carry it. Pure; thread-safe.
+// Base64 of RFC 4648, the encoding of Secrets and patches. Pure; thread-safe.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 namespace larder::api {
 
 std::string to_base64(std::string_view bytes);
-// Nothing where it is none: other characters, a wrong length, bits left over.
+// Empty optional for invalid Base64: foreign characters, a wrong length, bits left over.
 std::optional<std::string> from_base64(std::string_view text);
 
 }  // namespace larder::api

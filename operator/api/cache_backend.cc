@@ -12,11 +12,12 @@ namespace {
 constexpr std::array<std::string_view, 3> kModes{"Standalone", "Sentinel", "Cluster"};
 constexpr std::array<std::string_view, 2> kEngines{"valkey", "redis"};
 constexpr std::array<std::string_view, 3> kPullPolicies{"Always", "IfNotPresent", "Never"};
-// Those under which a full server makes room by itself: with the others it refuses every chunk, or needs a TTL on each.
+// Policies that evict by use. With volatile-* every pool of the backend needs backendWrite.ttl.
+// noeviction is not allowed: a full server would refuse every chunk.
 constexpr std::array<std::string_view, 4> kPolicies{"allkeys-lru", "allkeys-lfu", "volatile-lru", "volatile-lfu"};
 constexpr std::uint64_t kLeastMemory = 256ULL << 20, kMostMemory = 16ULL << 40;
 constexpr std::int64_t kMostDatabase = (1LL << 31) - 1;
-constexpr std::size_t kMostEndpoints = 32;  // larderd's own bound
+constexpr std::size_t kMostEndpoints = 32;  // the bound of larderd
 
 std::optional<SecretKey> read_secret(SpecReader& reader, const std::string& path) {
   if (!reader.has(path)) return std::nullopt;
@@ -52,7 +53,8 @@ ManagedSpec read_managed(SpecReader& reader) {
   return managed;
 }
 
-// HOST:PORT, an IPv6 address in brackets: larderd refuses a URL with anything else, and would not start.
+// HOST:PORT, with an IPv6 address in brackets. larderd refuses every other form and would not
+// start.
 bool is_endpoint(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || colon == 0) return false;
@@ -75,7 +77,8 @@ void check_words(const BackendSpec& spec, SpecReader& reader) {
     if (name->find(' ') != std::string::npos) reader.refuse(path, "'" + *name + "' holds a space");
 }
 
-// Rules over several fields that the API server checks first; here for objects that were stored under an older schema.
+// Rules over several fields. The API server checks the same rules by CEL. An object that was stored
+// under an older schema reaches this check without them, and would make a pod that cannot run.
 void check(const BackendSpec& spec, SpecReader& reader) {
   if (spec.managed.has_value() == !spec.endpoints.empty())
     reader.refuse("spec.endpoints",

@@ -1,6 +1,7 @@
-// CacheBackend: a Redis or Valkey that pools share: an existing one, or one that the operator runs.
+// CacheBackend: a Redis or Valkey that pools share, run by the user or by the operator.
 //
-// charts/larder/files/crds/larder.dev_cachebackends.yaml is the source of truth. Plain values; thread-compatible.
+// charts/larder/files/crds/larder.dev_cachebackends.yaml is the source of truth. Plain values;
+// thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,9 @@ namespace larder::api {
 
 enum class BackendMode { kStandalone, kSentinel, kCluster };
 
-struct SecretKey {  // of the backend's own namespace, always
+// A key of a Secret. A namespace is not part of the value: a backend reads Secrets of its own
+// namespace only. Passwords never enter this room.
+struct SecretKey {
   std::string name, key;
 };
 
@@ -27,11 +30,11 @@ struct TlsSpec {
   std::string server_name;    // empty: the endpoint's host
 };
 
-struct ManagedSpec {              // spec.managed: a StatefulSet that the operator runs
+struct ManagedSpec {              // spec.managed: a server that the operator runs as a StatefulSet
   std::string engine = "valkey";  // valkey, redis
   std::string image;
   std::string image_pull_policy;   // empty: Kubernetes' own rule
-  std::uint64_t memory_bytes = 0;  // of the container
+  std::uint64_t memory_bytes = 0;  // limit of the container
   std::string policy = "allkeys-lru";
   Object resources, node_selector, tolerations, affinity;
   std::string priority_class;  // empty: the cluster's default
@@ -40,8 +43,8 @@ struct ManagedSpec {              // spec.managed: a StatefulSet that the operat
 struct BackendSpec {
   BackendMode mode = BackendMode::kStandalone;
   std::vector<std::string> endpoints;  // HOST:PORT
-  std::string master;                  // mode Sentinel
-  int database = 0;                    // not in mode Cluster
+  std::string master;                  // mode Sentinel only
+  int database = 0;                    // 0 in mode Cluster
   std::string user;
   std::optional<SecretKey> password;
   std::string sentinel_user;
@@ -57,16 +60,18 @@ struct CacheBackend {
   BackendSpec spec;
 };
 
-// kInvalidArgument names the field; never throws.
+// kInvalidArgument: the error names the wrong field. Never throws.
 Result<CacheBackend> parse_backend(const Object& object);
 
-// Every field of spec that parse_backend reads, for the test that holds it equal to the CRD.
+// All fields of spec that parse_backend() reads. crd_test.cc compares the list with the CRD.
 std::vector<SpecField> backend_fields();
 
-// larderd's backend.url: "rediss-cluster://user@h1:6379,h2:6379"; of a managed one that of its Service. No password in it.
+// The backend.url of larderd, without a password: "rediss-cluster://user@h1:6379,h2:6379". For a
+// managed backend, the URL of the backend's Service.
 std::string url_of(const CacheBackend& backend);
 
-// Of a managed one: the name of its objects, the host name of its Service in the cluster, and where it listens.
+// For a managed backend: the name of the objects, the host name of the Service inside the cluster,
+// and the port of the server.
 std::string managed_name(const CacheBackend& backend);
 std::string managed_host(const CacheBackend& backend);
 inline constexpr int kServerPort = 6379;

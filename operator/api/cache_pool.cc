@@ -21,7 +21,8 @@ constexpr std::uint64_t kLeastDisk = kGi, kMostDisk = 64 * kTi;
 constexpr std::uint64_t kLeastRate = kMi, kMostRate = kTi;
 constexpr int kLeastChunk = 16, kMostChunk = 16384, kMostSights = 15;
 
-// Beside the arena: program, buffers of sockets and tiers; two indexes at a restart and the notes of slots; the disk's catalog.
+// Memory beside the arena. kOwnMemory: program, buffers of sockets and tiers. kArenaShare: two
+// indexes during a restart, and the records of slots. kDiskShare: the catalog of the disk.
 constexpr std::uint64_t kOwnMemory = 256 * kMi, kArenaShare = 64, kDiskShare = 1024;
 
 MemorySpec read_memory(SpecReader& reader) {
@@ -78,7 +79,8 @@ std::string read_pull_policy(SpecReader& reader) {
   return "";
 }
 
-// Rules over several fields that the API server checks first; here for objects that were stored under an older schema.
+// Rules over several fields. The API server checks the same rules by CEL. An object that was stored
+// under an older schema reaches this check without them, and would make a pod that cannot run.
 void check(const PoolSpec& spec, SpecReader& reader) {
   if (spec.placement == Placement::kSidecar && spec.disk && spec.disk->volume == DiskVolume::kHostPath)
     reader.refuse("spec.disk.volume", "hostPath is for placement Node: use emptyDir or ephemeral");

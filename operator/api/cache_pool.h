@@ -1,7 +1,8 @@
-// CachePool: one configuration of sidecars, one trust domain. What a user wrote, checked, with the defaults filled in.
+// CachePool: one configuration of sidecars and one trust domain. The values are the checked spec of
+// a user with defaults filled in.
 //
-// charts/larder/files/crds/larder.dev_cachepools.yaml is the source of truth for fields, defaults and rules; a test
-// compares the two. Plain values; thread-compatible.
+// charts/larder/files/crds/larder.dev_cachepools.yaml is the source of truth for fields, defaults
+// and rules; crd_test.cc compares the two. Plain values; thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ namespace larder::api {
 
 enum class Placement { kSidecar, kNode };
 enum class Hugepages { kNone, k2Mi, k1Gi };
-enum class Transfer { kShim, kSidecar };  // kSidecar: larderd copies itself, over CUDA IPC
+enum class Transfer { kShim, kSidecar };  // kSidecar: larderd copies over CUDA IPC
 enum class DiskVolume { kEmptyDir, kEphemeralClaim, kHostPath };
 
 struct MemorySpec {
@@ -33,8 +34,8 @@ struct DiskSpec {
   std::uint64_t size_bytes = 0;
   std::string size;
   DiskVolume volume = DiskVolume::kEmptyDir;
-  std::string storage_class;   // of an ephemeral claim; empty: the cluster's default
-  std::string host_path;       // placement Node alone
+  std::string storage_class;   // for an ephemeral claim; empty: the cluster's default
+  std::string host_path;       // placement Node only
   std::string write = "back";  // back, through
   std::string ttl = "0";
   int admit_after = 1;
@@ -42,17 +43,17 @@ struct DiskSpec {
 
 struct BackendWriteSpec {
   std::string policy = "all";  // all, evicted, popular
-  std::string rate = "0";      // bytes a second, "100Mi"; 0: no limit
+  std::string rate = "0";      // bytes per second, "100Mi"; 0: no limit
   std::uint64_t rate_bytes = 0;
   std::string ttl = "0";
 };
 
 struct EngineSpec {
-  std::string container;  // which container of the pod is the engine; empty: found by its shape
-  bool flags = true;      // false: the user writes the connector's flag himself
+  std::string container;  // the engine's container; empty: the injector finds the container
+  bool flags = true;      // false: the user writes the connector's flag
 };
 
-struct NodeSpec {  // placement Node: handed on to the DaemonSet as they are; null where not given
+struct NodeSpec {  // placement Node: copied into the DaemonSet; null: field not given
   Object node_selector, tolerations, affinity, update_strategy;
   std::string priority_class;  // empty: the cluster's default
 };
@@ -63,17 +64,17 @@ struct PoolSpec {
   std::optional<DiskSpec> disk;
   std::string backend;  // spec.backendRef.name; empty: none
   BackendWriteSpec backend_write;
-  std::string backend_prefix;  // of all keys there; empty: NAMESPACE.POOL
+  std::string backend_prefix;  // prefix of all keys in the backend; empty: NAMESPACE.POOL
   int chunk_tokens = 0;        // 0: the connector's default
   std::string eviction = "lru";
-  std::string image;              // empty: the operator's own
+  std::string image;              // empty: the operator's default
   std::string image_pull_policy;  // empty: Kubernetes' own rule
-  Object pull_secrets;            // imagePullSecrets: [{name: x}]; null where not given
-  Object resources;               // of larderd, beside what memory and hugepages need; null where not given
+  Object pull_secrets;            // imagePullSecrets: [{name: x}]; null: field not given
+  Object resources;               // of larderd, beside memory and hugepages; null: not given
   EngineSpec engine;
-  Object pod_security;  // securityContext fields of larderd that a user overrides; null where not given
+  Object pod_security;  // securityContext fields of larderd that a user overrides; null: not given
   Transfer transfer = Transfer::kShim;
-  std::string runtime_class;  // transfer sidecar
+  std::string runtime_class;  // transfer: sidecar only
   NodeSpec node;
   InjectionSpec injection;
 };
@@ -84,18 +85,22 @@ struct CachePool {
   PoolSpec spec;
 };
 
-// kInvalidArgument names the field ("spec.memory.size: '8GB' ..."), which the API server's schema refuses before; never throws.
+// kInvalidArgument: the error names the field as a user writes it and the text to write instead
+// ("spec.memory.size: '8GB' ..."). The API server's schema refuses most such objects first. Never
+// throws.
 Result<CachePool> parse_pool(const Object& object);
 
-// Every field of spec that parse_pool reads, for the test that holds it equal to the CRD.
+// All fields of spec that parse_pool() reads. crd_test.cc compares the list with the CRD.
 std::vector<SpecField> pool_fields();
 
-// What larderd itself needs beside the arena (its index, its program, its buffers, what it knows of its disk), in bytes.
+// Memory of larderd beside the arena (index, program, buffers, catalog of the disk), in bytes.
 std::uint64_t own_memory_bytes(const PoolSpec& spec);
-// The least limit of memory that larderd's container runs with: the above, and the arena unless that stands on huge pages; whole MiB.
+// The least memory limit under which larderd's container runs, in whole MiB: own_memory_bytes() and
+// the arena. An arena on huge pages does not count.
 std::uint64_t least_memory_limit(const PoolSpec& spec);
 
-// Which of spec.resources would make a pod that is refused or killed, by its path below that.
+// The first entry of spec.resources that would make a refused or killed pod; the path is relative
+// to spec.resources.
 std::optional<WrongResource> wrong_resources(const PoolSpec& spec);
 
 }  // namespace larder::api

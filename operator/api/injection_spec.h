@@ -1,4 +1,5 @@
-// spec.injection of a CachePool: what annotated pods are given beside the cache. Plain values; thread-compatible.
+// spec.injection of a CachePool: additions to annotated pods beside the cache. Plain values;
+// thread-compatible.
 #pragma once
 
 #include "operator/api/object.h"
@@ -6,16 +7,17 @@
 
 namespace larder::api {
 
-// kAuto: a number that the operator chooses, of the namespace's range where the namespace has one. kPlatform: none, the platform writes it.
+// kAuto: the operator chooses a number, from the namespace's range if the namespace has a range.
+// kPlatform: the operator writes no user id, and the platform fills the id in.
 enum class UserIdSource { kAuto, kPlatform };
 
 struct InjectionSpec {
   UserIdSource user_ids = UserIdSource::kAuto;
-  Object payload_resources;    // of the container larder-payload; null where not given
-  Object labels, annotations;  // of the pod, where it has none of that name; null where not given
+  Object payload_resources;    // for the container larder-payload; null: not given
+  Object labels, annotations;  // set if the pod has no entry of the name; null: not given
 };
 
-// Notes in `reader` what would make a pod that the API server refuses.
+// Refuses, through `reader`, values that would make a pod which the API server refuses.
 InjectionSpec read_injection(SpecReader& reader);
 
 }  // namespace larder::api

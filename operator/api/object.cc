@@ -11,7 +11,8 @@ const Object& nothing() {
   return null;
 }
 
-// How deep brackets nest, before a parser sees them. Counts wrongly only in what is no JSON anyway.
+// Nesting depth of brackets, counted before a parser sees the text. The count is wrong only for
+// invalid JSON.
 bool deeper_than(std::string_view text, int most) {
   int depth = 0;
   bool quoted = false;

@@ -1,4 +1,4 @@
-// Quantities: as k8s.io/apimachinery/pkg/api/resource reads them, but for negative ones.
+// Quantities, parsed as by k8s.io/apimachinery/pkg/api/resource, except that negative ones fail.
 #include <array>
 #include <charconv>
 #include <limits>
@@ -10,7 +10,7 @@ namespace {
 
 using Wide = unsigned __int128;
 
-// What stands behind the digits: a power of two, or one of ten.
+// The suffix behind the digits: a power of two or of ten.
 struct Suffix {
   std::string_view name;
   int binary, decimal;
@@ -32,7 +32,7 @@ constexpr std::array<Suffix, 15> kSuffixes{{{"", 0, 0},
                                             {"Pi", 50, 0}}};
 constexpr Suffix kExbi{"Ei", 60, 0};
 constexpr int kMostDigits = 20;                                         // with a power of two behind them: below 2^127
-constexpr int kMostExponent = 100;                                      // of ten: beyond it the sum is too large or nothing
+constexpr int kMostExponent = 100;                                      // of ten: beyond, too large or zero
 constexpr Wide kMost = Wide{std::numeric_limits<std::int64_t>::max()};  // of the answer, as in Kubernetes
 
 Status refused(std::string_view text, std::string_view why) {
@@ -63,7 +63,8 @@ std::optional<Suffix> suffix_of(std::string_view text) {
   return Suffix{text, 0, *exponent};
 }
 
-// Digits with at most one point; what they are worth is number / 10^fraction. `length`: of them in the text.
+// Digits with at most one point; the value is number / 10^fraction. `length`: characters in the
+// text.
 struct Digits {
   Wide number = 0;
   int fraction = 0;
@@ -90,7 +91,7 @@ std::optional<Digits> digits_of(std::string_view text, bool& too_many) {
   return count == 0 ? std::nullopt : std::optional(digits);
 }
 
-// number * 10^exponent, rounded up; nothing: above what Kubernetes holds.
+// number * 10^exponent, rounded up. Empty: above the largest quantity of Kubernetes.
 std::optional<Wide> scaled(Wide number, int exponent) {
   bool rest = false;
   for (; exponent < 0 && number != 0; ++exponent) {
@@ -105,7 +106,7 @@ std::optional<Wide> scaled(Wide number, int exponent) {
   return number > kMost ? std::nullopt : std::optional(number);
 }
 
-// In units of 10^-`decimals`.
+// The quantity in units of 10^-`decimals`.
 Result<std::uint64_t> in_units(std::string_view text, int decimals) {
   std::string_view rest = text;
   bool too_many = false;

@@ -1,4 +1,5 @@
-// Rules that resources of our containers must keep, wherever a user writes them: a pod with others is refused, or is killed. Pure; thread-safe.
+// Rules for resources of Larder's containers. The API server refuses, or the kernel kills, a pod
+// that breaks the rules. Pure; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +17,12 @@ struct WrongResource {
 
 struct MemoryNeed {
   std::uint64_t bytes;    // the least limit of memory
-  std::string_view what;  // needs it, in the error
-  bool is_limit = false;  // where no limit is written, it is the limit
+  std::string_view what;  // the error's name for the part that needs the memory
+  bool is_limit = false;  // `bytes` is the limit if the user writes no limit
 };
 
-// The first of memory, cpu and ephemeral-storage that is no quantity, too little, or asks for more than its limit. `resources`: with
-// limits and requests, or null.
+// The first of memory, cpu and ephemeral-storage that is no quantity, is too small, or has a
+// request above the limit. `resources`: an object with limits and requests, or null.
 std::optional<WrongResource> wrong_resource(const Object& resources, const MemoryNeed& need);
 
 }  // namespace larder::api

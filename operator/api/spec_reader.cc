@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kMostShown = 64;              // of a value, in an error
 constexpr std::size_t kMostText = 4096;             // of one string
 constexpr std::size_t kMostTexts = 64;              // of one list of strings
-constexpr std::uint64_t kMostSeconds = 1ULL << 32;  // larderd counts them in 32 bits
+constexpr std::uint64_t kMostSeconds = 1ULL << 32;  // larderd has 32 bits for seconds
 
 std::string listed(std::span<const std::string_view> allowed) {
   std::string text;
@@ -23,7 +23,7 @@ std::string shown(std::string_view text) {
   return "'" + std::string(text.substr(0, kMostShown)) + (text.size() > kMostShown ? "..." : "") + "'";
 }
 
-// A test of Object as a function.
+// A type test of Object as a plain function.
 template <bool (Object::*kTest)() const noexcept>
 bool holds(const Object& value) {
   return (value.*kTest)();
@@ -54,7 +54,7 @@ void SpecReader::refuse(std::string_view path, std::string_view why) {
   status_ = Status(Code::kInvalidArgument, std::string(path) + ": " + std::string(why));
 }
 
-// What stands at `path`, or null where it is not there or of another type, which is refused.
+// The value at `path`; null for a missing value. A value of another type is refused and gives null.
 const Object& SpecReader::found(std::string_view path, std::string_view type, std::string_view otherwise,
                                 bool (*is)(const Object& value)) {
   static const Object null;

@@ -1,6 +1,8 @@
-// SpecReader: takes the fields of a spec one by one, checks each and fills in its default. The first wrong one is kept and named.
+// SpecReader: reads the fields of a spec one by one, checks each field, and fills in the default.
+// status() names the first wrong field.
 //
-// It notes what it was asked for, so that a test can compare parser and CRD field by field. Thread-compatible.
+// The reader records each requested field, so that crd_test.cc can compare parser and CRD.
+// Thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -17,27 +19,28 @@ namespace larder::api {
 struct SpecField {
   std::string path;                  // "spec.memory.size"
   std::string type;                  // string, integer, boolean, array, object, quantity
-  std::string otherwise;             // its default as text; empty: none
-  std::vector<std::string> allowed;  // of an enumeration
+  std::string otherwise;             // default as text; empty: no default
+  std::vector<std::string> allowed;  // values of an enumeration
 };
 
 class SpecReader {
  public:
-  // `object`: with a spec; outlives the reader. `describing`: sections count as present, and nothing is refused.
+  // `object` has a spec and outlives the reader. `describing`: every section counts as present, and
+  // every value passes.
   explicit SpecReader(const Object& object, bool describing = false) : object_(object), describing_(describing) {}
 
-  // Whether a section is there.
+  // Whether the spec has a section.
   bool has(std::string_view path) const;
 
   std::string text(std::string_view path, std::string_view otherwise = "");
-  // At least one character, or refused.
+  // Refuses an empty or missing text.
   std::string needed_text(std::string_view path);
-  // One of `allowed`; the index in it. `otherwise` is one of them.
+  // Index of the value in `allowed`. `otherwise` is one of `allowed`.
   std::size_t choice(std::string_view path, std::span<const std::string_view> allowed, std::string_view otherwise);
   std::int64_t number(std::string_view path, std::int64_t least, std::int64_t most, std::int64_t otherwise);
   bool truth(std::string_view path, bool otherwise);
   std::vector<std::string> texts(std::string_view path);
-  // A map or a list handed on as it is; null where it is not there.
+  // A map or a list, unchanged; null: not given.
   Object map(std::string_view path);
   Object list(std::string_view path);
 
@@ -45,12 +48,14 @@ class SpecReader {
     std::string text;
     std::uint64_t bytes = 0;
   };
-  // A quantity from `least` to `most` bytes, as text or as a number. `otherwise` empty: it must be there.
+  // A quantity from `least` to `most` bytes, as text or as a number. Empty `otherwise`: the field
+  // is required.
   Size size(std::string_view path, std::uint64_t least, std::uint64_t most, std::string_view otherwise = "");
-  // "0" or a number with s, m, h or d: as larderd writes durations.
+  // "0", or a number with s, m, h or d, the form of larderd's durations.
   std::string duration(std::string_view path);
 
-  // Notes that the field at `path` is wrong, unless another was before.
+  // Records the field at `path` as wrong. Only the first call has an effect. `why` says which text
+  // to write instead.
   void refuse(std::string_view path, std::string_view why);
 
   const Status& status() const { return status_; }

@@ -13,7 +13,7 @@ Status wrong(std::string_view word, const std::string& why) {
 
 struct Flag {
   std::string_view name;
-  std::string Arguments::*field;  // null: set by `set`
+  std::string Arguments::*field;  // null: `set` stores the value
   bool (*set)(Arguments& arguments, std::string_view value);
   std::string_view takes, what;
 };

@@ -1,4 +1,4 @@
-// What the words of larder-operator's command line mean. Pure; thread-safe.
+// The command line of larder-operator. Pure; thread-safe.
 #pragma once
 
 #include <map>
@@ -13,27 +13,29 @@
 namespace larder::app {
 
 struct Arguments {
-  std::string ns;                               // of the operator itself: its lease, Service and Secret
-  std::string image;                            // of larderd and the payload in pods
-  std::string image_registry;                   // in place of the host of other images that the operator names; empty: theirs
-  std::vector<std::string> image_pull_secrets;  // by which pods pull it
-  std::string kubeconfig;                       // empty: the pod's service account
+  std::string ns;                               // namespace of the lease, Service and Secret
+  std::string image;                            // image of larderd and of the payload in pods
+  std::string image_registry;                   // replaces the host of other images; empty: none
+  std::vector<std::string> image_pull_secrets;  // for `image`
+  std::string kubeconfig;                       // empty: the service account of the pod
   bool leader_elect = true;
   std::string lease_name = "larder-operator";
-  std::string identity;  // of this replica, for people; empty: the host's name
+  std::string identity;  // name of this replica for readers of logs; empty: the host name
   std::string metrics_address = ":8080";
   std::string health_address = ":8081";
   std::string webhook_address = ":9443";
   std::string webhook_service = "larder-webhook";
   std::string webhook_configuration = "larder";
   std::string certificate_secret = "larder-webhook-tls";
-  std::string certificate_directory;  // empty: the certificate is our own, in certificate_secret
+  // A folder with a certificate of cert-manager. The leader then makes no certificate and does not
+  // write the caBundle. Empty: the operator's certificate in certificate_secret.
+  std::string certificate_directory;
   base::LogLevel log_level = base::LogLevel::kInfo;
   bool help = false, version = false, metrics_reference = false;
 };
 
-// `--name=value` or `--name value`; POD_NAMESPACE and POD_NAME of `environment` where a flag is not given. An error is a sentence that
-// begins with the wrong word.
+// Takes `--name=value` and `--name value`. POD_NAMESPACE and POD_NAME of `environment` are defaults
+// of flags. An error is a sentence that begins with the wrong word.
 Result<Arguments> parse_arguments(std::span<const std::string_view> words, const std::map<std::string, std::string>& environment);
 
 std::string help_text();

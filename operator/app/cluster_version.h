@@ -1,8 +1,10 @@
-// Whether this Kubernetes runs native sidecars (an init container with restartPolicy Always): on by default from 1.29 on. An older one
-// drops that field and waits for larderd's end before it begins the engine: the pod would hang in Init for ever. So nobody guesses.
+// Whether this Kubernetes runs native sidecars (init containers with restartPolicy Always). Native
+// sidecars are on by default from 1.29. An older Kubernetes drops the field and waits for the end
+// of larderd before the engine starts, so that the pod would stay in Init for ever.
 //
-// Asked once, at the start, on purpose: an API server is upgraded before its nodes, and a kubelet of 1.28 refuses native sidecars. Who
-// upgrades the cluster restarts the operator when the nodes are through (docs/guides/upgrade-remove.md).
+// The operator asks once, at the start. An API server is upgraded before its nodes, and a kubelet
+// of 1.28 refuses native sidecars. Restart the operator after the upgrade of the nodes
+// (docs/guides/upgrade-remove.md).
 #pragma once
 
 #include <chrono>
@@ -13,8 +15,9 @@
 
 namespace larder::app {
 
-// Asks every `pause` until the API server answers; nothing: `stop` came first. A server that answers, but will not tell (no right to, or no
-// version of Kubernetes), is taken for a new one, and the log says so. Thread-safe.
+// Asks every `pause` until the API server answers. Empty: `stop` came first. A server that answers
+// without a version (no permission, or no version of Kubernetes) counts as new, with a line in the
+// log. Thread-safe.
 std::optional<bool> await_native_sidecars(k8s::ApiClient& client, const std::stop_token& stop,
                                           std::chrono::milliseconds pause = std::chrono::seconds(1));
 

@@ -1,4 +1,5 @@
-// HttpPages: GET /metrics on one address, /healthz and /readyz on another. Threads of its own; thread-safe.
+// HttpPages: GET /metrics on one address, /healthz and /readyz on another. Owns its threads;
+// thread-safe.
 #pragma once
 
 #include <memory>
@@ -13,7 +14,7 @@ namespace larder::app {
 
 class HttpPages {
  public:
-  // `metrics`, `health` and `clock` outlive it. `setting` names the address in errors.
+  // `metrics`, `health` and `clock` outlive the pages. `setting` names the address in errors.
   static Result<std::unique_ptr<HttpPages>> metrics_at(const std::string& address, k8s::Metrics& metrics,
                                                        const base::Clock& clock);
   static Result<std::unique_ptr<HttpPages>> health_at(const std::string& address, const k8s::HealthChecks& health,

@@ -3,7 +3,8 @@
 namespace larder::app {
 namespace {
 
-// Of a namespace and its limits the injector's part; some annotations of strangers are long. `without`: see Informing.
+// An informer that keeps only the fields for the injector, since other annotations may be long.
+// `without`: see Informing.
 std::unique_ptr<k8s::Informer> keep(k8s::ApiClient& client, const k8s::Resource& resource, const base::Clock& clock,
                                     const char* without) {
   k8s::Informing informing;

@@ -1,5 +1,5 @@
-// Informers: the pools and backends that every replica keeps, for its webhook and for when it leads; and, for its webhook, of namespaces what
-// bears on an injection. Thread-safe.
+// Informers: the objects that every replica keeps. Webhook and leader read pools and backends. The
+// webhook also reads Namespaces, LimitRanges and ResourceQuotas. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -13,18 +13,20 @@ namespace larder::app {
 
 class Informers {
  public:
-  // What changed, before and after; of resources::kPools or kBackends.
+  // A changed object of resources::kPools or kBackends, before and after the change.
   using OnChange = std::function<void(const k8s::Resource& resource, const k8s::ObjectPtr& before, const k8s::ObjectPtr& after)>;
 
-  // Both outlive it.
+  // `client` and `clock` outlive the informers.
   Informers(k8s::ApiClient& client, const base::Clock& clock);
 
   const k8s::Cache& pools() const { return *pools_; }
   const k8s::Cache& backends() const { return *backends_; }
-  // Empty where the operator's role is older than these. The operator then decides without them.
+  // Empty if the operator's role is older than this version and does not allow the lists. The
+  // operator then decides without them.
   webhook::NamespaceCaches namespaces() const { return {namespaces_.get(), limit_ranges_.get(), quotas_.get()}; }
 
-  // Who is told from now on; nobody: null. When it returns, the one before is told no more.
+  // Sets the listener; null: no listener. After the return, the earlier listener gets no more
+  // calls.
   void tell(OnChange on_change);
 
  private:

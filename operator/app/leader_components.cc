@@ -55,7 +55,7 @@ LeaderComponents::LeaderComponents(k8s::ApiClient& reader, k8s::ApiClient& write
   beginning_ = std::jthread([this, &metrics](const std::stop_token& stop) { begin(stop, metrics); });
 }
 
-// What is not known yet would look as if it were not there.
+// An object in a list that has not arrived would look like a missing object.
 bool LeaderComponents::await_all(const std::stop_token& stop) {
   constexpr std::chrono::milliseconds kProbe{200};
   const auto known = [](const k8s::Cache& cache) { return cache.synced(); };
@@ -82,7 +82,7 @@ void LeaderComponents::begin(const std::stop_token& stop, k8s::Metrics& metrics)
     pool_or_backend_changed(resource, before, after);
   });
   add_everything();
-  // As often as the lease comes and goes.
+  // Throttled, since a lease may change hands often.
   base::log_refusal("leader", "reconciling begins", base::LogLevel::kInfo, "reconciling begins");
 }
 
@@ -103,7 +103,7 @@ void LeaderComponents::follow(k8s::ApiClient& reader, const k8s::Resource& resou
   informing.selector.labels = labels;
   if (pods) informing.trim = reconcile::trim_pod;
   informing.changed = [this, pods](const ObjectPtr& before, const ObjectPtr& after) {
-    if (before && after && *before == *after) return;  // nothing that is read
+    if (before && after && *before == *after) return;  // only trimmed fields differ
     for (const ObjectPtr& one : {before, after})
       if (one) pods ? pod_changed(*one) : child_changed(*one);
   };

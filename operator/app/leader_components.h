@@ -1,6 +1,8 @@
-// LeaderComponents: what the leader alone runs: it watches pods and what it made, reconciles pools and backends, and asks larderd how it is.
+// LeaderComponents: the parts that only the leader runs. They watch pods and the operator's
+// objects, reconcile pools and backends, and ask each larderd for its status.
 //
-// From its making to its end, on threads of its own. Thread-compatible.
+// Runs on its own threads from construction to destruction. A replica that loses the lease destroys
+// the object and makes a new one when the replica leads again. Thread-compatible.
 #pragma once
 
 #include <map>
@@ -24,11 +26,12 @@ class LeaderComponents {
  public:
   static constexpr unsigned kPoolWorkers = 4, kBackendWorkers = 4;
 
-  // `reader` has no fence, `writer` refuses writes of who does not lead, Events among them. `identity`: this replica. All outlives it. It begins to
-  // reconcile when all is known.
+  // `reader` has no fence. `writer` refuses all writes, Events too, unless this replica holds the
+  // lease. `identity` names this replica. All arguments outlive the object. Reconciles begin when
+  // every informer is synced.
   LeaderComponents(k8s::ApiClient& reader, k8s::ApiClient& writer, Informers& watched, const desired::Defaults& defaults,
                    const std::string& identity, k8s::Metrics& metrics, const base::Clock& clock);
-  // Waits for the reconciles under way, which end soon but for their calls of the API server.
+  // Waits for running reconciles, at most for the deadlines of their calls.
   ~LeaderComponents();
 
  private:
@@ -45,7 +48,7 @@ class LeaderComponents {
   const base::Clock& clock_;
   k8s::EventRecorder events_;
   std::unique_ptr<k8s::WorkQueue> pool_queue_, backend_queue_;
-  std::map<std::string, std::unique_ptr<k8s::Informer>> informers_;  // by plural
+  std::map<std::string, std::unique_ptr<k8s::Informer>> informers_;  // key: plural of the resource
   std::unique_ptr<reconcile::Context> world_;
   reconcile::PoolMetrics pool_metrics_;
   std::unique_ptr<reconcile::BackendCheck> check_;

@@ -1,4 +1,4 @@
-// What the operator exports of its own log. Thread-safe.
+// Metrics of the operator's own log. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,8 @@
 
 namespace larder::app {
 
-// larder_log_dropped_lines_total, as long as what is returned lives. `metrics` outlives that.
+// Exports larder_log_dropped_lines_total until the returned pointer is destroyed. `metrics`
+// outlives the pointer.
 [[nodiscard]] std::shared_ptr<void> watch_log(k8s::Metrics& metrics);
 
 }  // namespace larder::app

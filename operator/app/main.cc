@@ -1,4 +1,5 @@
-// larder-operator: wiring only. Every replica serves the webhook, metrics and health; the leader reconciles.
+// larder-operator: wiring only. Every replica serves webhook, metrics and health; the leader
+// reconciles.
 #include <malloc.h>
 
 #include <condition_variable>
@@ -35,17 +36,18 @@ namespace larder::app {
 namespace {
 
 constexpr int kExitArguments = 2, kExitFailure = 1;
-constexpr std::chrono::milliseconds kLeaseCall{4'000};  // of one call for the lease, whose holder must know in time
+constexpr std::chrono::milliseconds kLeaseCall{4'000};  // a late renewal would lose the lease
 
 Result<std::unique_ptr<k8s::CredentialSource>> credentials_of(const Arguments& arguments) {
   if (arguments.kubeconfig.empty()) return k8s::CredentialSource::in_cluster();
   return k8s::CredentialSource::from_kubeconfig(arguments.kubeconfig);
 }
 
-// All that there is, in the order in which it is made; it ends in the reverse.
+// The parts in order of construction; destruction is in reverse order.
 class Operator {
  public:
-  // `stop` ends every call under way and refuses new ones: nothing is written from then on but that the lease is given up.
+  // `stop` ends running calls and refuses new ones. The release of the lease is the only write
+  // after the stop.
   Operator(const Arguments& arguments, k8s::CredentialSource& credentials, std::stop_token stop)
       : arguments_(arguments),
         stop_(std::move(stop)),
@@ -106,7 +108,7 @@ class Operator {
         keeping = std::jthread([&](const std::stop_token& stop) { keep_certificates(writer, stop); });
     }
     fence.follow(nullptr);
-    election.reset();  // before what takes longer to end: another need not wait for the lease's end
+    election.reset();  // first, so that another replica leads at once
     keeping = {};
     leading.reset();
   }
@@ -126,7 +128,7 @@ class Operator {
     leads_ = leads;
     changed_.notify_all();
   }
-  // Whether this replica leads, once that is not what it was; nothing: the stop.
+  // Waits for a change and returns whether this replica leads. Empty: stop was requested.
   std::optional<bool> await_change(bool before) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, stop_, [&] { return leads_ != before; });
@@ -144,7 +146,7 @@ class Operator {
   k8s::HealthChecks health_;
   k8s::CurlTransport transport_;
   k8s::HttpClient client_, quick_client_, lease_client_;
-  k8s::EventRecorder events_;  // of the webhook, which every replica is
+  k8s::EventRecorder events_;  // for the webhook, on every replica
   const std::shared_ptr<void> log_metrics_;
 };
 
@@ -170,7 +172,7 @@ int run(int argc, char** argv) {
   }
   base::set_log_level(arguments->log_level);
   base::set_log_format(base::LogFormat::kJson);
-  ::mallopt(M_ARENA_MAX, 2);  // a heap of its own for each thread would cost more than all that is in them
+  ::mallopt(M_ARENA_MAX, 2);  // one heap per thread would cost more than the content of all heaps
   const Result<Signals> signals = Signals::take();
   if (!signals.ok()) return fail(signals.status(), kExitFailure);
   const Result<std::unique_ptr<k8s::CredentialSource>> credentials = credentials_of(*arguments);

@@ -13,7 +13,7 @@
 namespace larder::app {
 namespace {
 
-// Nobody: no API server is asked.
+// Refuses every request, so that no API server is needed.
 class NoTransport final : public k8s::Transport {
  public:
   Result<k8s::Response> exchange(const k8s::Request&) override { return Status(Code::kFailedPrecondition, "none is asked"); }
@@ -22,7 +22,7 @@ class NoTransport final : public k8s::Transport {
   }
 };
 
-// Everything that the operator makes of metrics, by who makes it.
+// The text of all metrics of the operator, one maker after the other.
 std::string exported() {
   k8s::Metrics metrics;
   const base::MonotonicClock clock;
@@ -52,7 +52,7 @@ std::string exported() {
 }  // namespace
 
 std::string metrics_reference() {
-  base::set_log_level(base::LogLevel::kError);  // that nobody is asked is no news
+  base::set_log_level(base::LogLevel::kError);  // no warnings about NoTransport
   constexpr http::OpenLabel kOpen[] = {{"code", "HTTP status, or `<error>`: no answer"},
                                        {"method", "HTTP's"},
                                        {"namespace", "of each CachePool"},

@@ -1,4 +1,5 @@
-// The operator's part of docs/reference/metrics.md: --metrics-reference. Starts and ends threads of its own; asks nobody.
+// --metrics-reference: the operator's part of docs/reference/metrics.md. Starts and joins threads;
+// connects to no server.
 #pragma once
 
 #include <string>

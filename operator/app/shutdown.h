@@ -1,7 +1,9 @@
-// Shutdown: hears SIGTERM and SIGINT, whatever all others are busy with, and asks them to stop; where that takes too long it ends the
-// process in the middle of what it does, with status 0: the next leader goes on.
+// Shutdown: waits for SIGTERM or SIGINT and asks all threads to stop. A shutdown that takes longer
+// than `most_to_end` ends the process with status 0; the next leader continues the work. So the
+// process ends within 5 s whatever its threads do.
 //
-// A thread of its own. Made first and destroyed last, so that the time it gives is that of the whole end.
+// Has one thread. Construct it first and destroy it last, so that its time limit covers the whole
+// shutdown.
 #pragma once
 
 #include <chrono>
@@ -15,9 +17,9 @@ namespace larder::app {
 class Shutdown {
  public:
   static constexpr std::chrono::milliseconds kMostToEnd{
-      4'000};  // an API server that is silent keeps the lease's release for as long
+      4'000};  // an API server that does not answer delays the release of the lease so long
 
-  // `signals` and `all` outlive it.
+  // `signals` and `all` outlive the object.
   Shutdown(const Signals& signals, std::stop_source& all, std::chrono::milliseconds most_to_end = kMostToEnd);
 
  private:

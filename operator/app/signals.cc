@@ -13,7 +13,7 @@
 namespace larder::app {
 namespace {
 
-constexpr int kLongestPollMs = 1000;  // where there was no descriptor left for the stop
+constexpr int kLongestPollMs = 1000;  // finds the stop if StopFd got no descriptor
 
 }  // namespace
 

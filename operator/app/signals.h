@@ -1,4 +1,5 @@
-// Signals: SIGINT and SIGTERM as something to wait for, blocked in every thread from its making on; SIGPIPE is ignored.
+// Signals: SIGINT and SIGTERM, received by await(). Blocks the two signals in every thread that
+// starts later, and ignores SIGPIPE.
 #pragma once
 
 #include <optional>
@@ -11,10 +12,10 @@ namespace larder::app {
 
 class Signals {
  public:
-  // Before any thread is started.
+  // REQUIRES: the process has started no thread.
   static Result<Signals> take();
 
-  // The signal that came, waiting for it; nothing: `stop` was asked for.
+  // Waits for a signal and returns it. Empty: `stop` was requested.
   std::optional<int> await(const std::stop_token& stop) const;
 
  private:

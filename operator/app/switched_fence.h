@@ -1,4 +1,5 @@
-// SwitchedFence: a fence that outlives the lease behind it: up while there is a lease and that one is held. Thread-safe.
+// SwitchedFence: a fence that outlives the lease behind it. The fence is up while a lease is set
+// and held. Every write of the leader goes through this fence. Thread-safe.
 #pragma once
 
 #include <mutex>
@@ -9,7 +10,7 @@ namespace larder::app {
 
 class SwitchedFence final : public k8s::Fence {
  public:
-  // Null: down for good. When it returns, nobody looks at the one before any more.
+  // Null: the fence stays down. After the return, no thread uses the earlier lease.
   void follow(const k8s::Fence* fence) {
     const std::lock_guard lock(mutex_);
     fence_ = fence;

@@ -1,5 +1,5 @@
-// WebhookComponent: the webhook of this replica: it serves the newest certificate, and gives annotated pods their cache. Every replica has
-// one, leader or not. Thread-compatible.
+// WebhookComponent: the webhook of this replica. It serves the newest certificate and injects
+// caches into annotated pods. Leader and followers run one each. Thread-compatible.
 #pragma once
 
 #include <memory>
@@ -16,9 +16,9 @@ namespace larder::app {
 
 class WebhookComponent {
  public:
-  struct Needs {  // all outlives it
+  struct Needs {  // all members outlive the component
     k8s::ApiClient& client;
-    k8s::ApiClient& quick_client;  // its calls end within CachedPools::kLiveDeadlineMs
+    k8s::ApiClient& quick_client;  // calls end within CachedPools::kLiveDeadlineMs
     const Informers& watched;
     k8s::EventRecorder& events;
     k8s::Metrics& metrics;
@@ -27,7 +27,7 @@ class WebhookComponent {
   static Result<std::unique_ptr<WebhookComponent>> start(const Arguments& arguments, const desired::Defaults& defaults,
                                                          const Needs& needs);
 
-  // Whether there is a certificate to serve.
+  // Whether the webhook has a certificate.
   bool ready() const { return acceptor_.ready(); }
 
  private:
@@ -36,7 +36,7 @@ class WebhookComponent {
   webhook::CachedPools pools_;
   webhook::TlsAcceptor acceptor_;
   webhook::CertificateLoader loader_;
-  std::unique_ptr<k8s::Informer> secret_;  // wakes the loader; null: the certificate is in a folder
+  std::unique_ptr<k8s::Informer> secret_;  // wakes the loader; null: certificate from a folder
   std::unique_ptr<webhook::WebhookMetrics> metrics_;
   std::unique_ptr<webhook::AdmissionServer> server_;
 };

@@ -26,7 +26,7 @@ Object config_map(const api::CacheBackend& backend) {
   return map;
 }
 
-// Not as a pool's, which begin with "larder-" whatever the pool is called.
+// Differs from names of pools' ConfigMaps, which all begin with "larder-".
 std::string server_config_name(const api::CacheBackend& backend) {
   return "larder." + backend.name;
 }

@@ -17,13 +17,13 @@ using api::CacheBackend;
 using api::CachePool;
 using api::Object;
 
-constexpr std::string_view kCpuRequest = "100m";  // idle it takes about none; a core while it moves bytes of disk or backend
+constexpr std::string_view kCpuRequest = "100m";  // copies of disk or backend take up to a core
 constexpr std::uint64_t kSmallMemory = 64ULL << 20;
-// A start takes 0.1 s; one that reads a large disk's footers takes longer.
+// A start takes 0.1 s, and longer with the footers of a large disk.
 constexpr int kStartTries = 120, kStartEverySeconds = 1;
 // Each probe runs a program for a few milliseconds.
 constexpr int kProbeEverySeconds = 10, kProbeTimeoutSeconds = 5, kProbeTries = 6;
-constexpr int kSupervisorEverySeconds = 30, kSupervisorTries = 4;  // a supervisor waits for no other process
+constexpr int kSupervisorEverySeconds = 30, kSupervisorTries = 4;  // a supervisor hardly ever hangs
 
 bool on_node(const CachePool& pool) {
   return pool.spec.placement == api::Placement::kNode;
@@ -42,13 +42,16 @@ Object security_context(const CachePool& pool, LarderdUser who) {
   return security;
 }
 
-// What answers a probe: of a node's pod larderd itself, of an engine's pod its supervisor (sidecar/supervisor), which stays when larderd does
-// not: there a container that is not up or not ready would take the engine with it.
+// The process that answers probes. In a node's pod, larderd itself. In an engine's pod, the
+// supervisor (sidecar/supervisor), which outlives larderd: a container that is down or not ready
+// would take the engine's pod out of its Service. The supervisor answers the startup probe with
+// success after 20 s at the latest.
 std::string probed_socket(const CachePool& pool) {
   return std::string(kRunPath) + "/" + pool.name + (on_node(pool) ? ".admin" : ".supervisor");
 }
 
-// Over a Unix socket. A service mesh redirects the ports of a pod to its proxy, which runs after native sidecars, or wants a certificate.
+// A probe runs larderctl at a Unix socket. A service mesh redirects the ports of a pod to its
+// proxy, which starts after native sidecars or requires a certificate.
 Object probe(const CachePool& pool, std::string_view verb, int period_seconds, int tries) {
   return Object{{"exec", {{"command", Object::array({"/usr/bin/larderctl", "--socket", probed_socket(pool), verb})}}},
                 {"periodSeconds", period_seconds},
@@ -56,8 +59,8 @@ Object probe(const CachePool& pool, std::string_view verb, int period_seconds, i
                 {"failureThreshold", tries}};
 }
 
-// An engine's pod has no readiness probe: the container is ready once it has started, and a probe that a busy node answers late would
-// take the engine out of its Service.
+// An engine's pod has no readiness probe. A started container counts as ready, and a late answer of
+// a busy node would take the engine out of its Service.
 void add_probes(const CachePool& pool, Object& container) {
   const bool node = on_node(pool);
   container["startupProbe"] = probe(pool, node ? "ready" : "started", kStartEverySeconds, kStartTries);
@@ -66,14 +69,14 @@ void add_probes(const CachePool& pool, Object& container) {
   if (node) container["readinessProbe"] = probe(pool, "ready", kProbeEverySeconds, kProbeTries);
 }
 
-// The supervisor answers probes at a socket, and the operator at a port where there is one.
+// The supervisor answers probes at a socket, and the operator at a port unless hostNetwork is set.
 Object command_of(const CachePool& pool, const EnginePod& engine) {
   const std::string config = std::string(kConfigPath) + "/" + std::string(kConfigFile);
   Object command = Object::array({"/usr/bin/larderd", "--config", config, "--watch-config"});
   if (on_node(pool)) return command;
   std::vector<std::string> addresses;
   if (!engine.host_network) addresses.push_back(":" + std::to_string(api::kSupervisorPort));
-  addresses.push_back(probed_socket(pool));  // last: a larderd that knows one address, of an older spec.image, takes the last
+  addresses.push_back(probed_socket(pool));  // last: an older larderd uses only the last address
   for (const std::string& address : addresses) {
     command.push_back("--supervise");
     command.push_back(address);
@@ -85,15 +88,15 @@ Object port(std::string_view name, int number) {
   return Object{{"name", name}, {"containerPort", number}, {"protocol", "TCP"}};
 }
 
-// With hostNetwork none: two such pods of a node would want the same.
+// Not for hostNetwork, where two pods of a node would collide.
 Object ports_of(const CachePool& pool) {
   Object ports = Object::array({port("larder-metrics", api::kMetricsPort)});
   if (!on_node(pool)) ports.push_back(port("larder-probe", api::kSupervisorPort));
   return ports;
 }
 
-// What the user gave, and whatever of memory and huge pages the pool needs. The request of memory is its limit, so that the
-// scheduler knows: larderd touches all of its arena.
+// The user's resources, and the memory and huge pages of the pool. The request for memory equals
+// the limit, since larderd touches the whole arena.
 Object resources_of(const CachePool& pool) {
   const api::PoolSpec& spec = pool.spec;
   Object resources = spec.resources.is_object() ? spec.resources : Object::object();
@@ -120,7 +123,7 @@ Object mount(std::string_view volume, std::string_view path, bool read_only) {
   return mount;
 }
 
-// What larderd writes to.
+// Folders that larderd writes.
 Object folders_of(const CachePool& pool) {
   Object mounts = Object::array({mount(api::kRunVolume, kRunPath, false), mount(api::kMemoryVolume, kMemoryPath, false)});
   if (pool.spec.memory.hugepages != api::Hugepages::kNone) mounts.push_back(mount(api::kHugepagesVolume, kHugepagesPath, false));
@@ -143,13 +146,14 @@ Object mounts_of(const CachePool& pool, const std::optional<CacheBackend>& backe
 Object environment_of(const CachePool& pool) {
   Object environment = Object::array();
   if (pool.spec.transfer != api::Transfer::kSidecar) return environment;
-  // For NVIDIA's runtime: every GPU is visible, none is taken from the engine.
+  // NVIDIA's runtime shows every GPU; the engine keeps its GPUs.
   environment.push_back(Object{{"name", "NVIDIA_VISIBLE_DEVICES"}, {"value", "all"}});
   environment.push_back(Object{{"name", "NVIDIA_DRIVER_CAPABILITIES"}, {"value", "compute,utility"}});
   return environment;
 }
 
-// Of containers that are done in a moment. Where larderd has a limit of cpu, the namespace may have a quota that wants one of each.
+// For short init containers. A cpu limit on larderd suggests a quota that requires a cpu limit on
+// every container.
 Object small_resources(const CachePool& pool) {
   const std::string memory = quantity(kSmallMemory);
   Object resources{{"requests", {{"cpu", "10m"}, {"memory", memory}}}, {"limits", {{"memory", memory}}}};
@@ -157,7 +161,8 @@ Object small_resources(const CachePool& pool) {
   return resources;
 }
 
-// Where the user wrote a request above our limit, or a limit below our request, ours gives way.
+// A request of the user raises a smaller default limit; a limit of the user lowers a larger default
+// request.
 void keep_requests_within_limits(const Object& wanted, Object& resources) {
   for (const auto& [name, limit] : resources["limits"].items()) {
     Object& request = resources["requests"][name];
@@ -210,7 +215,8 @@ Object folders_container(const CachePool& pool, const Defaults& defaults) {
   Object command =
       Object::array({"/usr/bin/larderctl", "init-volumes", std::to_string(who.user) + ":" + std::to_string(who.group)});
   for (const Object& folder : folders) command.push_back(folder["mountPath"]);
-  // To give folders away, and to look into those of another user, whom the pool's podSecurity named before.
+  // CHOWN gives the folders to larderd's user. DAC_READ_SEARCH reads folders of an earlier user of
+  // the pool's podSecurity.
   Object security = security_context(pool, who);
   security.update({{"runAsUser", 0},
                    {"runAsNonRoot", false},
@@ -226,7 +232,8 @@ Object folders_container(const CachePool& pool, const Defaults& defaults) {
   return container;
 }
 
-// With its resources and mounts: where larderd could run this can. It is not probed, since it ends.
+// Has larderd's resources and mounts, so that it fits on every node of larderd. Without probes,
+// since the process ends.
 Object freeing_container(const CachePool& pool, const Defaults& defaults) {
   Object container = larderd_container(pool, std::nullopt, defaults);
   container["command"] =

@@ -10,7 +10,7 @@ using api::CacheBackend;
 using api::CachePool;
 using api::Object;
 
-constexpr int kGraceSeconds = 30;  // larderd writes what only memory has to its disk or backend
+constexpr int kGraceSeconds = 30;  // larderd writes chunks that only memory has to disk or backend
 constexpr int kRevisions = 3;
 
 Object pod_spec(const CachePool& pool, const std::optional<CacheBackend>& backend, const Defaults& defaults) {
@@ -30,8 +30,8 @@ Object pod_spec(const CachePool& pool, const std::optional<CacheBackend>& backen
   return spec;
 }
 
-// One node after the other: the memory stays in the node's folder, and its engines go on without a cache meanwhile. Never two
-// larderd of one pool on a node (maxSurge): they would want the same files.
+// One node after the other: memory stays in the node's folder, and the engines run without a cache
+// meanwhile. maxSurge is 0, since two larderd of one pool on a node would open the same files.
 Object update_strategy(const CachePool& pool) {
   Object strategy{{"type", "RollingUpdate"}};
   if (pool.spec.node.update_strategy.is_object()) strategy.update(pool.spec.node.update_strategy);
@@ -46,7 +46,7 @@ Object update_strategy(const CachePool& pool) {
 
 Object daemon_set(const CachePool& pool, const std::optional<CacheBackend>& backend, const Defaults& defaults) {
   const Object labels = pod_labels(pool);
-  // A change that a running larderd does not take over rolls the pods; any other changes the ConfigMap alone.
+  // The hash rolls the pods. A running larderd takes over every other change from the ConfigMap.
   Object annotations{{std::string(api::kRestartAnnotation), restart_hash(pool, backend, defaults)}};
   Object set = object_head("apps/v1", "DaemonSet", pool);
   set["spec"] = Object{{"revisionHistoryLimit", kRevisions},
@@ -58,7 +58,7 @@ Object daemon_set(const CachePool& pool, const std::optional<CacheBackend>& back
   return set;
 }
 
-// All nodes at once: no engine will use this memory again, and somebody waits for the deletion.
+// All nodes at once: the deleted pool has no engines to keep a cache for, and a user waits.
 Object freeing_daemon_set(const CachePool& pool, const Defaults& defaults) {
   Object set = daemon_set(pool, std::nullopt, defaults);
   set["spec"]["updateStrategy"] =

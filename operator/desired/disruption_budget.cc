@@ -3,7 +3,8 @@
 
 namespace larder::desired {
 
-// One pod: a budget that kept it would keep its node from ever being drained, for a cache. It says so in the words of those who drain.
+// A budget for the server's one pod that allows its eviction: a stricter one would block every
+// drain of the node for a cache.
 api::Object disruption_budget(const api::CacheBackend& backend) {
   api::Object budget = object_head("policy/v1", "PodDisruptionBudget", backend);
   budget["spec"] = api::Object{

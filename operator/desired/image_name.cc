@@ -3,7 +3,8 @@
 namespace larder::desired {
 namespace {
 
-// As Docker and containerd tell a host from the first part of a path: by a dot, a port, or the name localhost. Npos: there is none.
+// The end of the host. As in Docker and containerd, a host has a dot or a port, or is localhost.
+// Npos: no host.
 std::size_t end_of_host(std::string_view image) {
   const std::size_t slash = image.find('/');
   if (slash == std::string_view::npos) return slash;

@@ -8,11 +8,12 @@ namespace larder::desired {
 
 enum class Named {
   kByUs,    // a default of the operator
-  kByUser,  // in a pool or backend: a host that stands there is meant
+  kByUser,  // in a pool or backend: a given host is intended
 };
 
-// `image` in the registry that the chart's global.imageRegistry names ("mirror.example:5000/team"). Replaces the host of a name of
-// ours; a user's name gets the registry where it has no host. `registry` empty: `image` as it is.
+// `image` in the registry of the chart's global.imageRegistry ("mirror.example:5000/team").
+// Replaces the host of a default image. An image of the user gets the registry only if it has no
+// host. Empty `registry`: no change.
 std::string in_registry(std::string_view image, const std::string& registry, Named named);
 
 }  // namespace larder::desired

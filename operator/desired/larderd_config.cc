@@ -12,7 +12,7 @@ using api::CachePool;
 
 constexpr std::string_view kBackendSection = "backend";
 
-// Sections and keys in the order in which they are written, each value quoted.
+// Writes sections and keys in call order, with quoted values.
 class Yaml {
  public:
   void add(std::string_view key, const std::string& value) { line(0, key, value); }
@@ -36,14 +36,14 @@ class Yaml {
   std::string text_;
 };
 
-// As larderd writes sizes, whose units are powers of 1024: whole MiB, since "500M" of Kubernetes is none of those.
+// Sizes in larderd's units, powers of 1024. Whole MiB, since "500M" of Kubernetes is no such unit.
 std::string size_text(std::uint64_t bytes) {
   const std::uint64_t mib = bytes >> 20;
   if (mib % (1 << 20) == 0) return std::to_string(mib >> 20) + "TiB";
   return mib % 1024 == 0 ? std::to_string(mib >> 10) + "GiB" : std::to_string(mib) + "MiB";
 }
 
-// A rate need be no multiple of anything: 1.5Mi is not 1 MiB.
+// Rates in KiB if not whole MiB, so that 1.5Mi does not become 1 MiB.
 std::string rate_text(std::uint64_t bytes) {
   return bytes % (1 << 20) == 0 ? size_text(bytes) : std::to_string(bytes >> 10) + "KiB";
 }
@@ -64,7 +64,7 @@ void add_memory(const CachePool& pool, Yaml& yaml) {
     yaml.in("hugepage_directory", std::string(kHugepagesPath));
   }
   yaml.in_if("numa", memory.numa, "none");
-  yaml.in("on_mismatch", "replace");  // nobody is there to decide; never while engines use the earlier memory
+  yaml.in("on_mismatch", "replace");  // larderd keeps memory that engines still use
 }
 
 void add_disk(const CachePool& pool, Yaml& yaml) {
@@ -108,8 +108,8 @@ void add_backend(const CachePool& pool, const std::optional<CacheBackend>& backe
 
 }  // namespace
 
-// One prefix is one trust domain, and pools of many namespaces may use one server. Neither name holds a dot, so that `a-b` of
-// `team` and `b` of `team-a` differ.
+// One prefix is one trust domain, and pools of many namespaces may share a server. Neither name may
+// hold a dot, so that the pools `a-b` of `team` and `b` of `team-a` differ.
 std::string backend_prefix(const CachePool& pool) {
   if (!pool.spec.backend_prefix.empty()) return pool.spec.backend_prefix;
   return pool.ns + "." + pool.name;
@@ -129,12 +129,12 @@ std::string larderd_config(const CachePool& pool, const std::optional<CacheBacke
   add_disk(pool, yaml);
   add_backend(pool, backend, yaml);
   yaml.section("http");
-  // To be read from anywhere; verbs that change something answer on the admin socket alone.
+  // Any host may read these pages. Verbs that change state answer only on the admin socket.
   yaml.in("listen", engine.host_network ? "" : ":" + std::to_string(api::kMetricsPort));
   return yaml.text();
 }
 
-// Values stand in one quoted line each: no line but a section's begins so.
+// A value is one quoted line, so no value can look like a section.
 bool has_backend(std::string_view config) {
   return config.find("\n" + std::string(kBackendSection) + ":\n") != std::string_view::npos;
 }

@@ -8,7 +8,8 @@
 namespace larder::desired {
 namespace {
 
-// Above what systems, images and OpenShift (1,000,000,000 and up, 10,000 a namespace) give out; Kubernetes takes ids below 2^31.
+// Above the ids of systems, images and OpenShift (from 1,000,000,000, 10,000 per namespace).
+// Kubernetes takes ids below 2^31.
 constexpr std::uint64_t kFirst = 2'000'000'000, kMost = (std::uint64_t{1} << 31) - 1;
 constexpr int kHexadecimal = 16;
 

@@ -1,4 +1,4 @@
-// Who larderd is in a pod. Pure; thread-safe.
+// User and group of larderd in a pod. Pure; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,11 @@ struct LarderdUser {
   std::int64_t user, group;
 };
 
-// The pool's podSecurity says, else: in placement Sidecar api::kUser (the injector takes another one where a container of the pod is that);
-// in placement Node a number of the pool's own for both, so that no engine of the node is larderd's user, which could open the index for
-// writing, and an engine of another pool is not of its group.
+// runAsUser and runAsGroup of the pool's podSecurity win. Otherwise:
+// - Placement Sidecar: api::kUser. The injector takes another uid if a container of the pod has it.
+// - Placement Node: one number per pool for user and group. larderd's user could open the index for
+//   writing, so no engine of the node may run as this user, and engines of other pools must not be
+//   in the group.
 LarderdUser larderd_user(const api::CachePool& pool);
 
 }  // namespace larder::desired

@@ -6,7 +6,8 @@ namespace larder::desired {
 
 using api::Object;
 
-// Who may connect: pods of the namespace with a larderd, and the operator, which checks it. The server itself connects to nobody.
+// Clients of the server: pods of the namespace with a larderd, and the operator, which checks the
+// server. The server opens no connections.
 Object network_policy(const api::CacheBackend& backend, const Defaults& defaults) {
   const Object of_a_pool = Object::array({Object{{"key", api::kPoolLabel}, {"operator", "Exists"}}});
   Object from = Object::array({Object{{"podSelector", {{"matchExpressions", of_a_pool}}}}});

@@ -1,4 +1,4 @@
-// What every object that the operator makes begins with: kind, name, labels, and the owner that it goes with.
+// The common start of the operator's objects: kind, name, labels and owner.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@
 
 namespace larder::desired {
 
-// Of a pool's larderd, of a backend's server: the labels that select its pods. Injected pods have the pool's label too, but not the
-// component, so that no controller takes one of them for its own.
+// Labels that select the pods of a pool's larderd or a backend's server. Injected pods have the
+// pool's label without the component, so that no controller adopts an injected pod.
 api::Object pod_labels(const api::CachePool& pool);
 api::Object pod_labels(const api::CacheBackend& backend);
 
-// apiVersion, kind and metadata; goes when the pool or backend goes.
+// apiVersion, kind and metadata. Kubernetes deletes the object with its pool or backend.
 api::Object object_head(std::string_view api_version, std::string_view kind, const api::CachePool& pool);
 api::Object object_head(std::string_view api_version, std::string_view kind, const api::CacheBackend& backend);
 
-// "larder-POOL"; that of a backend's objects is api::managed_name().
+// "larder-POOL". Objects of a backend have the name api::managed_name().
 std::string pool_name(const api::CachePool& pool);
 
 }  // namespace larder::desired

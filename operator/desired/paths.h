@@ -1,4 +1,4 @@
-// Where things are in larderd's container. The engine's container has the first two of them at the same places.
+// Paths in larderd's container. The engine's container has the first two at the same places.
 #pragma once
 
 #include <string_view>
@@ -18,7 +18,8 @@ inline constexpr std::string_view kPasswordFile = "password", kSentinelPasswordF
 inline constexpr std::string_view kTlsPath = "/etc/larder-tls";
 inline constexpr std::string_view kCaFile = "ca.crt", kCertFile = "tls.crt", kKeyFile = "tls.key";
 
-// The node's own folders in placement Node, with /NAMESPACE/POOL behind them: one that a single pool's pods mount.
+// Folders of the node in placement Node. /NAMESPACE/POOL follows, so that only the pods of one pool
+// mount a folder.
 inline constexpr std::string_view kNodeRun = "/run/larder";
 inline constexpr std::string_view kNodeMemory = "/dev/shm/larder";
 inline constexpr std::string_view kNodeHugepages = "/dev/hugepages/larder";

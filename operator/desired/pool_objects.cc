@@ -9,7 +9,7 @@ std::vector<api::Object> pool_objects(const api::CachePool& pool, const std::opt
 }
 
 std::vector<api::Object> freeing_objects(api::CachePool pool, const Defaults& defaults) {
-  pool.spec.disk.reset();  // neither disk nor backend is needed for it, and either may be what is away
+  pool.spec.disk.reset();  // freeing needs neither disk nor backend, and either may be missing
   return {config_map(pool, std::nullopt), freeing_daemon_set(pool, defaults)};
 }
 

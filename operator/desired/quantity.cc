@@ -6,7 +6,8 @@
 namespace larder::desired {
 namespace {
 
-// Two indexes, while a restarted larderd makes the new one beside the old: 20 MiB each up to 16 GiB, a 680th of the arena beyond.
+// Room for two indexes, since a restarted larderd makes the new index beside the old one. An index
+// has 20 MiB up to an arena of 16 GiB, and a 680th of a larger arena.
 constexpr std::uint64_t kFilesBytes = 64ULL << 20, kFilesShare = 256;
 constexpr std::uint64_t kDiskSpare = 64ULL << 20, kDiskShare = 64;
 

@@ -1,8 +1,10 @@
-// Sizes of what a pool's containers and volumes are given, by the rule of who is charged for shared memory:
+// Sizes of containers and volumes, by the rule for charging shared memory:
 //
-//   memory.size < sizeLimit of the memory volume (index and locks stand beside the arena) < limit of larderd's container.
+//   memory.size < sizeLimit of the memory volume < memory limit of larderd's container
 //
-// larderd touches the whole arena itself and pays for it; past the sizeLimit it sees ENOSPC, past its own limit it would be killed.
+// The volume holds arena, index and locks. larderd touches the whole arena and is charged for it.
+// Above the sizeLimit larderd gets ENOSPC; above its limit the kernel would kill larderd, so the
+// sizeLimit comes first.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +14,14 @@
 
 namespace larder::desired {
 
-inline constexpr std::uint64_t kRunBytes = 4ULL << 20;        // sockets take none of it
+inline constexpr std::uint64_t kRunBytes = 4ULL << 20;        // sockets need no bytes
 inline constexpr std::uint64_t kPayloadBytes = 128ULL << 20;  // the Python package with liblarder.so
 
-// As Kubernetes writes it: in the largest unit that it is whole in.
+// In the form of Kubernetes: a whole number of the largest unit that fits.
 std::string quantity(std::uint64_t bytes);
 
 std::uint64_t memory_volume_bytes(const api::PoolSpec& spec);
-// Beside what larderd takes for itself: file system, folder, lock.
+// disk.size and room for file system, folder and lock.
 std::uint64_t disk_volume_bytes(const api::DiskSpec& disk);
 
 }  // namespace larder::desired

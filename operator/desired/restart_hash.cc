@@ -5,7 +5,8 @@ namespace larder::desired {
 
 namespace {
 
-// Without what a running larderd takes over from its configuration (sidecar/config/reload.h; a test holds the two equal).
+// The pool without the keys that a running larderd takes over (sidecar/config/reload.h;
+// restart_hash_test.cc compares the two lists).
 api::CachePool without_live_keys(api::CachePool pool) {
   const api::BackendWriteSpec default_write;
   pool.spec.backend_write.policy = default_write.policy;
@@ -23,12 +24,13 @@ std::string restart_hash(const api::CachePool& pool, const std::optional<api::Ca
   all.push_back(larderd_config(without_live_keys(pool), backend, engine));
   all.push_back(larderd_container(pool, backend, defaults, engine));
   all.push_back(larderd_volumes(pool, backend));
-  // On a node the engines are in other pods, which have a hash of their own: larderd is not rolled for what is theirs.
+  // Placement Node: engines run in other pods with their own hash. A change of theirs does not roll
+  // larderd.
   if (pool.spec.placement == api::Placement::kSidecar) all.push_back(engine_hash(pool, defaults));
   return short_hash(all.dump());
 }
 
-// The runtime class is the pod's of an engine in placement Sidecar alone.
+// spec.runtimeClass applies to an engine's pod only in placement Sidecar.
 std::string engine_hash(const api::CachePool& pool, const Defaults& defaults) {
   const api::PoolSpec& spec = pool.spec;
   api::Object all = api::Object::array({payload_container(pool, defaults), engine_volumes(pool), engine_mounts(pool),

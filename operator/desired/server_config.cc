@@ -3,7 +3,7 @@
 namespace larder::desired {
 namespace {
 
-// Beside what it keeps: its program, and the buffers of connections that load and store.
+// Memory beside the data: the program, and buffers of connections that load and store.
 constexpr std::uint64_t kServerOwn = 64ULL << 20;
 
 std::uint64_t max_memory_bytes(std::uint64_t container_bytes) {
@@ -18,7 +18,8 @@ std::string server_config(const api::CacheBackend& backend) {
          "port " +
          std::to_string(api::kServerPort) +
          "\n"
-         // The NetworkPolicy says who may connect. Without a password the server would serve its own machine alone.
+         // The NetworkPolicy limits the clients. In protected mode, a server without a password
+         // would serve only its own machine.
          "protected-mode no\n"
          "dir /data\n"
          "maxmemory " +
@@ -27,10 +28,11 @@ std::string server_config(const api::CacheBackend& backend) {
          "maxmemory-policy " +
          managed.policy +
          "\n"
-         // A cache: a snapshot stalls it and may double its memory, a log writes each chunk to a disk too.
+         // No persistence: a snapshot stalls the server and may double its memory, and a log writes
+         // each chunk to a disk.
          "save \"\"\n"
          "appendonly no\n"
-         // Values are large: they are freed by a thread beside the one that serves.
+         // Values are large, so a second thread frees them.
          "lazyfree-lazy-eviction yes\n"
          "lazyfree-lazy-expire yes\n"
          "lazyfree-lazy-server-del yes\n"

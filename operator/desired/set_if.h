@@ -1,4 +1,5 @@
-// What a user left out is in no object: an empty field would differ from what the API server keeps of it, at every look.
+// Leaves empty fields out. The API server drops an empty field, so that every comparison would see
+// a difference.
 #pragma once
 
 #include <string>

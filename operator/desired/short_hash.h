@@ -1,5 +1,5 @@
-// short_hash: 16 hex digits, the same in every build; other ones for other texts, unless two texts were made to collide. For changes and
-// annotations; never for secrets, nor where a collision would join two tenants.
+// short_hash: 16 hex digits of a text, the same in every build. An attacker can make two texts
+// collide. Use the hash to notice changes, never for secrets or to separate tenants.
 #pragma once
 
 #include <string>

@@ -13,21 +13,22 @@ using api::CacheBackend;
 using api::ManagedSpec;
 using api::Object;
 
-// With a host: a CRI-O whose short names are enforced refuses a name that may be of several registries.
+// Names with a host: a CRI-O with enforced short names refuses a name without one.
 constexpr std::string_view kServerImage = "docker.io/valkey/valkey:8.1", kRedisImage = "docker.io/library/redis:7.2";
 constexpr std::string_view kConfigFolder = "/etc/server", kAuthFolder = "/etc/server-auth", kDataFolder = "/data";
-constexpr std::uint64_t kDataBytes = 64ULL << 20;  // nothing is kept there: no snapshot, no log
-constexpr int kReadable = 0440;                    // by the pod's fsGroup
+constexpr std::uint64_t kDataBytes = 64ULL << 20;  // the server keeps no snapshot and no log
+constexpr int kReadable = 0440;                    // the pod's fsGroup may read
 constexpr int kGraceSeconds = 10, kRevisions = 3;
 
 std::string config_path() {
   return std::string(kConfigFolder) + "/" + std::string(kServerFile);
 }
 
-// With a password the server reads it from its standard input, so that it stands in no argument and no environment; a shell puts it
-// there and becomes the server. A child of that shell stays and tells the server of another password in the Secret, which larderd takes
-// with its next connection: else each would be refused until somebody deleted this pod. An empty one is none: the server would serve
-// everybody.
+// A password goes to the server on standard input, so that no argument and no environment shows it.
+// The shell writes the password and becomes the server. A child of the shell stays and passes a
+// changed password of the Secret to the server; larderd uses the new password with its next
+// connection. Without the child, the server would refuse larderd until a restart of this pod. The
+// script refuses an empty password, with which the server would serve every client.
 Object command(const CacheBackend& backend) {
   const std::string& engine = backend.spec.managed->engine;
   const std::string server = engine + "-server";
@@ -56,7 +57,7 @@ Object command(const CacheBackend& backend) {
   return Object::array({"sh", "-c", script});
 }
 
-// Any answer tells that it lives: with a password, that one is wanted.
+// NOAUTH is an answer of a live server with a password.
 Object probe(const ManagedSpec& managed, int period_seconds, int tries) {
   const std::string script = managed.engine + "-cli ping 2>&1 | grep -qE 'PONG|NOAUTH|LOADING|BUSY'";
   return Object{{"exec", {{"command", Object::array({"sh", "-c", script})}}},
@@ -95,7 +96,7 @@ Object container(const CacheBackend& backend, const Defaults& defaults) {
              {"image", image_of(managed, defaults)},
              {"command", command(backend)},
              {"ports", Object::array({Object{{"name", "redis"}, {"containerPort", api::kServerPort}, {"protocol", "TCP"}}})},
-             // A shell's here document may want a file.
+             // A shell may need a file for a here document.
              {"env", Object::array({Object{{"name", "TMPDIR"}, {"value", kDataFolder}}})},
              {"resources", resources(managed)},
              {"startupProbe", probe(managed, 1, 60)},
@@ -106,7 +107,8 @@ Object container(const CacheBackend& backend, const Defaults& defaults) {
                {"capabilities", {{"drop", Object::array({"ALL"})}}},
                {"readOnlyRootFilesystem", true}}},
              {"volumeMounts", std::move(mounts)}};
-  if (!managed.image_pull_policy.empty()) one["imagePullPolicy"] = managed.image_pull_policy;  // "" would never equal the default
+  // An empty policy would always differ from the API server's default.
+  if (!managed.image_pull_policy.empty()) one["imagePullPolicy"] = managed.image_pull_policy;
   return one;
 }
 
@@ -115,7 +117,7 @@ Object volumes(const CacheBackend& backend) {
   Object all = Object::array({Object{{"name", "config"}, {"configMap", config}},
                               Object{{"name", "data"}, {"emptyDir", {{"sizeLimit", quantity(kDataBytes)}}}}});
   if (!backend.spec.password) return all;
-  // Not optional: without it the server would serve everybody who reaches it.
+  // Not optional: without its password the server would serve every client.
   const Object items = Object::array({Object{{"key", backend.spec.password->key}, {"path", "password"}}});
   const Object secret{{"secretName", backend.spec.password->name}, {"items", items}, {"defaultMode", kReadable}};
   all.push_back(Object{{"name", "auth"}, {"secret", secret}});
@@ -147,7 +149,7 @@ Object pod_spec(const CacheBackend& backend, const Defaults& defaults) {
 
 Object stateful_set(const CacheBackend& backend, const Defaults& defaults) {
   const Object labels = pod_labels(backend);
-  // The server reads its configuration once.
+  // The server reads its configuration once; the hash restarts the pod.
   const Object annotations{{std::string(api::kRestartAnnotation), short_hash(server_config(backend))}};
   Object set = object_head("apps/v1", "StatefulSet", backend);
   set["spec"] = Object{

@@ -11,7 +11,7 @@ using api::CacheBackend;
 using api::CachePool;
 using api::Object;
 
-constexpr int kReadable = 0444;  // files of a Secret or an annotation belong to root, and only larderd's container mounts them
+constexpr int kReadable = 0444;  // root owns the files, and only larderd's container mounts them
 
 Object named(std::string_view name, std::string_view source, Object what) {
   return Object{{"name", name}, {std::string(source), std::move(what)}};
@@ -21,7 +21,7 @@ bool on_node(const CachePool& pool) {
   return pool.spec.placement == api::Placement::kNode;
 }
 
-// A folder of the node that only this pool's pods mount: one arena is one trust domain.
+// A folder of the node for the pods of one pool: one arena is one trust domain.
 Object node_folder(std::string_view name, const std::string& parent, const CachePool& pool) {
   return named(name, "hostPath", {{"path", parent + "/" + pool.ns + "/" + pool.name}, {"type", "DirectoryOrCreate"}});
 }
@@ -31,7 +31,8 @@ Object run_volume(const CachePool& pool) {
   return named(api::kRunVolume, "emptyDir", {{"medium", "Memory"}, {"sizeLimit", quantity(kRunBytes)}});
 }
 
-// Who touches a page first is charged for it, and that is larderd: its limit (container.cc) has room for all of this.
+// The kernel charges a page to the first container that touches the page. larderd touches all
+// pages, and its limit (container.cc) has room for the whole volume.
 Object memory_volume(const CachePool& pool) {
   if (on_node(pool)) return node_folder(api::kMemoryVolume, std::string(kNodeMemory), pool);
   return named(api::kMemoryVolume, "emptyDir", {{"medium", "Memory"}, {"sizeLimit", quantity(memory_volume_bytes(pool.spec))}});
@@ -39,7 +40,8 @@ Object memory_volume(const CachePool& pool) {
 
 Object hugepages_volume(const CachePool& pool) {
   const bool large = pool.spec.memory.hugepages == api::Hugepages::k1Gi;
-  // A node mounts pages of 2 MiB at /dev/hugepages, of 1 GiB nowhere: there the memory is as old as the pod.
+  // A node mounts 2 MiB pages at /dev/hugepages and has no mount for 1 GiB pages. Memory of 1 GiB
+  // pages ends with the pod.
   if (on_node(pool) && !large) return node_folder(api::kHugepagesVolume, std::string(kNodeHugepages), pool);
   return named(api::kHugepagesVolume, "emptyDir", {{"medium", large ? "HugePages-1Gi" : "HugePages-2Mi"}});
 }
@@ -55,7 +57,7 @@ Object claim_template(const api::DiskSpec& disk) {
   Object spec{{"accessModes", Object::array({"ReadWriteOnce"})},
               {"resources", {{"requests", {{"storage", quantity(disk_volume_bytes(disk))}}}}}};
   if (!disk.storage_class.empty()) spec["storageClassName"] = disk.storage_class;
-  // A cache in no backup: the restored pod makes a claim of its own.
+  // No backup of a cache: a restored pod makes a new claim.
   const Object labels{{"velero.io/exclude-from-backup", "true"}};
   return Object{{"volumeClaimTemplate", {{"metadata", {{"labels", labels}}}, {"spec", std::move(spec)}}}};
 }
@@ -69,7 +71,7 @@ Object disk_volume(const CachePool& pool, const api::DiskSpec& disk) {
   return named(api::kDiskVolume, "emptyDir", {{"sizeLimit", quantity(disk_volume_bytes(disk))}});
 }
 
-// Optional: a Secret that is missing costs the backend, never the pod.
+// Optional, so that a missing Secret costs the backend and the pod still starts.
 Object secret_files(const std::string& secret, std::initializer_list<std::pair<std::string_view, std::string_view>> files) {
   Object items = Object::array();
   for (const auto& [key, path] : files) items.push_back(Object{{"key", key}, {"path", path}});
@@ -126,7 +128,8 @@ Object engine_pod_security(const CachePool& pool) {
   Object security{{"supplementalGroups", Object::array({group})}};
   if (on_node(pool)) return security;
   const bool claim = pool.spec.disk && pool.spec.disk->volume == api::DiskVolume::kEphemeralClaim;
-  const bool hugepages = pool.spec.memory.hugepages != api::Hugepages::kNone;  // the kubelet makes their emptyDir root's, 0755
+  // The kubelet makes the emptyDir of huge pages as root, with mode 0755.
+  const bool hugepages = pool.spec.memory.hugepages != api::Hugepages::kNone;
   if (claim || hugepages) security.update({{"fsGroup", group}, {"fsGroupChangePolicy", "OnRootMismatch"}});
   return security;
 }

@@ -1,8 +1,9 @@
-// ApiClient: the Kubernetes API server, as much of it as the operator needs. The real one stands in http_client.h; tests have one in memory.
+// ApiClient: the part of the Kubernetes API that the operator needs. HttpClient (http_client.h)
+// implements the interface; tests have an API server in memory.
 //
-// Thread-safe: calls may be made from several threads at once. Each has a deadline, 30 s unless said otherwise; an answer is at
-// most api::kMostBytes. Retry-After, 429 and 5xx are waited for and tried again inside that deadline (a few times where the server
-// does not say for how long); 409 is the caller's.
+// Thread-safe. Each call has a deadline, 30 s by default; an answer has at most api::kMostBytes.
+// The client repeats 429 and 5xx within the deadline: after Retry-After, or a few times without
+// one. 409 goes to the caller.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +17,9 @@
 
 namespace larder::k8s {
 
-// A kind as the API server's paths name it.
+// A kind with the names in the API server's paths.
 struct Resource {
-  std::string group;    // "" of core
+  std::string group;    // "": core
   std::string version;  // v1
   std::string plural;   // pods
   std::string kind;     // Pod
@@ -61,42 +62,44 @@ struct WatchEvent {
   enum class Type { kAdded, kModified, kDeleted, kBookmark };
   Type type;
   api::Object object;
-  bool initial_end = false;  // of stream(): the bookmark that says that everything there was has been told
+  bool initial_end = false;  // stream(): the bookmark behind the initial objects
 };
 
-// Takes a list as it comes in, so that nobody needs memory for all of it.
+// Receives a list object by object, so that the whole list need not fit in memory.
 struct ListSink {
   std::function<void(api::Object)> take;  // with apiVersion and kind filled in
-  std::function<void()> begin_anew;       // what was taken so far is void: the list has become too old in the middle (410)
+  std::function<void()> begin_anew;       // forget all objects: the list expired (410) and restarts
 };
 
 class ApiClient {
  public:
   virtual ~ApiClient() = default;
 
-  // kNotFound where there is none.
+  // kNotFound: no such object.
   virtual Result<api::Object> get(const Resource& resource, const std::string& ns, const std::string& name) = 0;
   virtual Result<List> list(const Resource& resource, const Selector& selector) = 0;
-  // kAlreadyExists where there is one.
+  // kAlreadyExists: the name is taken.
   virtual Result<api::Object> create(const Resource& resource, const api::Object& object) = 0;
-  // PUT: kFailedPrecondition where metadata.resourceVersion is not the newest (409).
+  // PUT. kFailedPrecondition: metadata.resourceVersion is not the newest (409).
   virtual Result<api::Object> replace(const Resource& resource, const api::Object& object) = 0;
-  // Server-side apply by api::kFieldManager, forced; `subresource` "" or "status". Makes the object where there is none.
+  // Server-side apply by api::kFieldManager, forced. Creates a missing object. `subresource`: "" or
+  // "status".
   virtual Result<api::Object> apply(const Resource& resource, const api::Object& object, const std::string& subresource = "") = 0;
   // JSON merge patch.
   virtual Result<api::Object> merge(const Resource& resource, const std::string& ns, const std::string& name,
                                     const api::Object& patch) = 0;
-  // In the background; that it is gone already is no error. `uid`: only this one (empty: whichever).
+  // Deletes in the background; a missing object is no error. `uid`: delete only this object (empty:
+  // any object of the name).
   virtual Status remove(const Resource& resource, const std::string& ns, const std::string& name,
                         const std::string& uid = "") = 0;
 
-  // Calls `on_event` from `version` on until the stream ends (ok), `stop` is asked, or it fails: kOutOfRange: the version is too
-  // old (410), list again. A stream that is silent for 5 minutes ends. May run as long as it likes. Where the server said Retry-After,
-  // it returns when that is over.
+  // Calls `on_event` for changes after `version` until the stream ends (ok), `stop` is requested,
+  // or the stream fails. kOutOfRange: the version is too old (410), list again. Without a deadline;
+  // a stream without events for 5 minutes ends. After Retry-After, returns when that time is over.
   virtual Status watch(const Resource& resource, const Selector& selector, const std::string& version, std::stop_token stop,
                        const std::function<void(WatchEvent)>& on_event) = 0;
 
-  // The list, page by page; its resourceVersion.
+  // Passes the list to `sink` page by page and returns the list's resourceVersion.
   virtual Result<std::string> list_into(const Resource& resource, const Selector& selector, const ListSink& sink) {
     Result<List> all = list(resource, selector);
     if (!all.ok()) return all.status();
@@ -104,15 +107,16 @@ class ApiClient {
     return std::move(all->version);
   }
 
-  // List and watch in one stream (WatchList): everything there is as kAdded, a bookmark with `initial_end`, then what changes, as
-  // watch(). kUnsupported: the server cannot (422, or its etcd is too old), use list() and watch().
+  // List and watch in one stream (WatchList): all objects as kAdded, a bookmark with `initial_end`,
+  // then changes as in watch(). kUnsupported: the server cannot stream (422, or an old etcd); use
+  // list() and watch().
   virtual Status stream(const Resource& resource, const Selector& selector, std::stop_token stop,
                         const std::function<void(WatchEvent)>& on_event) {
     static_cast<void>(resource), static_cast<void>(selector), static_cast<void>(stop), static_cast<void>(on_event);
     return {Code::kUnsupported, "no streamed lists"};
   }
 
-  // GET of any path ("/version"), for what is no resource.
+  // GET of a path that is no resource ("/version").
   virtual Result<api::Object> get_path(const std::string& path) = 0;
 };
 

@@ -1,6 +1,7 @@
-// Credentials: where the API server is, how it proves itself to us and we to it. CredentialSource reads them and follows rotation.
+// Credentials: address of the API server, and the proofs of identity of server and client.
+// CredentialSource reads credentials and follows their rotation.
 //
-// Thread-safe. Credentials are immutable values; tokens and keys are in no error text.
+// Thread-safe. Credentials are immutable values. No error text has a token or a key.
 #pragma once
 
 #include <cstdint>
@@ -14,34 +15,36 @@
 namespace larder::k8s {
 
 struct Credentials {
-  std::string server = {};           // "https://10.96.0.1:443", without a slash at its end
+  std::string server = {};           // "https://10.96.0.1:443", without a final slash
   std::string ca_pem = {};           // empty: the authorities of the image
-  std::string certificate_pem = {};  // our own, with key_pem; empty: none
+  std::string certificate_pem = {};  // client certificate with key_pem; empty: none
   std::string key_pem = {};
   std::string token = {};        // bearer; empty: none
   std::string server_name = {};  // expected in the server's certificate; empty: the host
-  std::string proxy = {};        // empty: as the environment says (HTTPS_PROXY, NO_PROXY)
+  std::string proxy = {};        // empty: HTTPS_PROXY and NO_PROXY of the environment
   bool verify = true;
-  std::uint64_t tls_version = 0;  // another one: connections made before must not be used
+  std::uint64_t tls_version = 0;  // a change makes earlier connections unusable
 };
 
-// A token with a line end inside would end the header field that carries it.
+// False for a token with a line end inside, which would end its header field.
 bool is_one_line(const std::string& token);
 
 inline constexpr const char* kServiceAccountFolder = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 class CredentialSource {
  public:
-  // A pod's service account: token and ca.crt in `folder`, the server in KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT.
+  // The service account of a pod: token and ca.crt in `folder`, the server in
+  // KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT.
   static Result<std::unique_ptr<CredentialSource>> in_cluster(const std::string& folder = kServiceAccountFolder);
-  // A kubeconfig file (YAML or JSON). `context`: empty: its current-context. What needs another program (exec, auth-provider),
-  // user names with passwords, and impersonation are refused by name.
+  // A kubeconfig file (YAML or JSON). Empty `context`: the file's current-context. Refuses, by
+  // name, entries that run a program (exec, auth-provider), user names with passwords, and
+  // impersonation.
   static Result<std::unique_ptr<CredentialSource>> from_kubeconfig(const std::string& file, const std::string& context = "");
 
-  // As they are now: files that changed have been read again. Where one cannot be read the earlier text stays.
+  // The current credentials. Reads changed files again; an unreadable file keeps its earlier text.
   std::shared_ptr<const Credentials> current();
 
-  // A file that a field of the credentials comes from. Read once here: its error is returned.
+  // A file behind a field of the credentials. The first read returns its error.
   Status follow(const std::string& file, std::string Credentials::*field);
 
   explicit CredentialSource(Credentials first) : now_(std::make_shared<const Credentials>(std::move(first))) {}
@@ -63,7 +66,7 @@ class CredentialSource {
   void take(const Followed& followed, std::string text);
 
   std::mutex mutex_;
-  std::shared_ptr<const Credentials> now_;  // shared: requests under way keep what they began with
+  std::shared_ptr<const Credentials> now_;  // shared: running requests keep their credentials
   std::vector<Followed> followed_;
 };
 

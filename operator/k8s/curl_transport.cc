@@ -16,7 +16,7 @@ namespace {
 
 constexpr long kConnectTimeoutMs = 5'000;
 constexpr std::uint64_t kLongestNapMs = 1'000;  // between two looks at the clock
-constexpr std::uint64_t kFenceNapMs = 50;       // the same where there is a fence: it may come down early, by a release
+constexpr std::uint64_t kFenceNapMs = 50;       // a release may bring the fence down early
 
 struct FreeList {
   void operator()(curl_slist* list) const { ::curl_slist_free_all(list); }
@@ -30,7 +30,7 @@ void append(List& list, const std::string& text) {
   list.reset(longer);
 }
 
-// A token goes over a plain connection to this machine alone (kubectl proxy).
+// A token goes over plain HTTP only to this machine (kubectl proxy).
 bool is_this_machine(const std::string& server) {
   const std::string host = server.substr(server.find("//") + 2);
   return host.starts_with("127.") || host.starts_with("localhost") || host.starts_with("[::1]");
@@ -106,14 +106,14 @@ class CurlTransport::Line {
   CURL* easy_;
   GuardedSockets sockets_;
 
-  // Of the request under way.
+  // State of the current request.
   Response response_;
   const std::function<bool(std::string_view)>* on_bytes_ = nullptr;
-  std::optional<WriteGuard> guard_;  // of a request with a fence
+  std::optional<WriteGuard> guard_;  // for a request with a fence
   std::size_t header_bytes_ = 0;
-  bool enough_ = false;  // on_bytes_ said so
-  bool moved_ = false;   // bytes came since the last look
-  Status refused_;       // why a callback ended it
+  bool enough_ = false;  // on_bytes_ returned false
+  bool moved_ = false;   // bytes arrived since the last look
+  Status refused_;       // the reason of a callback that ended the request
   List headers_, connect_to_;
   char error_[CURL_ERROR_SIZE] = {};
 };
@@ -173,7 +173,7 @@ void CurlTransport::Line::set_up(const Request& request, const Credentials& cred
   std::string server = credentials.server;
   connect_to_.reset();
   if (!credentials.server_name.empty()) {
-    // The name goes into the address, so that TLS asks for it; the connection is made to the server all the same.
+    // The URL gets the expected name, which TLS checks; the connection still goes to the server.
     const std::string host = server.substr(server.find("//") + 2);
     const std::size_t colon = host.find_last_of(":]");
     const std::string port = colon != std::string::npos && host[colon] == ':' ? host.substr(colon + 1) : "443";
@@ -197,7 +197,7 @@ void CurlTransport::Line::set_up(const Request& request, const Credentials& cred
   ::curl_easy_setopt(easy_, CURLOPT_PROTOCOLS_STR, "https,http");
   ::curl_easy_setopt(easy_, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
   ::curl_easy_setopt(easy_, CURLOPT_NOSIGNAL, 1L);
-  ::curl_easy_setopt(easy_, CURLOPT_TCP_KEEPALIVE, 1L);  // a server that went without a word is noticed in 2 minutes
+  ::curl_easy_setopt(easy_, CURLOPT_TCP_KEEPALIVE, 1L);  // finds a vanished server in 2 minutes
   ::curl_easy_setopt(easy_, CURLOPT_TCP_KEEPIDLE, 30L);
   ::curl_easy_setopt(easy_, CURLOPT_TCP_KEEPINTVL, 10L);
   ::curl_easy_setopt(easy_, CURLOPT_CONNECTTIMEOUT_MS, kConnectTimeoutMs);
@@ -222,7 +222,7 @@ Status CurlTransport::Line::failure(CURLcode code) const {
   return {code_of(code), text};
 }
 
-// Why the request must end before its answer is whole; ok: it may go on.
+// Why the request must end early; ok: continue.
 Status CurlTransport::Line::why_end(const Request& request, const base::Clock& clock, std::uint64_t deadline_ms) const {
   if (request.stop.stop_requested()) return {Code::kUnavailable, "stopping"};
   if (guard_ && guard_->down()) return fence_is_down();
@@ -230,7 +230,8 @@ Status CurlTransport::Line::why_end(const Request& request, const base::Clock& c
   return {};
 }
 
-// Until the answer is whole. Before each piece of work, which is when bytes are sent, the fence is asked.
+// Works until the answer is complete. Asks the fence before each piece of work, which may send
+// bytes.
 Status CurlTransport::Line::drive(const Request& request, const base::Clock& clock) {
   const std::uint64_t deadline_ms = clock.now_ms() + static_cast<std::uint64_t>(request.timeout.count());
   const std::uint64_t silence_ms = static_cast<std::uint64_t>(request.silence.count());
@@ -271,12 +272,12 @@ Result<Response> CurlTransport::Line::run(const Request& request, const Credenti
   if (::curl_multi_add_handle(multi_, easy_) != CURLM_OK) return Status(Code::kInternal, "curl_multi_add_handle");
   if (request.fence != nullptr) guard_.emplace(*request.fence, sockets_);
   Status status = drive(request, clock);
-  // What the guard did shows as a broken connection.
+  // A fired guard looks like a broken connection.
   if (!status.ok() && guard_ && guard_->down()) status = fence_is_down();
   long answered = 0;
   ::curl_easy_getinfo(easy_, CURLINFO_RESPONSE_CODE, &answered);
   guard_.reset();
-  ::curl_multi_remove_handle(multi_, easy_);  // an answer that is not whole costs its connection
+  ::curl_multi_remove_handle(multi_, easy_);  // closes the connection of an incomplete answer
   if (!status.ok()) return status;
   response_.status = static_cast<int>(answered);
   return std::move(response_);

@@ -1,7 +1,11 @@
-// CurlTransport: Transport over libcurl. A connection serves one request at a time and is kept for the next; TLS 1.2 or newer, the
-// server's certificate checked; no redirects, no compression. Thread-safe.
+// CurlTransport: Transport over libcurl. Connections serve one request at a time and are reused.
+// TLS 1.2 or newer with a check of the server's certificate; no redirects, no compression.
+// Thread-safe.
 //
-// REQUIRES: SIGPIPE is ignored, and SIGRTMIN + 4 is nobody else's and blocked in no thread that writes (write_guard.h).
+// A token goes over plain HTTP only to this machine (kubectl proxy).
+//
+// REQUIRES: SIGPIPE is ignored. SIGRTMIN + 4 has no other use, and no writing thread blocks the
+// signal (write_guard.h).
 #pragma once
 
 #include <memory>
@@ -16,9 +20,9 @@ namespace larder::k8s {
 
 class CurlTransport final : public Transport {
  public:
-  static constexpr std::size_t kMostKept = 8;  // connections that wait for the next request
+  static constexpr std::size_t kMostKept = 8;  // idle connections
 
-  // Both outlive it.
+  // The arguments outlive the transport.
   CurlTransport(CredentialSource& credentials, const base::Clock& clock);
   ~CurlTransport() override;
 
@@ -26,7 +30,7 @@ class CurlTransport final : public Transport {
   Result<Response> stream(const Request& request, const std::function<bool(std::string_view)>& on_bytes) override;
 
  private:
-  class Line;  // one connection, in curl's terms a multi handle of its own with one easy handle
+  class Line;  // one connection: a curl multi handle with one easy handle
 
   Result<Response> run(const Request& request, const std::function<bool(std::string_view)>* on_bytes);
   std::unique_ptr<Line> take(std::uint64_t tls_version);

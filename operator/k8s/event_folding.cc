@@ -13,7 +13,7 @@ bool EventFolding::too_many(const std::string& regarding, std::uint64_t now_ms) 
   return ++object.events > kMostOfOne;
 }
 
-// Forgets what is over, else the one that is longest ago.
+// Forgets expired events, or else the oldest one.
 void EventFolding::make_room(std::uint64_t now_ms) {
   if (known_.size() < kMostKnown) return;
   std::erase_if(known_, [now_ms](const auto& entry) { return now_ms - entry.second.last_ms >= kSeriesMs; });

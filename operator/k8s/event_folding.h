@@ -1,5 +1,6 @@
-// EventFolding: which events are worth a write. The same one again within 6 minutes becomes a count; an object about which there is
-// too much to say is heard ten times in ten minutes. Pure: times come in. Thread-compatible.
+// EventFolding: selects the events worth a write. An equal event within 6 minutes becomes a count.
+// One object gets at most ten new events in ten minutes. Pure: times are arguments.
+// Thread-compatible.
 #pragma once
 
 #include <compare>
@@ -12,7 +13,7 @@
 namespace larder::k8s {
 
 struct EventText {
-  std::string regarding;  // the object: kind, namespace, name, uid in one text
+  std::string regarding;  // kind, namespace, name and uid of the object in one text
   std::string type;       // Normal, Warning
   std::string reason, action, note;
   auto operator<=>(const EventText&) const = default;
@@ -20,14 +21,14 @@ struct EventText {
 
 class EventFolding {
  public:
-  static constexpr std::size_t kMostKnown = 1024;         // events whose repeats are counted
-  static constexpr std::uint64_t kSeriesMs = 6 * 60'000;  // a repeat later than this is a new event
-  static constexpr std::uint64_t kTellCountMs = 60'000;   // a count is written so often
+  static constexpr std::size_t kMostKnown = 1024;         // events with a count
+  static constexpr std::uint64_t kSeriesMs = 6 * 60'000;  // a later repeat is a new event
+  static constexpr std::uint64_t kTellCountMs = 60'000;   // interval between writes of a count
   static constexpr unsigned kMostOfOne = 10;              // new events of one object within
   static constexpr std::uint64_t kOneMs = 10 * 60'000;
 
   enum class Decision { kCreate, kCounted, kDropped };
-  // `id`: the name of the event's object, if it is made.
+  // `id`: the name of the Event object if one is created.
   Decision take(const EventText& text, const std::string& id, std::uint64_t now_ms);
 
   struct Count {
@@ -35,9 +36,9 @@ class EventFolding {
     EventText text;
     unsigned count;
   };
-  // The counts that are to be written now.
+  // The counts to write now.
   std::vector<Count> due(std::uint64_t now_ms);
-  // When due() may have something next; nothing: not before another take().
+  // The next time at which due() may return a count; empty: not before another take().
   std::optional<std::uint64_t> next_ms() const;
 
   std::size_t known() const { return known_.size(); }

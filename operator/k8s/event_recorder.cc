@@ -11,10 +11,10 @@
 namespace larder::k8s {
 namespace {
 
-// The API server's own limits.
+// Limits of the API server.
 constexpr std::size_t kMostNoteBytes = 1024, kMostWordBytes = 128, kMostNameBytes = 253;
 
-// Cut between characters, with a sign that it was.
+// Cuts between characters and marks the cut.
 std::string shortened(std::string text, std::size_t most) {
   if (text.size() <= most) return text;
   std::size_t end = most - 3;
@@ -72,7 +72,7 @@ api::Object EventRecorder::object_of(const Event& event, const std::string& ns, 
 
 void EventRecorder::record(Event event) {
   const std::string name = api::text_at(event.regarding, "name"), given_ns = api::text_at(event.regarding, "namespace");
-  const std::string ns = given_ns.empty() ? "default" : given_ns;  // where the API server wants those of cluster-wide objects
+  const std::string ns = given_ns.empty() ? "default" : given_ns;  // for cluster-wide objects
   const EventText text{event.regarding.dump(-1, ' ', false, api::Object::error_handler_t::replace), event.type, event.reason,
                        event.action, event.note};
   const std::lock_guard lock(mutex_);
@@ -105,7 +105,7 @@ void EventRecorder::send(const Waiting& waiting) {
   const Status status = waiting.patch ? client_.merge(resources::kEvents, waiting.ns, waiting.id, waiting.object).status()
                                       : client_.create(resources::kEvents, waiting.object).status();
   (status.ok() ? written_ : failed_).add();
-  // A stranger's review can name any object: one line a second.
+  // Any client may send a review that names any object, so the log has one line per second.
   if (!status.ok())
     base::log_from("events", base::LogLevel::kWarning, "an event could not be written: " + status.to_string(),
                    {{"kind", api::text_at(waiting.regarding, "kind")},

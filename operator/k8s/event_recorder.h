@@ -1,7 +1,7 @@
-// EventRecorder: Events (events.k8s.io/v1) that people see in `kubectl describe`. Repeats are counted, never written one by one; what
-// does not fit is dropped and counted: an event is never worth waiting for.
+// EventRecorder: Events (events.k8s.io/v1) for `kubectl describe`. The recorder counts repeats
+// instead of writing each one. record() never waits: a full queue drops and counts the event.
 //
-// Thread-safe; one thread of its own writes.
+// Thread-safe; one internal thread writes.
 #pragma once
 
 #include <condition_variable>
@@ -17,39 +17,39 @@
 
 namespace larder::k8s {
 
-// What an event is about: apiVersion, kind, namespace, name and uid of an object. Of a pod under admission, its owner.
+// The subject of an event: apiVersion, kind, namespace, name and uid of an object.
 api::Object reference_to(const api::Object& object);
-// The same of one out of a list or a watch's cache, which has no kind of its own.
+// The subject for an object of a list or a cache, which has no kind.
 api::Object reference_to(const Resource& resource, const api::Object& object);
 
 struct Event {
   api::Object regarding;        // reference_to(object)
   std::string type = "Normal";  // or Warning
-  std::string reason;           // CamelCase, one of a bounded number
-  std::string action;           // what was tried: "Injecting"
-  std::string note;             // what happened and what to do; cut to 1,024 bytes
+  std::string reason;           // CamelCase, from a bounded set
+  std::string action;           // the attempted action: "Injecting"
+  std::string note;             // cause and remedy; cut to 1,024 bytes
 };
 
 class EventRecorder {
  public:
   static constexpr std::size_t kMostWaiting = 256;
 
-  // `instance`: this replica. All that is referred to outlives it.
+  // `instance`: name of this replica. The arguments outlive the recorder.
   EventRecorder(ApiClient& client, std::string instance, const base::Clock& clock, Metrics& metrics);
-  // Drops what still waits.
+  // Drops waiting events.
   ~EventRecorder();
 
   void record(Event event);
 
-  // Until everything recorded so far was written or refused; false: not within `timeout_ms`.
+  // Waits until all recorded events are written or refused; false: `timeout_ms` have passed.
   bool drain(unsigned timeout_ms);
 
  private:
   struct Waiting {
     std::string ns, id;
-    api::Object object;     // of a new event, or the patch of a known one
+    api::Object object;     // a new event, or a patch of a known one
     api::Object regarding;  // for the log
-    std::string reason;     // the same
+    std::string reason;     // for the log
     bool patch = false;
   };
 
@@ -69,7 +69,7 @@ class EventRecorder {
   std::deque<Waiting> waiting_;
   bool sending_ = false;
   std::uint64_t made_ = 0;
-  std::uint64_t life_;  // a random number: names of events are unique among all lives
+  std::uint64_t life_;  // random, so that event names are unique among all processes
   std::jthread thread_;
 };
 

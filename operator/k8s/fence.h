@@ -1,4 +1,4 @@
-// Fence: until when this process may write. LeaderLease (lease.h) is the one that counts.
+// Fence: limits the time in which this process may write. LeaderLease (lease.h) implements it.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@ namespace larder::k8s {
 class Fence {
  public:
   virtual ~Fence() = default;
-  // Milliseconds for which writes may still be under way; 0: no write may begin, and one that has begun is cut. Thread-safe, quick:
-  // asked again right before each piece of a request is sent.
+  // Milliseconds in which a write must end; 0: no write may begin, and a running write is cut.
+  // Thread-safe and quick: callers ask before each try and before each piece of a request.
   virtual std::uint64_t left_ms() const = 0;
 };
 

@@ -1,4 +1,5 @@
-// HealthChecks: named checks behind /healthz and /readyz, as Kubernetes' own servers have them. Serving is sidecar/http's.
+// HealthChecks: named checks behind /healthz and /readyz, in the form of Kubernetes' own servers.
+// sidecar/http serves the pages.
 //
 // Thread-safe.
 #pragma once
@@ -20,15 +21,17 @@ struct Page {
 
 class HealthChecks {
  public:
-  // Whether something works: quick, thread-safe, waits for nobody. Its text is shown to whoever asks, so it holds no secret.
+  // A check: quick, thread-safe, without waiting. Any client can read the text, so it has no
+  // secrets.
   using Check = std::function<Status()>;
 
-  // kLive: /healthz (a failure restarts the container); kReady: /readyz (a failure takes it out of its Service).
+  // kLive: /healthz (a failure restarts the container). kReady: /readyz (a failure takes the pod
+  // out of its Service).
   enum class Kind { kLive, kReady };
   void add(Kind kind, const std::string& name, Check check);
 
-  // /healthz, /readyz: 200 "ok", or 500 with a line for each check; /readyz/NAME one alone; ?verbose the lines in any case. 404
-  // otherwise. `target`: as it stands in the request's first line.
+  // /healthz and /readyz: 200 "ok", or 500 with a line for each check. /readyz/NAME: one check.
+  // ?verbose: always with lines. 404 otherwise. `target`: from the first line of the request.
   Page page(std::string_view target) const;
 
  private:
@@ -38,7 +41,7 @@ class HealthChecks {
   Checks live_, ready_;
 };
 
-// The target of "GET TARGET HTTP/1.1..."; empty where the request is another.
+// The target of "GET TARGET HTTP/1.1..."; empty for another request.
 std::string_view get_target(std::string_view request);
 
 }  // namespace larder::k8s

@@ -12,7 +12,7 @@
 namespace larder::k8s {
 namespace {
 
-constexpr int kMostTries = 5;  // where the server does not say when to come again
+constexpr int kMostTries = 5;  // for answers without Retry-After
 constexpr const char* kJson = "application/json";
 
 std::string text_of(const api::Object& object) {
@@ -32,7 +32,7 @@ std::string field_manager() {
 HttpClient::HttpClient(Transport& transport, const base::Clock& clock, ClientOptions options)
     : transport_(transport), clock_(clock), options_(std::move(options)), random_(std::random_device()()) {}
 
-// A number that differs from the last one; all that jitter needs.
+// A number that differs from the last one, enough for jitter.
 std::uint32_t HttpClient::random() {
   std::uint32_t mixed = random_.fetch_add(0x9e3779b9) * 0x85ebca6b;
   mixed ^= mixed >> 13;
@@ -48,7 +48,7 @@ void HttpClient::count(const Request& request, const Result<Response>& response)
       .add();
 }
 
-// One try within what is left of the call's time and of the fence.
+// One try within the remaining time of the call and of the fence.
 Result<Response> HttpClient::try_once(const Call& call, std::uint64_t deadline_ms) {
   const std::uint64_t now_ms = clock_.now_ms();
   if (now_ms >= deadline_ms) return Status(Code::kDeadlineExceeded, "no answer in time");
@@ -60,7 +60,7 @@ Result<Response> HttpClient::try_once(const Call& call, std::uint64_t deadline_m
     request.fence = options_.fence;
     left_ms = std::min(left_ms, options_.fence->left_ms());
     if (left_ms == 0) return Status(Code::kFailedPrecondition, "the leader's lease is not held: no write is sent");
-    query.emplace_back("timeout", std::to_string(left_ms) + "ms");  // the server gives up then, too
+    query.emplace_back("timeout", std::to_string(left_ms) + "ms");  // the server gives up as well
   }
   request.timeout = std::chrono::milliseconds(left_ms);
   request.path += query_of(query);
@@ -151,7 +151,7 @@ Status HttpClient::remove(const Resource& resource, const std::string& ns, const
   api::Object options{{"apiVersion", "v1"}, {"kind", "DeleteOptions"}, {"propagationPolicy", "Background"}};
   if (!uid.empty()) options["preconditions"] = {{"uid", uid}};
   Call call{name_for("delete", resource, ns, name), {}, {}, true, {404}};
-  if (!uid.empty()) call.accept.push_back(409);  // another object has the name now
+  if (!uid.empty()) call.accept.push_back(409);  // another object has taken the name
   call.request = {.method = "DELETE", .path = path_of(resource, ns, name), .content_type = kJson, .body = text_of(options)};
   return this->call(std::move(call)).status();
 }

@@ -1,7 +1,11 @@
 // HttpClient: ApiClient over a Transport: paths, retries, pages and watches of the real API server.
 //
-// With a fence it is the fenced client: every write is refused unless the fence is up (kFailedPrecondition), and one under way is
-// cut, by us and by the server (?timeout), before it comes down. Leases and reads need none.
+// A client with a fence refuses every write while the fence is down (kFailedPrecondition). A
+// running write ends before the fence comes down, in the client and in the server (?timeout). Reads
+// and calls for the Lease need no fence.
+//
+// The client obeys the server: it waits for Retry-After, repeats 429 and 5xx with growing pauses,
+// returns 409 to the caller, lists again after 410, and reads the credentials again after 401.
 #pragma once
 
 #include <atomic>
@@ -21,18 +25,18 @@ namespace larder::k8s {
 class Metrics;
 
 struct ClientOptions {
-  std::chrono::milliseconds deadline{30'000};  // of each call
-  const Fence* fence = nullptr;                // of writes
-  std::stop_token stop = {};                   // ends calls under way and refuses new ones (kUnavailable)
+  std::chrono::milliseconds deadline{30'000};  // for each call
+  const Fence* fence = nullptr;                // for writes; null: no fence
+  std::stop_token stop = {};                   // ends running calls; new ones get kUnavailable
   Metrics* metrics = nullptr;                  // rest_client_requests_total
-  unsigned page = 100;                         // objects asked for at once
-  // Waits, or until the stop; tests need not.
+  unsigned page = 100;                         // objects per page of a list
+  // Waits for the time or the stop. Tests replace the function.
   std::function<void(std::chrono::milliseconds, const std::stop_token&)> pause = nullptr;
 };
 
 class HttpClient final : public ApiClient {
  public:
-  // All that is referred to outlives it.
+  // The arguments outlive the client.
   HttpClient(Transport& transport, const base::Clock& clock, ClientOptions options = {});
 
   Result<api::Object> get(const Resource& resource, const std::string& ns, const std::string& name) override;
@@ -52,14 +56,14 @@ class HttpClient final : public ApiClient {
 
  private:
   struct Call {
-    std::string what;  // "apply DaemonSet ml/a", for errors
+    std::string what;  // for errors: "apply DaemonSet ml/a"
     Request request;
     Query query = {};
     bool write = false;
-    std::vector<int> accept = {};  // answers that are errors elsewhere
+    std::vector<int> accept = {};  // HTTP statuses that are no error for this call
   };
   struct Page {
-    bool expired = false;  // 410: where it was to go on is too old
+    bool expired = false;  // 410: the list became too old to continue
     std::string next = {}, version = {};
   };
 
@@ -71,8 +75,8 @@ class HttpClient final : public ApiClient {
   Result<Page> list_pages(const Resource& resource, const Selector& selector, unsigned& limit, const ListSink& sink);
   struct Watched {
     Status status;
-    bool answered = false;  // the status is the server's own word, not a broken connection's
-    int http_status = 0;    // of the answer, or of the error that ended its stream; 0: neither
+    bool answered = false;  // the server sent `status`; false: e.g. a broken connection
+    int http_status = 0;    // of the answer or of the error event that ended the stream; 0: none
   };
   Watched watch_from(const Resource& resource, const Selector& selector, Query query, std::stop_token stop,
                      const std::function<void(WatchEvent)>& on_event);

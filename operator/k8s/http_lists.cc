@@ -9,17 +9,18 @@
 namespace larder::k8s {
 namespace {
 
-constexpr int kMostBeginnings = 3;  // a list that is too old in its middle begins anew so often
+constexpr int kMostBeginnings = 3;  // restarts of a list that expires between pages
 constexpr std::chrono::minutes kMostSilence{5};
-constexpr unsigned kWatchSeconds = 300;          // the server ends a watch after this much and up to twice of it
-constexpr std::chrono::seconds kWatchGrace{30};  // then we do
+constexpr unsigned kWatchSeconds = 300;          // the server ends a watch after 1 to 2 times this
+constexpr std::chrono::seconds kWatchGrace{30};  // then the client ends it
 
 std::string what_of(const char* verb, const Resource& resource, const Selector& selector) {
   return std::string(verb) + " " + resource.plural + (selector.ns.empty() ? "" : " of " + selector.ns);
 }
 
-// 422 (of older servers 400) and the like: it does not take the parameters. 500 may be anything of its etcd's: the one whose etcd cannot
-// stream (before 3.4.25) names what it lacks.
+// Whether a server cannot stream a list. 422 (400 of older servers) and the like refuse the
+// parameters. A server with an etcd before 3.4.25 answers 500 and names the missing feature; other
+// 500s say nothing about streaming.
 bool says_it_cannot_stream(int http_status, const std::string& text) {
   if (http_status == 500) return text.find("RequestWatchProgress") != std::string::npos;
   return http_status == 400 || http_status == 405 || http_status == 406 || http_status == 422;
@@ -50,7 +51,8 @@ Result<HttpClient::Page> HttpClient::list_page(const Resource& resource, const S
   return Page{false, api::text_at(*list, "metadata.continue"), api::text_at(*list, "metadata.resourceVersion")};
 }
 
-// All pages; `expired` where the list became too old between two of them. A page over the limit of bytes is asked for in smaller ones.
+// All pages. `expired`: the list became too old between two pages. A page above the limit of bytes
+// is requested again in smaller pages.
 Result<HttpClient::Page> HttpClient::list_pages(const Resource& resource, const Selector& selector, unsigned& limit,
                                                 const ListSink& sink) {
   std::string from;
@@ -135,7 +137,8 @@ Status HttpClient::stream(const Resource& resource, const Selector& selector, st
                                });
   Status& status = watched.status;
   if (told || stop.stop_requested() || options_.stop.stop_requested()) return status;
-  // Whatever else goes wrong says nothing of what it knows. An older server that ignores the parameters never says that all has been told.
+  // Other failures say nothing about the server's features. An older server that ignores the
+  // parameters never sends the bookmark.
   if (!status.ok() && !(watched.answered && says_it_cannot_stream(watched.http_status, status.text()))) return status;
   return {Code::kUnsupported, status.ok() ? "the server does not stream lists" : status.text()};
 }

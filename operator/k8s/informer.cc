@@ -15,13 +15,13 @@ namespace larder::k8s {
 namespace {
 
 constexpr std::chrono::milliseconds kFirstPause{500}, kLongestPause{30'000};
-constexpr std::uint64_t kLivedMs = 5'000;  // a watch that lived for so long begins the pauses anew
+constexpr std::uint64_t kLivedMs = 5'000;  // a watch of this length resets the pauses
 
 using Name = std::pair<std::string, std::string>;  // namespace, name
 
 struct Held {
   ObjectPtr object;
-  std::string version;  // its resourceVersion, which may have been trimmed away
+  std::string version;  // resourceVersion, which `trim` may remove from the object
 };
 using Contents = std::map<Name, Held>;
 
@@ -41,7 +41,7 @@ class ListWatch final : public Informer {
   bool await_sync(unsigned timeout_ms) override;
 
  private:
-  // What comes in before everything is known: it replaces the contents at once when it is whole.
+  // The list in progress. A complete list replaces the contents in one step.
   struct Filling {
     Contents contents;
     bool done = false;
@@ -69,15 +69,15 @@ class ListWatch final : public Informer {
   mutable std::condition_variable changed_;
   Contents contents_;
   bool synced_ = false;
-  bool refused_ = false;  // the last list or watch
+  bool refused_ = false;  // the API server refused the last list or watch
 
-  // The thread's own.
-  std::string version_;  // watch from here; empty: fill first
-  bool streams_ = true;  // the server may know WatchList
+  // Used only by the thread.
+  std::string version_;  // start of the next watch; empty: list first
+  bool streams_ = true;  // the server may support WatchList
   std::chrono::milliseconds pause_ = kFirstPause;
   std::minstd_rand random_{std::random_device()()};
 
-  std::jthread thread_;  // last: it begins when all else is there, and ends first
+  std::jthread thread_;  // last member: starts after and ends before all others
 };
 
 ObjectPtr ListWatch::find(const std::string& ns, const std::string& name) const {
@@ -142,7 +142,7 @@ void ListWatch::note(const Status& status) {
                     {{"resource", informing_.resource.plural}});
 }
 
-// Until the stream ends. Each end leaves version_ where to go on from.
+// Watches until the stream ends. version_ is then the start of the next watch.
 Status ListWatch::follow(const std::stop_token& stop) {
   if (version_.empty() && streams_) {
     Status status = fill_and_follow(stop);
@@ -260,7 +260,8 @@ void ListWatch::tell(const ObjectPtr& before, const ObjectPtr& after) const {
   if (informing_.changed) informing_.changed(before, after);
 }
 
-// Half of it by chance, so that the informers of all replicas do not come at once when the server is back.
+// Half of the pause is random, so that the informers of all replicas do not return at once after an
+// outage.
 void ListWatch::pause(const std::stop_token& stop, bool failed) {
   const auto half = static_cast<std::uint64_t>((failed ? pause_ : kFirstPause).count()) / 2;
   if (failed) pause_ = std::min(pause_ * 2, kLongestPause);

@@ -1,7 +1,8 @@
-// Informer: what a kind of object is now, kept by list and watch; level-based: whoever listens is told a name, never an event.
+// Informer: the current objects of a kind, kept by list and watch. Level-based: listeners get an
+// object before and after a change, and comparison with the next list finds changes missed between.
 //
-// Thread-safe. Objects are handed out as shared, immutable values. What it may not list it asks for again, at most every 30 s, and holds
-// nothing of until then.
+// Thread-safe. Objects are shared, immutable values. An informer without permission to list holds
+// no objects and asks again, at most every 30 s.
 #pragma once
 
 #include <cstdint>
@@ -15,28 +16,35 @@
 
 namespace larder::k8s {
 
-using ObjectPtr = std::shared_ptr<const api::Object>;  // shared: readers keep what they read while the cache moves on
+using ObjectPtr = std::shared_ptr<const api::Object>;  // shared: outlives its update in the cache
 
-// Reads from a cache of objects; what reconcilers and the injector see.
+// The read side of an informer, for reconcilers and the injector. Readers see whole lists, never a
+// part of one.
 class Cache {
  public:
   virtual ~Cache() = default;
-  virtual ObjectPtr find(const std::string& ns, const std::string& name) const = 0;  // nothing: there is none
-  virtual std::vector<ObjectPtr> all(const std::string& ns = "") const = 0;          // of one namespace, or of all
-  virtual bool synced() const = 0;                                                   // the first list is in
-  // Waits at most `timeout_ms` until the first list is in, or cannot be waited for: the API server refuses it (403), or
-  // Informer::kMostWaitMs have passed since the start. False: it may still come.
+  // Null: not found.
+  virtual ObjectPtr find(const std::string& ns, const std::string& name) const = 0;
+  // The objects of a namespace; "": of all namespaces.
+  virtual std::vector<ObjectPtr> all(const std::string& ns = "") const = 0;
+  virtual bool synced() const = 0;  // the first list has arrived; stays true
+  // Waits at most `timeout_ms` for the first list. Also returns true if waiting is useless: the API
+  // server refuses the list (403), or Informer::kMostWaitMs have passed since the start. False: the
+  // list may still arrive.
   virtual bool await_settled(unsigned timeout_ms) const = 0;
 };
 
 struct Informing {
   Resource resource;
   Selector selector = {};
-  // Cuts from each object what nobody reads (managedFields always goes), so that 1,000 pods cost little memory.
+  // Removes unread fields of each object, so that 1,000 pods cost little memory. The informer
+  // always removes managedFields.
   std::function<void(api::Object&)> trim = {};
-  // Called on the informer's thread with what changed: before and after (one may be nothing). Quick.
+  // Called on the informer's thread with an object before and after a change; one may be null. Must
+  // be quick.
   std::function<void(const ObjectPtr& before, const ObjectPtr& after)> changed = {};
-  // The effect of a list that fails, for the log: "pods are fitted without LimitRanges". Empty: the objects are indispensable.
+  // The effect of a failed list, for the log: "pods are fitted without LimitRanges". Empty: the
+  // operator cannot work without the objects.
   std::string without = {};
 };
 
@@ -46,7 +54,7 @@ class Informer : public Cache {
   static constexpr std::uint64_t kMostWaitMs = 10'000;
 
   static std::unique_ptr<Informer> start(ApiClient& client, Informing informing, const base::Clock& clock);
-  // Until the first list is in; false: not within `timeout_ms`.
+  // Waits for the first list; false: `timeout_ms` have passed.
   virtual bool await_sync(unsigned timeout_ms) = 0;
 };
 

@@ -8,7 +8,8 @@
 namespace larder::k8s {
 namespace {
 
-// Who may write the Lease can change its holder, and who leads, over and over: each text comes once, then as a count once a minute.
+// A client with write access to the Lease can change the holder again and again. Each text is
+// logged once, then as a count once a minute.
 void log_once_a_minute(base::LogLevel level, const std::string& text, base::LogFields fields) {
   base::log_refusal("lease", text, level, text, fields);
 }
@@ -51,7 +52,7 @@ void LeaderElection::run(const std::stop_token& stop) {
                         {{"lease", name_}, {"holder", holder}});
     }
     tell(lease_.held());
-    // While errors last, its end is told when it comes and not at the next try.
+    // During errors, report the end of the lease at its time and not at the next try.
     std::uint64_t wait_ms = step.again_ms;
     if (lease_.held()) wait_ms = std::min(wait_ms, lease_.left_ms());
     base::nap(std::chrono::milliseconds(wait_ms), stop);

@@ -1,4 +1,5 @@
-// LeaderElection: the thread that keeps a LeaderLease, and tells when this replica begins and ends to lead.
+// LeaderElection: the thread that keeps a LeaderLease and reports when this replica starts and
+// stops leading.
 //
 // Thread-safe.
 #pragma once
@@ -14,11 +15,11 @@ namespace larder::k8s {
 
 class LeaderElection {
  public:
-  // `changed` is called on the thread with whether it leads now; it must return quickly. Writes are refused by the lease itself, whatever
-  // it does. `metrics` and all that LeaderLease refers to outlive it.
+  // The thread calls `changed` with whether this replica leads; `changed` must return quickly. The
+  // lease refuses writes whatever `changed` does. All arguments outlive the object.
   LeaderElection(ApiClient& client, LeaseOptions options, const base::Clock& monotonic, const base::Clock& boottime,
                  Metrics& metrics, std::function<void(bool leads)> changed);
-  // Gives the lease up: stop what writes first.
+  // Releases the lease. Stop all writers first.
   ~LeaderElection();
 
   const Fence& fence() const { return lease_; }
@@ -32,7 +33,7 @@ class LeaderElection {
   LeaderLease lease_;
   Gauge& status_;
   const std::function<void(bool)> changed_;
-  bool told_ = false;  // the thread's own
+  bool told_ = false;  // used only by the thread
   std::jthread thread_;
 };
 

@@ -10,21 +10,21 @@
 namespace larder::k8s {
 namespace {
 
-constexpr std::uint64_t kAtOnceMs = 100;  // after a write that came second
+constexpr std::uint64_t kAtOnceMs = 100;  // after a write that lost a race
 
-// The duration of who holds it, which may be of another version of us.
+// The holder's duration, since the holder may be another version of the operator.
 std::uint64_t duration_ms_of(const api::Object& lease, std::uint64_t otherwise_ms) {
   constexpr std::int64_t kMostSeconds = 3600;
   const std::int64_t seconds = api::number_at(lease, "spec.leaseDurationSeconds");
   return seconds <= 0 ? otherwise_ms : static_cast<std::uint64_t>(std::min(seconds, kMostSeconds)) * 1000;
 }
 
-// Of what a server answers; what is written next is made of it.
+// Checks an answered Lease, the base of the next write.
 bool is_lease(const api::Object& answer) {
   return api::at(answer, "spec").is_object() && api::at(answer, "metadata").is_object();
 }
 
-// The API server's type is narrower than ours.
+// leaseTransitions has fewer bits in the API server.
 std::int64_t one_more(std::int64_t transitions) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   return transitions < 0 || transitions >= kMost ? 0 : transitions + 1;
@@ -58,7 +58,7 @@ void LeaderLease::hold_from(Times before) {
 }
 
 LeaderLease::Step LeaderLease::step() {
-  // Ours only while our time lasts: a renewal after that could come behind another's acquisition.
+  // Renew only within our time. A later renewal could follow the acquisition of another replica.
   if (own_.is_null() || !held()) {
     own_ = nullptr;
     return acquire_or_wait();
@@ -78,7 +78,7 @@ void LeaderLease::note(const api::Object& lease, std::uint64_t now_ms) {
 
 LeaderLease::Step LeaderLease::acquire_or_wait() {
   Result<api::Object> found = client_.get(resources::kLeases, options_.ns, options_.name);
-  const Times before = now();  // the lease may have been renewed just before this: counted from after the answer
+  const Times before = now();  // after the answer: another replica may have just renewed
   if (!found.ok() && found.status().code() == Code::kNotFound) return write(fresh(), true, before);
   if (!found.ok()) return {options_.renew_ms, found.status()};
   note(*found, before.monotonic_ms);
@@ -117,13 +117,14 @@ LeaderLease::Step LeaderLease::write(api::Object lease, bool create, Times befor
     own_ = std::move(*written);
     return {options_.renew_ms};
   }
-  // Somebody else was first, or an earlier try of ours came through: look.
+  // Another replica was first, or an earlier try of ours succeeded: read the lease again.
   const bool changed = written.status().code() == Code::kFailedPrecondition || written.status().code() == Code::kAlreadyExists;
   if (!changed) return {options_.renew_ms, written.status()};
   const Result<api::Object> found = client_.get(resources::kLeases, options_.ns, options_.name);
   if (!found.ok()) return {options_.renew_ms, found.status()};
   note(*found, monotonic_.now_ms());
-  // Ours all the same (somebody annotated it, say): asked for again, and counted from then. Candidates count from when it was changed.
+  // Still ours, e.g. after a change of annotations: renew and count anew. Candidates count from the
+  // change.
   if (seen_holder_ == options_.identity && is_lease(*found)) {
     own_ = *found;
     return {kAtOnceMs};

@@ -1,11 +1,14 @@
-// LeaderLease: who of the replicas leads, by a coordination.k8s.io Lease, and until when this one may write.
+// LeaderLease: elects one leading replica by a coordination.k8s.io Lease, and limits the time in
+// which this replica may write.
 //
-// The holder renews; a candidate takes over once it has seen the lease unchanged for its whole duration, by its own monotonic clock. No
-// two clocks are ever compared. The holder counts from before it asked for the last renewal, by the monotonic clock and by the one that
-// goes on while a machine sleeps, whichever is further, and stops a margin earlier: writes end before another may begin. A process that
-// was stopped finds its time over when it goes on, before it sends a byte (write_guard.h).
+// The holder renews the lease. A candidate takes over after it has seen the lease unchanged for a
+// whole duration of the candidate's own monotonic clock. The code never compares two clocks. The
+// holder counts from the moment before the last renewal request, by the monotonic clock and by the
+// clock that runs while a machine sleeps; the clock that is further ahead decides. The holder stops
+// a margin earlier, so that its writes end before a candidate may begin. A stopped process finds
+// its time over when it continues, before it sends a byte (write_guard.h).
 //
-// step() belongs to one thread; left_ms() and held() may be called by any.
+// One thread calls step(); any thread may call left_ms() and held().
 #pragma once
 
 #include <atomic>
@@ -19,22 +22,22 @@ namespace larder::k8s {
 
 struct LeaseOptions {
   std::string ns = {}, name = {};
-  std::string identity = {};           // differs between all processes that ever run: unique_identity()
+  std::string identity = {};           // unique among all processes ever: unique_identity()
   std::uint64_t duration_ms = 12'000;  // whole seconds
   std::uint64_t renew_ms = 2'000;
   std::uint64_t margin_ms = 2'000;
 };
 
-// `name` (of the pod) and a random number: a container that starts anew in the same pod is another holder.
+// The pod's `name` and a random number, since a restarted container of a pod is another holder.
 std::string unique_identity(const std::string& name);
 
 class LeaderLease final : public Fence {
  public:
-  // All that is referred to outlives it. `client` has no fence, and a deadline of a few seconds.
+  // The arguments outlive the lease. `client` has no fence and a deadline of a few seconds.
   LeaderLease(ApiClient& client, LeaseOptions options, const base::Clock& monotonic, const base::Clock& boottime);
 
-  // Acquires or renews once, as far as it may; returns in how many ms it is to be called again. An error is for the log: it is tried
-  // again.
+  // Acquires or renews once if allowed. Call again after `again_ms`. A failed status is for the
+  // log; the next step tries again.
   struct Step {
     std::uint64_t again_ms = 0;
     Status status = {};
@@ -43,10 +46,10 @@ class LeaderLease final : public Fence {
 
   std::uint64_t left_ms() const override;
   bool held() const { return left_ms() > 0; }
-  // Who holds it by the last look; empty: nobody, or not known.
+  // The holder at the last look. Empty: no holder, or unknown.
   const std::string& holder() const { return seen_holder_; }
 
-  // Gives it up, so that another need not wait. Writes are refused from its first moment on.
+  // Gives the lease up, so that a candidate leads at once. Writes are refused from the call on.
   Status release();
 
  private:
@@ -67,9 +70,9 @@ class LeaderLease final : public Fence {
   const base::Clock& boottime_;
 
   std::atomic<std::uint64_t> until_monotonic_ms_{0}, until_boottime_ms_{0};
-  api::Object own_;  // as we wrote it last, with its resourceVersion; null: not ours
+  api::Object own_;  // our last write, with resourceVersion; null: another replica holds the lease
 
-  // A candidate's view: what stood there, and since when unchanged.
+  // A candidate's view: the last version and holder, and the time of the last change.
   std::string seen_version_, seen_holder_;
   std::uint64_t seen_since_ms_ = 0;
 };

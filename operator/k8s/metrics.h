@@ -1,7 +1,7 @@
-// Metrics: the operator's counters, gauges and histograms in Prometheus's text format, under the names of controller-runtime and
-// client-go, which dashboards know. The only door to prometheus-cpp.
+// Metrics: the operator's counters, gauges and histograms in Prometheus's text format, under the
+// names of controller-runtime and client-go. The only include of prometheus-cpp in the operator.
 //
-// Thread-safe. Handles stay valid as long as the Metrics; look them up once where it is often.
+// Thread-safe. A handle is valid as long as the Metrics; look a frequently used handle up once.
 #pragma once
 
 #include <functional>
@@ -35,7 +35,8 @@ class Histogram {
   virtual void observe(double value) = 0;
 };
 
-// Upper bounds in seconds. Of reconciles and requests as in controller-runtime; of queues its powers of ten.
+// Upper bounds in seconds, as in controller-runtime: for reconciles and requests, and powers of ten
+// for queues.
 extern const std::vector<double> kTimeBuckets, kQueueBuckets;
 
 class Metrics {
@@ -45,27 +46,29 @@ class Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  // Made where it is not there yet. One name is of one kind, with one help. Labels must be bounded: never names of pods.
+  // Creates a missing metric. A name has one kind and one help text. Label values must be bounded:
+  // never names of pods.
   Counter& counter(const std::string& name, const std::string& help, const Labels& labels = {});
   Gauge& gauge(const std::string& name, const std::string& help, const Labels& labels = {});
   Histogram& histogram(const std::string& name, const std::string& help, const std::vector<double>& bounds,
                        const Labels& labels = {});
 
-  // Takes a gauge away: what it told of is gone. Its handle is void after that.
+  // Removes a gauge whose object is gone. The handle is then invalid.
   void remove_gauge(const std::string& name, const Labels& labels);
 
-  // Called before each text(), as long as what is returned lives: for values that are only known by asking. Quick.
+  // Calls the function before each text() until the returned pointer is destroyed. For values that
+  // must be polled. Must be quick.
   [[nodiscard]] std::shared_ptr<void> before_text(std::function<void()> collect);
 
-  // What GET /metrics answers.
+  // The answer to GET /metrics.
   std::string text();
 
-  // Of the text format.
+  // Content type of the text format.
   static constexpr const char* kContentType = "text/plain; version=0.0.4; charset=utf-8";
 
  private:
   struct Registry;
-  std::shared_ptr<Registry> registry_;  // shared with what before_text() returned
+  std::shared_ptr<Registry> registry_;  // shared with the pointers that before_text() returned
 };
 
 }  // namespace larder::k8s

@@ -1,4 +1,5 @@
-// Paths of the API server, as docs/reference/using-api says. Names and selectors are escaped. Pure; thread-safe.
+// Paths of the API server (Kubernetes' docs/reference/using-api), with escaped names and selectors.
+// Pure; thread-safe.
 #pragma once
 
 #include <string>
@@ -10,16 +11,16 @@
 
 namespace larder::k8s {
 
-// Every byte but letters, digits and "-_.~" as %XX.
+// Encodes every byte except letters, digits and "-_.~" as %XX.
 std::string escaped(std::string_view text);
 
-// "/apis/apps/v1/namespaces/ml/daemonsets/a/status"; without a name: the collection. `ns` is left out for kinds without one, and
-// where it is empty (all namespaces).
+// "/apis/apps/v1/namespaces/ml/daemonsets/a/status"; without a name, the collection. The path has
+// no namespace for cluster-wide kinds and for an empty `ns` (all namespaces).
 std::string path_of(const Resource& resource, const std::string& ns, const std::string& name = "",
                     const std::string& subresource = "");
 
 using Query = std::vector<std::pair<std::string, std::string>>;
-// "?a=b&c=d", escaped; parts without a value are left out.
+// "?a=b&c=d", escaped, without parts that have no value.
 std::string query_of(const Query& query);
 
 // labelSelector and fieldSelector.

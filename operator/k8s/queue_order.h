@@ -1,7 +1,8 @@
-// QueueOrder: which key of a work queue comes next. Pure: times (ms) and chance come in. Thread-compatible.
+// QueueOrder: the order of keys in a work queue. Pure: times (ms) and random numbers are arguments.
+// Thread-compatible.
 //
-// A key is in one of these states: nowhere, queued, working, or working and queued again. Besides, it may be due later (once: the
-// earliest time counts).
+// A key is in one of four states: absent, queued, working, or working and queued again. In addition
+// a key may be due at one later time, the earliest one requested.
 #pragma once
 
 #include <cstdint>
@@ -20,22 +21,22 @@ class QueueOrder {
 
   void add(const Key& key, std::uint64_t now_ms);
   void add_at(const Key& key, std::uint64_t due_ms, std::uint64_t now_ms);
-  // The key to work on now, its place in time with it.
+  // The key to work on now, and the time at which it was queued.
   struct Taken {
     Key key;
     std::uint64_t added_ms;
   };
   std::optional<Taken> take(std::uint64_t now_ms);
-  // The work on `key` has ended. Where it was added meanwhile it is queued again.
+  // Ends the work on `key`. A key that was added meanwhile is queued again.
   void done(const Key& key, std::uint64_t now_ms);
-  // The same after a failure: it comes again after its backoff, which is returned: 5 ms doubled with each failure in a row, a quarter
-  // of it by chance. `random`: any number.
+  // Ends the work on `key` after a failure, and returns the backoff: 5 ms, doubled with each
+  // failure in a row, a quarter of it random. `random`: any number.
   std::uint64_t retry(const Key& key, std::uint64_t now_ms, std::uint32_t random);
 
   std::size_t queued() const { return ready_.size(); }
   std::size_t working() const { return working_.size(); }
   std::size_t later() const { return due_of_.size(); }
-  // When the next key that is due later is due.
+  // The earliest time at which a later key is due.
   std::optional<std::uint64_t> next_due_ms() const;
 
  private:
@@ -43,7 +44,7 @@ class QueueOrder {
   void promote(std::uint64_t now_ms);
 
   std::deque<Taken> ready_;
-  std::map<Key, std::uint64_t> dirty_;  // queued, or to be queued when its work has ended; since when
+  std::map<Key, std::uint64_t> dirty_;  // queued now or after the current work, since when
   std::set<Key> working_;
   std::set<std::pair<std::uint64_t, Key>> due_;
   std::map<Key, std::uint64_t> due_of_;

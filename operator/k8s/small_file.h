@@ -9,7 +9,7 @@ namespace larder::k8s {
 
 inline constexpr std::size_t kMostFileBytes = 1u << 20;
 
-// kOutOfRange over kMostFileBytes; errors name the file.
+// kOutOfRange: more than kMostFileBytes. Errors name the file.
 Result<std::string> read_small_file(const std::string& file);
 
 }  // namespace larder::k8s

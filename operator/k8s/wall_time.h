@@ -1,4 +1,4 @@
-// The time of day as Kubernetes writes it, for people: no decision may look at it.
+// The time of day in the form of Kubernetes, for readers only. No decision may use it.
 #pragma once
 
 #include <string>

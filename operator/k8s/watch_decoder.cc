@@ -5,7 +5,7 @@
 namespace larder::k8s {
 namespace {
 
-constexpr std::size_t kMostIdleBytes = 64u << 10;  // a buffer that one long line needed is given back
+constexpr std::size_t kMostIdleBytes = 64u << 10;  // a larger buffer is freed after its line
 
 std::optional<WatchEvent::Type> type_of(const std::string& name) {
   if (name == "ADDED") return WatchEvent::Type::kAdded;

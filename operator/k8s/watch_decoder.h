@@ -1,4 +1,5 @@
-// WatchDecoder: the body of a watch, one JSON object a line, from pieces of any size. No network. Thread-compatible.
+// WatchDecoder: decodes the body of a watch, one JSON object per line, from pieces of any size. No
+// network. Thread-compatible.
 #pragma once
 
 #include <functional>
@@ -11,22 +12,23 @@ namespace larder::k8s {
 
 class WatchDecoder {
  public:
-  // The bookmark that ends the objects that were there when a WatchList began has this annotation.
+  // Annotation of the bookmark behind the initial objects of a WatchList.
   static constexpr std::string_view kInitialEnd = "k8s.io/initial-events-end";
 
-  // A line is at most `most_line_bytes` long.
+  // A line has at most `most_line_bytes`.
   explicit WatchDecoder(std::function<void(WatchEvent)> on_event, std::size_t most_line_bytes = api::kMostBytes)
       : on_event_(std::move(on_event)), most_line_bytes_(most_line_bytes) {}
 
-  // Calls on_event for each line that is whole now. Not ok: the stream must be ended, and nothing is taken after that. kOutOfRange: the
-  // server says 410, or a line is too long; kInvalidArgument: a line is no event; else what the server's error event says.
+  // Calls on_event for each complete line. After an error the decoder takes no more bytes, and the
+  // caller ends the stream. kOutOfRange: 410 of the server, or a line that is too long.
+  // kInvalidArgument: a line is no event. Otherwise the status of the server's error event.
   Status feed(std::string_view bytes);
 
-  // Nothing is left of a line that did not end.
+  // Whether no incomplete line remains.
   bool between_lines() const { return line_.empty(); }
-  // The HTTP status that the server's error event stands for; 0: there was none.
+  // HTTP status of the server's error event; 0: no error event.
   int error_status() const { return error_status_; }
-  // Bytes kept for the line under way.
+  // Bytes of the incomplete line's buffer.
   std::size_t kept_bytes() const { return line_.size(); }
 
  private:

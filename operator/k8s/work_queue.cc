@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kLongestNap{1'000};  // while something is due later: the clock may not be the wall's
 
-// What controller-runtime's queues tell.
+// The metrics of controller-runtime's queues.
 class QueueMetrics {
  public:
   QueueMetrics(Metrics& metrics, const std::string& queue)
@@ -100,7 +100,7 @@ class LockedQueue final : public WorkQueue {
   QueueOrder order_;
   std::map<Key, std::uint64_t> began_;
   std::minstd_rand random_;
-  const std::unique_ptr<Metrics> own_;  // where nobody reads them
+  const std::unique_ptr<Metrics> own_;  // for a caller without Metrics
   QueueMetrics metrics_;
   const std::shared_ptr<void> collecting_;  // last: its end waits for a collect() under way
 };

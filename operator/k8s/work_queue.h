@@ -1,5 +1,5 @@
-// WorkQueue: names to reconcile. A name that is queued already is not queued twice; one that is being worked on is handed out again
-// only after that has ended (one worker a key). Failed ones come again with a backoff of 5 ms to 16 minutes a key, with jitter.
+// WorkQueue: names to reconcile. A name is in the queue at most once, and one worker at a time
+// handles a name. A failed name returns after a backoff of 5 ms to 16 minutes with jitter.
 //
 // Thread-safe. The metrics are those of controller-runtime's work queue (metrics.h).
 #pragma once
@@ -16,22 +16,22 @@ namespace larder::k8s {
 
 class Metrics;
 
-struct Key {  // what is reconciled: an object's name, never an event
+struct Key {  // the name of an object; a key never carries an event
   std::string ns, name;
   auto operator<=>(const Key&) const = default;
 };
 
 class WorkQueue {
  public:
-  // `name`: the queue's label in metrics. `clock` and `metrics` outlive it.
+  // `name`: label of the metrics. `clock` and `metrics` outlive the queue.
   static std::unique_ptr<WorkQueue> make(std::string name, const base::Clock& clock, Metrics* metrics = nullptr);
   virtual ~WorkQueue() = default;
   virtual void add(const Key& key) = 0;
   virtual void add_after(const Key& key, std::chrono::milliseconds delay) = 0;
-  // The next one, waiting for it; nothing: `stop` was asked. Each must end in done() or retry().
+  // Waits for the next key; empty: `stop` was requested. Call done() or retry() for each key.
   virtual std::optional<Key> take(std::stop_token stop) = 0;
-  virtual void done(const Key& key) = 0;   // ended well: its backoff begins anew
-  virtual void retry(const Key& key) = 0;  // failed: again after its backoff
+  virtual void done(const Key& key) = 0;   // success: resets the backoff
+  virtual void retry(const Key& key) = 0;  // failure: queues the key again after the backoff
 };
 
 }  // namespace larder::k8s

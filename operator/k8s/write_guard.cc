@@ -12,7 +12,7 @@
 namespace larder::k8s {
 namespace {
 
-// What the handler sees of its thread. Trivial, so that it is there before any signal and needs no making.
+// State of the handler's thread. Trivial, so that the state exists before any signal.
 constinit thread_local std::atomic<const GuardedSockets*> guarded{nullptr};
 constinit thread_local std::atomic<bool> ended{false};
 
@@ -27,7 +27,7 @@ int end_signal() {
   return SIGRTMIN + 4;
 }
 
-// The thread's own timer, made at its first request and deleted with the thread.
+// The timer of a thread, created at its first request and deleted with the thread.
 class ThreadTimer {
  public:
   ThreadTimer() {
@@ -42,7 +42,7 @@ class ThreadTimer {
     event.sigev_signo = end_signal();
     event._sigev_un._tid = ::gettid();
     made_ = installed && ::timer_create(CLOCK_BOOTTIME, &event, &timer_) == 0;
-    if (!made_)  // as many threads as lead over the time
+    if (!made_)  // throttled, since every leading thread comes here
       base::log_refusal("fenced writes", "no timer", base::LogLevel::kWarning,
                         "no timer for fenced writes (timer_create): the lease is asked before each send alone");
   }
@@ -52,7 +52,7 @@ class ThreadTimer {
   ThreadTimer(const ThreadTimer&) = delete;
   ThreadTimer& operator=(const ThreadTimer&) = delete;
 
-  // At a time of CLOCK_BOOTTIME; all zero: never.
+  // Fires at a time of CLOCK_BOOTTIME; all zero: never.
   void set(timespec at) {
     const itimerspec when{{}, at};
     if (made_) ::timer_settime(timer_, TIMER_ABSTIME, &when, nullptr);
@@ -92,7 +92,7 @@ void GuardedSockets::shut_down() const {
 WriteGuard::WriteGuard(const Fence& fence, const GuardedSockets& sockets) : fence_(fence) {
   ended = false;
   guarded = &sockets;
-  // In this order: a stop between the two makes the end earlier, never later.
+  // Order matters: a stop between the two reads makes the end earlier, never later.
   timespec at{};
   ::clock_gettime(CLOCK_BOOTTIME, &at);
   const std::uint64_t left_ms = fence.left_ms();

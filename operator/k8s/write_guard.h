@@ -1,9 +1,10 @@
-// WriteGuard: shuts the sockets of the calling thread's request down when a fence comes down, even where the thread was stopped in
-// between (SIGSTOP, a frozen cgroup): no byte leaves it after that.
+// WriteGuard: shuts down the sockets of the calling thread's request when a fence comes down. No
+// byte leaves the thread afterwards, even if the thread was stopped (SIGSTOP, a frozen cgroup).
 //
-// Asking the fence before each send leaves the moment between the question and the send. A timer of the kernel's fills it: its signal
-// goes to this very thread, and a thread that goes on handles its signals before its next instruction. The handler calls shutdown()
-// alone. Lives on the stack of the thread that made it, one at a time.
+// A check of the fence before each send leaves a gap between check and send. A timer of the kernel
+// closes the gap: its signal goes to this thread, and a resumed thread handles signals before its
+// next instruction. The handler only calls shutdown(). The guard lives on the stack of its thread,
+// one at a time.
 #pragma once
 
 #include <array>
@@ -14,7 +15,7 @@
 
 namespace larder::k8s {
 
-// The open sockets of one connection: more than one only while several addresses are tried.
+// The open sockets of one connection, several of them only while curl tries several addresses.
 class GuardedSockets {
  public:
   void add(int socket);
@@ -29,13 +30,13 @@ class GuardedSockets {
 
 class WriteGuard {
  public:
-  // Armed from its making. `sockets` outlives it.
+  // Arms the timer. `fence` and `sockets` outlive the guard.
   WriteGuard(const Fence& fence, const GuardedSockets& sockets);
   ~WriteGuard();
   WriteGuard(const WriteGuard&) = delete;
   WriteGuard& operator=(const WriteGuard&) = delete;
 
-  // The fence is down, or was when the timer ended.
+  // Whether the fence is down, or was down when the timer fired.
   bool down() const;
 
  private:

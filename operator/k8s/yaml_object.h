@@ -1,4 +1,4 @@
-// YAML as an object: the only place of the operator that knows yaml-cpp. For kubeconfig files, which are YAML.
+// YAML as an object, for kubeconfig files. The only include of yaml-cpp in the operator.
 #pragma once
 
 #include <string>
@@ -7,8 +7,9 @@
 
 namespace larder::k8s {
 
-// One document of maps, lists and scalars. Plain true, false, null and whole numbers are what they are in JSON, everything else is a
-// text. kInvalidArgument with the line for anchors, aliases, duplicate keys, more than api::kMostDepth levels, no YAML. Thread-safe.
+// Parses one document of maps, lists and scalars. Unquoted true, false, null and whole numbers
+// become the JSON values; other scalars become texts. kInvalidArgument with the line: anchors,
+// aliases, duplicate keys, more than api::kMostDepth levels, or no YAML. Thread-safe.
 Result<api::Object> parse_yaml(const std::string& text);
 
 }  // namespace larder::k8s

@@ -10,11 +10,11 @@
 namespace larder::kubectl {
 namespace {
 
-constexpr double kShortestInterval = 1, kLongestInterval = 3600;  // each look runs a kubectl a pod
+constexpr double kShortestInterval = 1, kLongestInterval = 3600;  // a look runs one kubectl per pod
 constexpr std::uint64_t kMostIterations = 1'000'000'000;
 constexpr std::uint64_t kLongestTrace = 86'400;  // seconds
 
-// Of kubectl, with a value and without.
+// Options of kubectl, with and without a value.
 constexpr std::array<std::string_view, 15> kPassed{"--context",
                                                    "--kubeconfig",
                                                    "--cluster",
@@ -53,7 +53,7 @@ bool set_flag(std::string_view word, Arguments& arguments) {
   return true;
 }
 
-// Nothing: that is no option.
+// Empty: not an option.
 Status set_value(std::string_view name, std::string_view value, Arguments& arguments, bool& known) {
   known = true;
   if (name == "-n" || name == "--namespace") {
@@ -82,7 +82,8 @@ Status set_value(std::string_view name, std::string_view value, Arguments& argum
   return {};
 }
 
-// Reads the option at `words[0]`, and its value there or in the next word. How many words it took.
+// Reads the option at `words[0]` with its value there or in the next word. Returns the number of
+// words.
 Result<std::size_t> read_option(std::span<const std::string_view> words, Arguments& arguments) {
   const std::string_view word = words[0];
   if (set_flag(word, arguments)) return std::size_t{1};

@@ -1,4 +1,5 @@
-// What the words of `kubectl larder` mean. Options of kubectl itself go through to it as they are. Pure; thread-safe.
+// The command line of `kubectl larder`. Options of kubectl go to kubectl unchanged. Pure;
+// thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +14,13 @@ namespace larder::kubectl {
 
 struct Arguments {
   std::vector<std::string> for_kubectl;  // "--context=blue"
-  std::string ns;                        // -n; empty: that of the context
+  std::string ns;                        // -n; empty: the context's namespace
   bool all_namespaces = false, json = false, help = false, version = false;
-  bool every_pod = false;          // --all: however many there are
+  bool every_pod = false;          // --all: without a limit
   double interval_seconds = 5;     // of top
-  std::uint64_t iterations = 0;    // of top; 0: until it is stopped
+  std::uint64_t iterations = 0;    // of top; 0: without end
   std::uint64_t seconds = 60;      // of trace
-  std::vector<std::string> files;  // of check, as kubectl takes them: "--filename=llm.yaml"
+  std::vector<std::string> files;  // of check, as options of kubectl: "--filename=llm.yaml"
   bool yaml = false;               // of check
   std::vector<std::string> words;
 };

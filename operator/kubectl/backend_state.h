@@ -1,5 +1,5 @@
-// `kubectl larder backend check NAME`: whether a CacheBackend serves, by the operator's own check and by each larderd that uses it.
-// Pure; thread-safe.
+// `kubectl larder backend check NAME`: whether a CacheBackend serves, by the operator's check and
+// by each larderd with this backend. Pure; thread-safe.
 #pragma once
 
 #include <string>
@@ -10,20 +10,20 @@
 
 namespace larder::kubectl {
 
-// What one larderd says of its backend.
+// The answer of a larderd about its backend.
 struct BackendOfPod {
   std::string pod;
-  std::string place;   // its URL; empty: its larderd has none (yet)
-  std::string reason;  // why it does not serve as it should; empty: it does
+  std::string place;   // the URL; empty: larderd has no backend (yet)
+  std::string reason;  // why the backend does not serve; empty: it serves
 };
 
 struct BackendState {
-  std::string ns, name, server;  // server: "Valkey 8.0.1, Standalone, 1.2Gi/16Gi, 0.4ms"; empty: the operator says nothing
+  std::string ns, name, server;  // server: "Valkey 8.0.1, Standalone, 1.2Gi/16Gi, 0.4ms"
   std::vector<std::string> pools;
-  std::vector<BackendOfPod> pods;  // of those that answered
-  Findings findings;               // the heaviest first
+  std::vector<BackendOfPod> pods;  // pods that answered
+  Findings findings;               // in order of severity
 
-  // Nobody can use it.
+  // No client can use the backend.
   bool unusable() const;
 };
 

@@ -1,4 +1,4 @@
-// `kubectl larder check -f FILE`: reads, tries, judges, says.
+// `kubectl larder check -f FILE`: reads the files, tries the pods, judges, reports.
 #include <map>
 
 #include "operator/api/names.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kMostPods = 100;
 
-// With a dry run each, of what asks for a cache and of the same without.
+// Two dry runs for each pod: as written, and without the request for a cache.
 std::vector<std::pair<Trial, Trial>> tried(const Cluster& cluster, const std::vector<PlannedPod>& pods) {
   std::vector<api::Object> all;
   for (const PlannedPod& planned : pods) {
@@ -38,7 +38,7 @@ class Namespaces {
   std::map<std::string, Result<api::Object>> spaces_;
 };
 
-// By namespace; none where the user may not read them.
+// Quotas by namespace; an empty list if the user may not read them.
 class Quotas {
  public:
   explicit Quotas(const Cluster& cluster) : cluster_(cluster) {}
@@ -55,14 +55,14 @@ class Quotas {
   std::map<std::string, std::vector<std::string>> names_;
 };
 
-// The pod when an annotation asks: an injector that answers passes by a pod without vLLM in silence where the namespace asks. Nothing: it
-// was not taken.
+// The pod with an annotation that requests the cache. For a request of the namespace, the injector
+// skips a pod without vLLM silently; the annotation makes it give the reason. Empty: refused.
 std::optional<PodState> asking_pod(const Cluster& cluster, const api::Object& pod, const std::string& pool) {
   const Trial trial = cluster.try_pods({with_pool(pod, pool)}).at(0);
   return trial.taken() ? std::optional(pod_seen(trial.pod)) : std::nullopt;
 }
 
-// Of a pod that is taken and has no word of the injector.
+// Facts for an accepted pod without an annotation of the injector.
 void gather_silence(const Cluster& cluster, const PodState& seen, Namespaces& namespaces, CheckFacts& facts) {
   if (!seen.wanted_pool) {
     const Result<api::Object>& space = namespaces.of(seen.view.ns);

@@ -13,9 +13,10 @@ using api::Object;
 using Weight = Diagnostic::Weight;
 
 constexpr const char* kSccAnnotation = "openshift.io/scc";
-constexpr std::string_view kTokenVolume = "kube-api-access-";  // and five letters, others each time
+constexpr std::string_view kTokenVolume = "kube-api-access-";  // with five random letters
 
-// Whose words a refusal has in it: who refuses, and what to do where the pod is taken without Larder, and where it is not.
+// Words that identify the author of a refusal, the remedy if the API server accepts the pod without
+// Larder, and the remedy if not.
 struct Refuser {
   std::string_view words, reason, remedy;
   std::string_view cure_of_pod = "mend the pod itself: it is refused without Larder as well";
@@ -45,7 +46,8 @@ Refuser refuser_of(const std::string& refusal) {
   return found == kRefusers.end() ? Refuser{"", "Refused", ""} : *found;
 }
 
-// "ServiceAccount llm" of the files that are checked, where the words name it as missing. `kind`: this alone; empty: any.
+// An object of the checked files ("ServiceAccount llm") that the refusal names as missing. `kind`:
+// only this kind; empty: any kind.
 std::string made_by_the_files(const std::string& words, const std::vector<std::string>& needed, std::string_view kind = "") {
   for (const std::string& one : needed) {
     if (!one.starts_with(kind)) continue;
@@ -83,7 +85,8 @@ Findings no_cache_findings(const CheckFacts& facts, const PodState& seen) {
            no_pool && !made.empty() ? apply_first(made) : ""}};
 }
 
-// A pod that asks for no cache; its namespace may ask, and where the annotation stands in the wrong place, it was meant to.
+// A pod without a request for a cache. The namespace may request one, and an annotation in the
+// wrong place shows the intention.
 void judge_not_asked(const CheckFacts& facts, Checked& checked) {
   const PlannedPod& planned = facts.planned;
   if (facts.injection) checked.findings = why_not_injected(*facts.injection);
@@ -116,10 +119,10 @@ void judge_taken(const CheckFacts& facts, Checked& checked) {
   }
 }
 
-// What the API server says besides, of a pod that it takes.
+// Warnings of the API server about an accepted pod.
 void add_remarks(const CheckFacts& facts, Checked& checked) {
   for (const std::string& warning : facts.with.warnings) {
-    if (warning.starts_with("larder: ")) continue;  // the annotation has it
+    if (warning.starts_with("larder: ")) continue;  // the annotation has the same text
     const bool of_larder =
         facts.without.taken() && std::ranges::find(facts.without.warnings, warning) == facts.without.warnings.end();
     checked.findings.push_back({of_larder ? Weight::kPerhaps : Weight::kNote, "Warning", warning, ""});
@@ -142,7 +145,7 @@ void rename_token_volume(Object& named) {
   if (name.starts_with(kTokenVolume)) named["name"] = std::string(kTokenVolume.substr(0, kTokenVolume.size() - 1));
 }
 
-// Without what is another each time, or says nothing of a pod that is not made.
+// Removes fields that vary between dry runs, or mean little for a pod that does not exist.
 Object form_of(Object pod, const PlannedPod& planned) {
   if (!pod.is_object()) return pod;
   pod.erase("status");
@@ -176,7 +179,7 @@ Object& annotations_of(Object& pod) {
 Object without_larder(Object pod) {
   Object& annotations = annotations_of(pod);
   annotations.erase(std::string(api::kPoolAnnotation));
-  annotations[api::kInjectAnnotation] = "false";  // where the namespace asks for it
+  annotations[api::kInjectAnnotation] = "false";  // overrides a request of the namespace
   return pod;
 }
 

@@ -1,4 +1,5 @@
-// What `kubectl larder check` says of a planned pod: judged from what the API server made of it with and without Larder. Pure; thread-safe.
+// The verdict of `kubectl larder check` on a planned pod, from the API server's answers to the pod
+// with and without Larder. Pure; thread-safe.
 #pragma once
 
 #include <optional>
@@ -14,17 +15,17 @@ namespace larder::kubectl {
 
 struct CheckFacts {
   PlannedPod planned;
-  Trial with, without;                      // as it is written; and with nothing that asks for a cache
-  std::optional<InjectionFacts> injection;  // of one that asks, or whose namespace asks, without a word of the injector
-  std::vector<std::string> quotas;          // ResourceQuotas of its namespace, by name
+  Trial with, without;                      // the pod as written, and without a request for a cache
+  std::optional<InjectionFacts> injection;  // for a request without an injector's word
+  std::vector<std::string> quotas;          // names of the namespace's ResourceQuotas
   std::vector<std::string> needed;          // see Planned
-  Status namespace_known = {};              // why it is not known whether the namespace asks, of one that does not
+  Status namespace_known = {};              // why the namespace's request for a cache is unknown
 };
 
 enum class Verdict {
-  kInjected,  // it is taken, and has its cache
-  kNotAsked,  // it is taken, and asks for none
-  kNoCache,   // it is taken, and starts without the cache that it asks for
+  kInjected,  // accepted, with the cache
+  kNotAsked,  // accepted, without a request for a cache
+  kNoCache,   // accepted, without the requested cache
   kRefused,
   kUnknown,
 };
@@ -32,17 +33,17 @@ enum class Verdict {
 struct Checked {
   PlannedPod planned;
   Verdict verdict = Verdict::kUnknown;
-  std::string pool;  // whose cache it has
+  std::string pool;  // the pool of its cache
   Findings findings;
   api::Object pod,
-      bare;  // with Larder and without, of what the API server gives anew each time only the form; null: it was refused
+      bare;  // with and without Larder; varying values are replaced by their form; null: refused
 };
 
 Checked check_pod(const CheckFacts& facts);
 
-// The pod as it is written, with nothing that asks for a cache.
+// The pod without a request for a cache.
 api::Object without_larder(api::Object pod);
-// The pod as it is written, with the annotation that asks for a cache of `pool`.
+// The pod with the annotation that requests a cache of `pool`.
 api::Object with_pool(api::Object pod, const std::string& pool);
 
 }  // namespace larder::kubectl

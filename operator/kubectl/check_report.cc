@@ -46,7 +46,7 @@ const char* word_of(Verdict verdict) {
   return "unknown";
 }
 
-// What was not looked at, a line each.
+// The objects without a check, one line each.
 std::string remarks(const CheckReport& report) {
   std::string text;
   if (!report.unread.empty()) text += "Not read: " + report.unread + "\n";

@@ -1,4 +1,5 @@
-// `kubectl larder check`: what was found of each pod, as a text with a diff, as YAML and as JSON. Pure; thread-safe.
+// `kubectl larder check`: the verdict on each pod, as text with a diff, YAML and JSON. Pure;
+// thread-safe.
 #pragma once
 
 #include <string>
@@ -11,15 +12,16 @@ namespace larder::kubectl {
 struct CheckReport {
   std::vector<Checked> pods;
   std::vector<std::string> without;  // see Planned
-  std::string unread;                // of the files, what kubectl could not read, in its words
+  std::string unread;                // kubectl's message about unreadable parts of the files
 };
 
-// 0: each pod that asks for a cache has one and is taken, and some pod asks; 1: not so; 2: it could not be found out.
+// 0: at least one pod requests a cache, and each such pod is accepted with one. 1: otherwise. 2:
+// unknown.
 int check_status(const CheckReport& report);
 
-// With what Larder changes in each pod.
+// The text, with Larder's changes of each pod.
 std::string check_text(const CheckReport& report);
-// The pods as they would be, a document each; what is wrong as comments.
+// The resulting pods, one document each, with problems as comments.
 std::string check_yaml(const CheckReport& report);
 std::string check_json(const CheckReport& report);
 

@@ -1,4 +1,5 @@
-// Diagnostic: one thing that is so with a pod or pool, and what to do about it. A plain value.
+// Diagnostic: one finding about a pod or pool, with the remedy. A plain value. A kProblem makes the
+// exit status 1; kPerhaps and kNote do not.
 #pragma once
 
 #include <string>
@@ -8,14 +9,14 @@ namespace larder::kubectl {
 
 struct Diagnostic {
   enum class Weight {
-    kProblem,  // this is why
-    kPerhaps,  // this may be why
-    kNote,     // well, or under way
+    kProblem,  // the cause
+    kPerhaps,  // a possible cause
+    kNote,     // good, or in progress
   };
   Weight weight = Weight::kNote;
   std::string reason;  // CamelCase, for programs
-  std::string what;    // a sentence without its full stop
-  std::string remedy;  // what to do; may be empty
+  std::string what;    // a sentence without a full stop
+  std::string remedy;  // may be empty
 };
 
 using Findings = std::vector<Diagnostic>;

@@ -21,12 +21,13 @@ std::optional<std::string> annotation_in(const Object& template_or_object) {
   return value ? std::optional(base::printable(*value)) : std::nullopt;
 }
 
-// Of a pod's controller, or of the controller of its ReplicaSet.
+// The pod's controller, or the controller of its ReplicaSet.
 WorkloadState workload_of(const Cluster& cluster, const PodState& pod) {
   std::string kind = pod.owner_kind, name = pod.owner_name;
   Object object;
   for (int up = 0; up < 2 && !kind.empty() && is_name(name); ++up) {
-    // A kind of a stranger's group may be named like one of ours: kubectl takes the first, and it is only for advice.
+    // Two API groups may have kinds of the same name. kubectl takes the first, good enough for
+    // advice.
     object = or_null(cluster.object(kind, pod.view.ns, name));
     std::string above_kind, above_name;
     for (const Object& owner : api::at(object, "metadata.ownerReferences"))
@@ -42,7 +43,7 @@ WorkloadState workload_of(const Cluster& cluster, const PodState& pod) {
   return {base::printable(kind), base::printable(name), annotation_in(object), annotation_in(api::at(object, "spec.template"))};
 }
 
-// What the operator said of the pod or its owner, the newest first.
+// Events of the operator about the pod or its owner, newest first.
 std::vector<std::string> events_of(const Cluster& cluster, const PodState& pod) {
   const Result<std::vector<Object>> events = cluster.objects("events", pod.view.ns, "--field-selector=reason=NotInjected");
   if (!events.ok()) return {};

@@ -1,4 +1,5 @@
-// Gathers from the cluster what a pod is judged by. What the user may not read is left out and said, not an error. Thread-compatible.
+// Gathers facts about pods from the cluster. Objects that the user may not read are reported as
+// unknown and cause no error. Thread-compatible.
 #pragma once
 
 #include <string>
@@ -13,11 +14,12 @@ namespace larder::kubectl {
 
 InjectionFacts gather_injection(const Cluster& cluster, const PodState& pod);
 
-// The pods of one or many pools, their larderds asked, and which belongs to which. What it hands out points into it.
+// The pods of one or more pools with the answers of their larderds. Returned pointers point into
+// the Fleet.
 class Fleet {
  public:
-  // At most `most` larderds are asked, that which serves `first` before the others, these in the order of names; of the rest nothing
-  // is known.
+  // Asks at most `most` larderds: first the larderd that serves `first`, then the others in order
+  // of names.
   Fleet(const Cluster& cluster, std::vector<PodState> pods, std::size_t most, const PodState* first = nullptr);
 
   const std::vector<PodState>& pods() const { return pods_; }
@@ -25,9 +27,10 @@ class Fleet {
 
   // The pod whose larderd serves `pod`; null: none.
   const PodState* larderd_of(const PodState& pod) const;
-  // What that says; null where nothing is known, and why: kOutOfRange where only the bound kept it from being asked.
+  // The answer of `larderd`. Null: unknown, for the reason in `why`; kOutOfRange: not asked,
+  // because of the bound.
   const ctl::Snapshot* answer_of(const PodState& larderd, Status* why = nullptr) const;
-  // `pool`: null where it could not be read.
+  // `pool`: null if unreadable.
   HitFacts facts_of(const PodState& pod, const PoolState* pool) const;
 
  private:
@@ -36,7 +39,7 @@ class Fleet {
   std::size_t not_asked_ = 0;
 };
 
-// Its pool's name: what was injected, or what was asked for.
+// The name of the injected pool, or of the requested one.
 std::string pool_of(const PodState& pod);
 
 }  // namespace larder::kubectl

@@ -12,7 +12,7 @@ using base::grouped;
 using ctl::Snapshot;
 using Weight = Diagnostic::Weight;
 
-constexpr double kFewHits = 0.02;       // of the tokens asked for: as good as none
+constexpr double kFewHits = 0.02;       // of the requested tokens
 constexpr double kMostlyShort = 0.9;    // of the requests
 constexpr std::size_t kMostLine = 400;  // of a log
 
@@ -57,7 +57,7 @@ Diagnostic engine_off(const HitFacts& facts) {
                  "change that in the engine's flags");
 }
 
-// larderd runs, and no engine is attached to it.
+// larderd runs without an attached engine.
 Diagnostic not_attached(const HitFacts& facts, const Snapshot& now) {
   if (!facts.engine_says.empty()) return engine_off(facts);
   for (const ContainerState& container : facts.pod.containers)
@@ -91,7 +91,7 @@ Diagnostic not_attached(const HitFacts& facts, const Snapshot& now) {
                      " -n " + facts.pod.view.ns);
 }
 
-// The number in a line "chunk_tokens: 256" of the namespace in use; 0: not known.
+// The number in the line "chunk_tokens: 256" of the current namespace; 0: unknown.
 std::uint64_t chunk_tokens(const Snapshot& now) {
   for (const ctl::NamespaceState& space : now.namespaces) {
     const std::string key = "\nchunk_tokens: ";
@@ -116,7 +116,7 @@ std::optional<Diagnostic> too_short(const Snapshot& now) {
                  "there is little to save for short prompts; spec.chunkTokens of the pool makes chunks smaller");
 }
 
-// Whether the salts differ nobody but the clients can tell: they reach larderd only in hashes.
+// Only clients know whether salts differ; larderd gets salts as parts of hashes.
 std::optional<Diagnostic> salted(const Snapshot& now, Weight weight) {
   if (now.all.salted == 0) return std::nullopt;
   return Diagnostic{
@@ -126,7 +126,7 @@ std::optional<Diagnostic> salted(const Snapshot& now, Weight weight) {
       "give requests that may share a cache the same cache_salt, or none; one a user or a request shares little or nothing"};
 }
 
-// Where prompts were long enough and nothing was found: what else speaks of a cause, then what is left.
+// For prompts that are long enough and have no hits: known causes first, then the remaining ones.
 Findings few_hits(const HitFacts& facts, const Snapshot& now) {
   Findings found;
   if (auto finding = too_short(now)) return {*finding};

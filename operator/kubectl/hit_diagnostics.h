@@ -1,4 +1,4 @@
-// Why an injected pod finds little or nothing in its cache: judged from facts alone. Pure; thread-safe.
+// Why an injected pod has few or no hits, from facts alone. Pure; thread-safe.
 #pragma once
 
 #include <optional>
@@ -13,26 +13,27 @@ namespace larder::kubectl {
 
 struct HitFacts {
   PodState pod;
-  std::optional<PodState> larderd_pod;     // the pod that larderd runs in: itself, or with placement Node that of its node
-  const ctl::Snapshot* larderd = nullptr;  // what it says; null: nothing
-  Status not_asked = {};                   // why it said nothing
-  Snapshots others = {};                   // of the pool
+  std::optional<PodState> larderd_pod;     // the pod of larderd: the same pod, or a pod of its node
+  const ctl::Snapshot* larderd = nullptr;  // larderd's answer; null: no answer
+  Status not_asked = {};                   // why there is no answer
+  Snapshots others = {};                   // other larderds of the pool
   bool by_node = false;                    // placement Node
   bool has_backend = false;
   bool adds_flags = true;        // spec.engine.flags
-  std::string engine_says = {};  // the last line of the engine's log that says why the cache is off; read if has_no_namespace()
+  std::string engine_says = {};  // why_off() of the engine's log; only if has_no_namespace()
 };
 
-// The heaviest first, at least one.
+// At least one finding, in order of severity.
 Findings why_no_hits(const HitFacts& facts);
 
-// Whether no attached engine has opened a namespace: it is off, or does not know its weights yet. True also where none is attached.
+// Whether no attached engine has opened a namespace, because the cache is off or the weights are
+// not yet known. Also true without attached engines.
 bool has_no_namespace(const ctl::Snapshot& now);
 
-// Of an engine's log the last line in which the shim says why it is off; empty: there is none.
+// The last line of an engine's log in which the shim says why the cache is off; empty: none.
 std::string why_off(const std::string& log);
 
-// "42%" of the tokens asked for; "-": nothing was asked.
+// The hit share of the requested tokens, "42%"; "-": no requests.
 std::string hit_ratio(const ctl::ModelCounts& counts);
 
 }  // namespace larder::kubectl

@@ -9,7 +9,7 @@ namespace {
 
 using Weight = Diagnostic::Weight;
 
-// The webhook is asked when a pod is made, and never again.
+// The API server asks the webhook only at the creation of a pod.
 std::string anew(const InjectionFacts& facts) {
   const PodState& pod = facts.pod;
   if (facts.planned) return "check again";
@@ -50,7 +50,7 @@ Diagnostic no_annotation(const InjectionFacts& facts) {
               : annotate(facts)};
 }
 
-// The pool that the pod asks for, by its annotation or by the label of its namespace.
+// The pool in the pod's annotation or in the namespace's label.
 std::string asked_pool(const InjectionFacts& facts) {
   return facts.pod.wanted_pool.value_or(facts.namespace_pool);
 }
@@ -67,7 +67,7 @@ Diagnostic no_such_pool(const InjectionFacts& facts) {
           "make it, or correct larder.dev/pool " + std::string(where) + "; then " + anew(facts)};
 }
 
-// The injector looked at it and left it alone.
+// The injector saw the pod and did not change it.
 Diagnostic left_alone(const InjectionFacts& facts, const std::string& why) {
   const bool by_now = facts.pools_known && facts.pod.wanted_pool && has_pool(facts) && why.starts_with("there is no CachePool");
   if (by_now)
@@ -76,7 +76,7 @@ Diagnostic left_alone(const InjectionFacts& facts, const std::string& why) {
   return {Weight::kProblem, "LeftAlone", "the injector left it alone: " + why, "do what it says; then " + anew(facts)};
 }
 
-// The chart names the operator's Deployment and the webhook's Service alike.
+// In the chart, the operator's Deployment and the webhook's Service have the same name.
 std::string operator_logs(const WebhookState& webhook) {
   constexpr std::string_view kEnd = "-webhook";
   const bool of_the_chart = webhook.service.ends_with(kEnd);
@@ -85,7 +85,7 @@ std::string operator_logs(const WebhookState& webhook) {
   return "kubectl logs -n " + webhook.service_namespace + " deployment/" + name + "-operator";
 }
 
-// The question of a firewall: at what the API server asks.
+// The address that a firewall must open: the webhook's port for the API server.
 std::string may_it_reach(const InjectionFacts& facts) {
   if (!facts.webhook.url.empty()) return "may the API server reach " + facts.webhook.url + " (firewalls)?";
   const std::string port =
@@ -93,7 +93,7 @@ std::string may_it_reach(const InjectionFacts& facts) {
   return "may the API server reach " + port + " of the operator's pods (firewalls)?";
 }
 
-// Why the API server cannot have asked the webhook, or had no answer, where the cluster shows why.
+// Why the API server did not ask the webhook or got no answer, as far as the cluster shows.
 std::optional<Diagnostic> obstacle(const InjectionFacts& facts) {
   const PodState& pod = facts.pod;
   const WebhookState& webhook = facts.webhook;
@@ -139,7 +139,8 @@ Diagnostic no_answer(const InjectionFacts& facts) {
           anew(facts) + ". If that one has no cache either: " + may_it_reach(facts)};
 }
 
-// The injector answers, and passes the pod by where the namespace asks. `facts.asking` says what it makes of the pod.
+// The injector answers and skips a pod whose namespace requests the cache. `facts.asking` has the
+// injector's reason.
 Diagnostic passed_by(const InjectionFacts& facts, const std::string& asks) {
   if (facts.asking->injected)
     return {Weight::kProblem, "NotSeenAsEngine",
@@ -152,14 +153,14 @@ Diagnostic passed_by(const InjectionFacts& facts, const std::string& asks) {
           ""};
 }
 
-// A pod whose namespace asks, and of which the injector said nothing.
+// A pod whose namespace requests the cache, without a word of the injector.
 Diagnostic asked_by_namespace(const InjectionFacts& facts) {
   const std::string asks = "its namespace asks for caches of pool " + facts.namespace_pool + " (label larder.dev/pool), and ";
   const bool never_asked = facts.webhook_known.ok() && !(facts.webhook.there && facts.webhook.takes_namespace);
   const bool silent = facts.asking && !facts.asking->injected && facts.asking->not_injected.empty();
   if (facts.asking && !silent && !never_asked) return passed_by(facts, asks);
   std::optional<Diagnostic> found = obstacle(facts);
-  if (found && found->reason == "NotAsked") found.reset();  // the dry run says more than what may not be read
+  if (found && found->reason == "NotAsked") found.reset();  // the dry run knows more
   if (!found && silent) found = no_answer(facts);
   if (!found)
     return {Weight::kProblem, "NotSeenAsEngine",
@@ -184,7 +185,8 @@ Findings why_not_injected(const InjectionFacts& facts) {
   if (facts.pod.declined)
     return {{Weight::kProblem, "Declined", "its annotation larder.dev/inject: \"false\" asks for no cache",
              "remove that from the pod template; then " + anew(facts)}};
-  if (!facts.pod.not_injected.empty()) return {left_alone(facts, facts.pod.not_injected)};  // its namespace may have asked
+  // The request may come from the namespace.
+  if (!facts.pod.not_injected.empty()) return {left_alone(facts, facts.pod.not_injected)};
   const bool misplaced = facts.workload.own_annotation || facts.workload.template_annotation;
   if (!facts.pod.wanted_pool && (facts.namespace_pool.empty() || misplaced)) return {no_annotation(facts)};
   if (!facts.events.empty()) return {left_alone(facts, facts.events.front())};

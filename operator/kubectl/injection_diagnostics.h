@@ -1,4 +1,4 @@
-// Why a pod has no cache: judged from facts alone. Pure; thread-safe.
+// Why a pod has no cache, from facts alone. Pure; thread-safe.
 #pragma once
 
 #include <optional>
@@ -12,29 +12,29 @@
 
 namespace larder::kubectl {
 
-// What makes the pod, above its ReplicaSet: a Deployment, StatefulSet, Job.
+// The object above a pod's ReplicaSet: a Deployment, StatefulSet, Job.
 struct WorkloadState {
-  std::string kind, name;                          // empty: none, or not known
-  std::optional<std::string> own_annotation;       // larder.dev/pool on itself, which does nothing
-  std::optional<std::string> template_annotation;  // on its pod template
+  std::string kind, name;                          // empty: none, or unknown
+  std::optional<std::string> own_annotation;       // larder.dev/pool on the owner, without effect
+  std::optional<std::string> template_annotation;  // larder.dev/pool on the pod template
 };
 
 struct InjectionFacts {
   PodState pod;
-  std::vector<std::string> pools = {};   // of its namespace
-  bool pools_known = true;               // the user may list them, and they are installed
-  bool installed = true;                 // the cluster knows CachePools
-  std::vector<std::string> events = {};  // what the operator said of it or its owner (NotInjected), the newest first
+  std::vector<std::string> pools = {};   // pools of the namespace
+  bool pools_known = true;               // CachePools are installed, and the user may list them
+  bool installed = true;                 // the cluster has the kind CachePool
+  std::vector<std::string> events = {};  // NotInjected events of pod and owner, newest first
   WorkloadState workload = {};
-  std::string namespace_pool = {};      // label larder.dev/pool of its namespace, where the pod itself asks for none
-  WebhookState webhook = {};            // its entry for such a pod
-  Status webhook_known = {};            // why the webhook's configuration could not be read
-  bool planned = false;                 // it is not made yet: the API server was asked in a dry run
+  std::string namespace_pool = {};      // pool of the namespace's label; empty: the pod asks
+  WebhookState webhook = {};            // the webhook's entry for such a pod
+  Status webhook_known = {};            // why the webhook's configuration is unreadable
+  bool planned = false;                 // the pod exists only in a dry run
   ServingState serving = {};            // the webhook's Service
-  std::optional<PodState> asking = {};  // the same pod with the annotation, as a dry run makes it; nothing: not tried
+  std::optional<PodState> asking = {};  // dry run with the annotation; empty: not tried
 };
 
-// Of a pod that is not injected; the heaviest first, at least one.
+// For a pod that is not injected: at least one finding, in order of severity.
 Findings why_not_injected(const InjectionFacts& facts);
 
 // "chat, code"; "none".

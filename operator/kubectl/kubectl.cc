@@ -29,7 +29,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::size_t kMostErrorBytes = 64u << 10, kMostErrorShown = 600;
-// What kubectl says while it still runs after so long is for the user: a plug-in that waits for a login, say.
+// After this time, messages of a running kubectl go to the user, e.g. a login prompt of a plug-in.
 constexpr milliseconds kQuiet{2000};
 
 struct Pipe {
@@ -42,7 +42,7 @@ std::optional<Pipe> make_pipe() {
   return Pipe{Fd(ends[0]), Fd(ends[1])};
 }
 
-// To be read from its beginning; none where there is no text.
+// A file with the text, positioned at its start; no file for an empty text.
 Result<Fd> file_of(const std::string& text) {
   if (text.empty()) return Fd();
   Fd file(::memfd_create("larder-kubectl", MFD_CLOEXEC));
@@ -52,7 +52,7 @@ Result<Fd> file_of(const std::string& text) {
   return file;
 }
 
-// The program, found in PATH, with standard input, output and error at `in`, `out` and `err`. -1: the same as here.
+// Starts the program, found in PATH, with `in`, `out` and `err` as standard streams; -1: inherited.
 Result<pid_t> spawn(const Words& words, int in, int out, int err) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
@@ -74,14 +74,14 @@ milliseconds left_until(Clock::time_point end) {
   return std::max(std::chrono::duration_cast<milliseconds>(end - Clock::now()), milliseconds(0));
 }
 
-// False: it goes on.
+// False: the process still runs.
 bool ends(pid_t pid, Clock::time_point deadline) {
   const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   pollfd end{process.get(), POLLIN, 0};
   return ::poll(&end, 1, static_cast<int>(left_until(deadline).count())) > 0;
 }
 
-// Whether it ended well, of a process that has ended or was killed.
+// Whether an ended or killed process succeeded.
 bool reap(pid_t pid) {
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
@@ -89,7 +89,7 @@ bool reap(pid_t pid) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-// Reads what there is. False: its end, or more than `most`.
+// Reads the available bytes. False: end of the stream, or more than `most`.
 bool read_some(int fd, std::string& text, std::size_t most) {
   std::array<char, 16384> buffer{};
   const ssize_t got = ::read(fd, buffer.data(), buffer.size());
@@ -98,7 +98,7 @@ bool read_some(int fd, std::string& text, std::size_t most) {
   return got != 0 && text.size() <= most;
 }
 
-// What a child says until it has closed both streams.
+// Collects the output of a child until both streams are closed.
 struct Said {
   std::string out, err;
   bool late = false, too_long = false;
@@ -108,7 +108,7 @@ class Listening {
  public:
   Listening(int out, int err, milliseconds deadline) : out_(out), err_(err), begin_(Clock::now()), deadline_(begin_ + deadline) {}
 
-  // Of both streams, and then of the process.
+  // Waits for the end of both streams, then of the process.
   Said until_end(std::size_t most_bytes, pid_t pid) {
     while (out_ >= 0 || err_ >= 0) {
       const milliseconds left = left_until(deadline_);
@@ -144,13 +144,14 @@ class Listening {
   Said said_;
 };
 
-// "E1122 19:23:03.023237   24547 memcache.go:265] ...": what its library logs before kubectl says the same in its own words.
+// A log line of kubectl's library, "E1122 19:23:03.023237   24547 memcache.go:265] ...". kubectl
+// repeats the message in its own words.
 bool is_log_line(std::string_view line) {
   return line.size() > 5 && std::string_view("IWEF").find(line.front()) != std::string_view::npos &&
          std::ranges::all_of(line.substr(1, 4), [](char c) { return c >= '0' && c <= '9'; }) && line[5] == ' ';
 }
 
-// The last lines of what it said, on one: kubectl's own sentence comes after warnings.
+// The last lines of the output on one line, since kubectl's message follows the warnings.
 std::string sentence_of(const std::string& error) {
   std::string own, all;
   for (std::size_t at = 0; at < error.size();) {
@@ -176,7 +177,7 @@ Status refusal(const std::string& error) {
   return {Code::kFailedPrecondition, text};
 }
 
-// What `work` makes of 0 to count - 1, kAtOnce at once.
+// The results of `work` for 0 to count - 1, kAtOnce at once.
 template <typename Answer, typename Work>
 std::vector<Answer> at_once(std::size_t count, const Work& work) {
   std::vector<Answer> answers(count, Status(Code::kInternal, "not asked"));

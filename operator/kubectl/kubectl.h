@@ -1,7 +1,8 @@
-// Kubectl: the user's own kubectl as the way to the cluster, run as a child process, without a shell.
+// Kubectl: runs the user's kubectl as a child process, without a shell, to reach the cluster.
 //
-// So contexts, credentials (also those of exec plug-ins), proxies and certificates are exactly what the user has, and larderctl needs no
-// client of the API server. Each call ends by its deadline and its answer is bounded. Thread-safe.
+// kubectl handles contexts, credentials (also of exec plug-ins), proxies and certificates, so that
+// the plug-in has no API client and acts with the user's permissions. Each call has a deadline and
+// a bounded answer. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -21,33 +22,34 @@ class Kubectl {
   static constexpr std::chrono::milliseconds kDeadline{30'000};
   static constexpr std::size_t kAtOnce = 8;  // processes
 
-  // `options` stand before each call's words: "--context=blue". `program` is looked up in PATH.
+  // `options` precede the words of each call: "--context=blue". `program` is looked up in PATH.
   explicit Kubectl(Words options, std::string program = "kubectl", std::chrono::milliseconds deadline = kDeadline)
       : options_(std::move(options)), program_(std::move(program)), deadline_(deadline) {}
 
-  // Its standard output. kNotFound: there is no such object, or the API server knows no such kind; kPermissionDenied: the user may
-  // not; kUnavailable: no API server answers, or there is no kubectl; kOutOfRange: more than `most_bytes`. The text is kubectl's own.
+  // Returns kubectl's standard output. kNotFound: no such object or kind. kPermissionDenied: the
+  // user lacks the permission. kUnavailable: no API server answers, or no kubectl. kOutOfRange:
+  // more than `most_bytes`. The error text is kubectl's.
   Result<std::string> ask(const Words& words, std::size_t most_bytes = kMostBytes) const;
 
-  // What it said, whether or not it ended well.
+  // The output of a call, successful or not.
   struct Heard {
     std::string out, err;
-    Status ended;  // as of ask()
+    Status ended;  // the status that ask() would return
   };
   struct Call {
     Words words;
-    std::string input = {};  // its standard input; empty: larderctl's own
+    std::string input = {};  // standard input; empty: inherited
   };
-  // An error: it could not be run, gave no answer in time, or too long a one.
+  // An error: kubectl did not run, did not answer in time, or answered too much.
   Result<Heard> hear(const Call& call, std::size_t most_bytes = kMostBytes) const;
-  // The same of many, kAtOnce at once, in their order.
+  // hear() for many calls, kAtOnce at once; results in the order of `calls`.
   std::vector<Result<Heard>> hear_all(const std::vector<Call>& calls, std::size_t most_bytes = kMostBytes) const;
 
-  // Runs it for the user: what it writes goes where larderctl's own goes, also its errors. Fails where it does not end well by
-  // `deadline`, in which it is killed.
+  // Runs kubectl with inherited output and error streams. Kills kubectl at `deadline`. Fails unless
+  // kubectl ends with success in time.
   Status show(const Words& words, std::chrono::milliseconds deadline) const;
 
-  // The same as ask() of many, kAtOnce at once, in their order.
+  // ask() for many calls, kAtOnce at once; results in the order of `calls`.
   std::vector<Result<std::string>> ask_all(const std::vector<Words>& calls, std::size_t most_bytes = kMostBytes) const;
 
  private:

@@ -10,7 +10,7 @@ namespace {
 using Lines = std::vector<std::string_view>;
 
 constexpr std::size_t kContext = 3;
-constexpr std::size_t kMostCells = 4'000'000;  // of the table; longer texts differ as wholes
+constexpr std::size_t kMostCells = 4'000'000;  // of the table; longer texts differ entirely
 
 struct Step {
   char mark;  // ' ', '-' or '+'
@@ -27,7 +27,7 @@ Lines lines_of(std::string_view text) {
   return lines;
 }
 
-// How long the longest common subsequence is of what follows line i of one and line j of the other.
+// Length of the longest common subsequence after line i of one text and line j of the other.
 class Common {
  public:
   Common(const Lines& before, const Lines& after) : width_(after.size() + 1), cells_((before.size() + 1) * width_) {
@@ -67,7 +67,7 @@ std::string range_of(std::size_t from, std::size_t count) {
   return std::to_string(count == 0 ? from : from + 1) + (count == 1 ? "" : "," + std::to_string(count));
 }
 
-// Where the piece that begins with the change at `at` ends: with so many lines that are the same behind its last change.
+// The end of the hunk whose first change is at `at`, including the context after its last change.
 std::size_t end_of_piece(const std::vector<Step>& steps, std::size_t at) {
   std::size_t last = at;
   for (std::size_t i = at; i < steps.size() && i <= last + 2 * kContext + 1; ++i)

@@ -1,4 +1,4 @@
-// What differs between two texts, line by line, as `diff -u` shows it. Pure; thread-safe.
+// The differing lines of two texts, in the form of `diff -u`. Pure; thread-safe.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace larder::kubectl {
 
-// Empty where they are the same. `before_name` and `after_name` head it.
+// Empty for equal texts. `before_name` and `after_name` are the names in the head.
 std::string line_diff(std::string_view before_name, std::string_view before, std::string_view after_name, std::string_view after);
 
 }  // namespace larder::kubectl

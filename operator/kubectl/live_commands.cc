@@ -18,7 +18,7 @@ using ctl::Outcome;
 
 constexpr int kExitWarnings = 1, kExitUnusable = 2;
 
-// Pods that the operator's label names; `pools` empty: of every pool.
+// Pods with the operator's label; empty `pools`: of every pool.
 std::string of_pools(const std::vector<std::string>& pools) {
   if (pools.empty()) return std::string(api::kPoolLabel);
   std::string list;

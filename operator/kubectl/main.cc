@@ -8,7 +8,7 @@
 
 int main(int argc, char** argv) {
   larder::base::open_standard_streams();
-  std::signal(SIGXFSZ, SIG_IGN);  // a file over `ulimit -f` is an error with words
+  std::signal(SIGXFSZ, SIG_IGN);  // a file above `ulimit -f` gives an error message
   const std::vector<std::string_view> words(argv + 1, argv + argc);
   return larder::base::after_output(larder::kubectl::run_plugin(words));
 }

@@ -1,5 +1,5 @@
-// Whether the engines of a pod and those of the other pods of its pool can share what they store: whether they have a namespace in
-// common, and if not, which fields of their fingerprints differ. Pure; thread-safe.
+// Whether the engines of a pod can share chunks with other pods of the pool: whether they have a
+// common namespace, and otherwise the differing fields of their fingerprints. Pure; thread-safe.
 #pragma once
 
 #include <map>
@@ -10,13 +10,13 @@
 
 namespace larder::kubectl {
 
-// What larderds of a pool say, by the name of their pod. They belong to the caller.
+// Answers of a pool's larderds by name of the pod. The caller owns the answers.
 using Snapshots = std::map<std::string, const ctl::Snapshot*>;
 
-// `others`: it alone may be among them too.
+// `others` may include the pod itself.
 Findings namespace_findings(const ctl::Snapshot& own, const Snapshots& others);
 
-// What to do where one field of a fingerprint differs, by its name; empty: nothing is known.
+// The remedy for a differing field of a fingerprint, by name; empty: unknown.
 std::string remedy_of_field(const std::string& field);
 
 }  // namespace larder::kubectl

@@ -11,7 +11,7 @@ namespace {
 
 using api::Object;
 
-constexpr std::size_t kMostNameBytes = 50;  // of what a generated name begins with
+constexpr std::size_t kMostNameBytes = 50;  // of the prefix of a generated name
 constexpr std::array<std::string_view, 6> kNeeded{"Namespace",     "ServiceAccount", "CachePool",
                                                   "PriorityClass", "RuntimeClass",   "CacheBackend"};
 
@@ -28,7 +28,7 @@ bool names_a_template(std::string_view key) {
   return key.size() >= 8 && base::lower(key).ends_with("template");
 }
 
-// Calls it with each pod template below `object`, and its path.
+// Calls the function with each pod template below `object` and the template's path.
 template <typename Call>
 void each_template(const Object& object, const std::string& path, int depth, const Call& call) {
   if (depth > api::kMostDepth) return;
@@ -45,7 +45,7 @@ void each_template(const Object& object, const std::string& path, int depth, con
   }
 }
 
-// As the controller does it: pods mount these by the claims' names.
+// Adds volumes like the controller does; pods mount the volumes by the claims' names.
 void add_claimed_volumes(const Object& set, Object& spec) {
   const Object& claims = api::at(set, "spec.volumeClaimTemplates");
   if (!claims.is_array()) return;
@@ -61,7 +61,7 @@ void add_claimed_volumes(const Object& set, Object& spec) {
   spec["volumes"] = std::move(volumes);
 }
 
-// By which a pod is known as part of a group.
+// Labels that make a pod part of a group.
 void add_ray_labels(const PlannedPod& planned, Object& metadata) {
   if (!planned.kind.starts_with("Ray")) return;
   if (!api::child(metadata, "labels").is_object()) metadata["labels"] = Object::object();
@@ -69,7 +69,7 @@ void add_ray_labels(const PlannedPod& planned, Object& metadata) {
   metadata["labels"]["ray.io/node-type"] = planned.path.find("headGroupSpec") != std::string::npos ? "head" : "worker";
 }
 
-// What the API server has written into a pod that lives is not for a new one.
+// Fields that the API server wrote into a live pod do not belong in a new one.
 Object pod_of(const PlannedPod& planned, const Object& object, const Object& from) {
   Object pod = {{"apiVersion", "v1"}, {"kind", "Pod"}, {"metadata", Object::object()}, {"spec", api::at(from, "spec")}};
   Object& metadata = pod["metadata"];
@@ -87,7 +87,7 @@ std::int64_t copies_of(const Object& object) {
   return api::number_at(object, "spec.replicas", api::number_at(object, "spec.parallelism", 1));
 }
 
-// A group of its own, and not of Kubernetes or ours: its controller may make pods of what stands in it.
+// Whether the group is foreign (not of Kubernetes or Larder). Its controller may create pods.
 bool is_of_somebody_else(const Object& object) {
   const std::string version = api::text_at(object, "apiVersion");
   const std::string group = version.substr(0, std::min(version.find('/'), version.size()));

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kExitFailed = 2;
 
-// It asks no cluster: larderctl's own runs, with that one's options.
+// Runs the command of larderctl with larderctl's options; needs no cluster.
 constexpr std::string_view kSimulate = "simulate";
 constexpr std::string_view kCheck = "check";
 
@@ -85,7 +85,7 @@ const Command* command_of(const Arguments& arguments, std::string& wrong) {
   return nullptr;
 }
 
-// What the words name is put into paths and commands.
+// The named objects become parts of paths and commands, so names must be valid.
 std::string bad_name(const Arguments& arguments) {
   for (std::size_t i = 1; i < arguments.words.size(); ++i)
     if (!is_name(arguments.words[i])) return arguments.words[i];

@@ -1,7 +1,8 @@
-// `kubectl larder`: the program kubectl-larder, which kubectl finds in PATH. Asks the cluster by the user's own kubectl.
+// `kubectl larder`: the program kubectl-larder, which kubectl finds in PATH. Asks the cluster
+// through the user's kubectl.
 //
-// The exit status: 0 all is well; 1 something is not (of backend check: warnings); 2 nothing could be found out, wrong usage, and of
-// backend check: it cannot be used. Thread-compatible.
+// Exit status: 0: no problem. 1: a problem (backend check: warnings). 2: no result, wrong usage, or
+// (backend check) an unusable backend. Thread-compatible.
 #pragma once
 
 #include <span>

@@ -16,7 +16,7 @@ namespace {
 using ctl::Outcome;
 
 constexpr int kExitUnwell = 1;
-constexpr std::chrono::seconds kTraceMore{60};  // than is recorded: to begin, and for the last lines
+constexpr std::chrono::seconds kTraceMore{60};  // for start and last lines
 
 Status not_installed(const Status& status) {
   if (status.code() != Code::kNotFound) return status;
@@ -25,7 +25,7 @@ Status not_installed(const Status& status) {
           "larder-system --create-namespace"};
 }
 
-// Those of the namespace; with `name` that one, which must be there.
+// The pools of the namespace; with `name`, only this pool, which must exist.
 Result<std::vector<PoolState>> pools_of(const Cluster& cluster, const std::string& ns, const std::string& name) {
   const Result<std::vector<api::Object>> objects = cluster.objects("cachepools." + std::string(api::kGroup), ns);
   if (!objects.ok()) return not_installed(objects.status());
@@ -51,7 +51,8 @@ const PoolState* pool_named(const std::vector<PoolState>& pools, const PodState&
   return found == pools.end() ? nullptr : &*found;
 }
 
-// Without asking the API server more than once for all of them: why says more of one.
+// Findings for a list of pods, without further requests to the API server. `why` gives details
+// about one pod.
 Findings at_a_glance(const PodState& pod, const std::vector<PoolState>& pools) {
   if (!pod.not_injected.empty()) return {{Diagnostic::Weight::kProblem, "LeftAlone", pod.not_injected, ""}};
   if (pool_named(pools, pod) == nullptr)
@@ -66,7 +67,7 @@ Result<PodState> pod_named(const Cluster& cluster, const std::string& ns, const 
                 "there is no pod " + name + " in namespace " + ns + "; kubectl larder pods -A lists those with a cache");
 }
 
-// The pods of its pool.
+// The pods of the same pool.
 Result<std::vector<PodState>> fellows_of(const Cluster& cluster, const PodState& pod) {
   return cluster.pods(pod.view.ns, std::string(api::kPoolLabel) + "=" + pool_of(pod));
 }

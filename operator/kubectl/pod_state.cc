@@ -68,7 +68,7 @@ PodState pod_seen(const Object& pod) {
   seen.node = text(pod, "spec.nodeName");
   seen.phase = text(pod, "status.phase");
   if (const auto pool = api::annotation(pod, api::kPoolAnnotation)) seen.wanted_pool = base::printable(*pool);
-  const auto by = api::annotation(pod, api::kInjectedAnnotation);  // VERSION/POOL: its namespace may have asked
+  const auto by = api::annotation(pod, api::kInjectedAnnotation);  // VERSION/POOL
   if (!seen.wanted_pool && by && by->find('/') != std::string::npos)
     seen.wanted_pool = base::printable(by->substr(by->find('/') + 1));
   seen.declined = !by && api::annotation(pod, api::kInjectAnnotation) == "false";

@@ -1,4 +1,4 @@
-// `kubectl larder pods`: one line a pod, as a table and as JSON. Pure; thread-safe.
+// `kubectl larder pods`: one line per pod, as a table and as JSON. Pure; thread-safe.
 #pragma once
 
 #include <optional>
@@ -14,11 +14,11 @@ namespace larder::kubectl {
 struct PodLine {
   PodState pod;
   std::string pool;
-  const ctl::Snapshot* larderd = nullptr;  // null: nothing is known of it; the caller's
+  const ctl::Snapshot* larderd = nullptr;  // null: unknown; owned by the caller
   Findings findings;
 };
 
-// Whether an engine of it is attached; nothing: not known.
+// Whether an engine of the pod is attached; empty: unknown.
 std::optional<bool> attached(const PodLine& line);
 
 std::string pods_text(const std::vector<PodLine>& lines, bool with_namespace);

@@ -1,4 +1,4 @@
-// PoolState: of a CachePool, what `kubectl larder` shows and judges by. Pure; thread-safe.
+// PoolState: the facts about a CachePool for `kubectl larder`. Pure; thread-safe.
 #pragma once
 
 #include <string>
@@ -13,17 +13,17 @@ struct PoolState {
   std::string ns, name, backend;  // backend: empty: none
   bool by_node = false;
   bool adds_flags = true;
-  std::string ready, memory, hits;  // as the operator's status has them; "-": not said
+  std::string ready, memory, hits;  // from the operator's status; "-": unknown
   std::int64_t pods = 0, attached = 0, engines = 0;
-  Findings findings;  // of its conditions: those that are not well
+  Findings findings;  // failing conditions
 
   std::string place() const { return ns + "/" + name; }
 };
 
-// Texts in it are printable.
+// All texts of the result are printable.
 PoolState pool_seen(const api::Object& pool);
 
-// The conditions of any of our kinds that are not well; Ready only where no other one is.
+// The failing conditions of a CachePool or CacheBackend. Ready is included only alone.
 Findings unwell(const api::Object& object);
 
 }  // namespace larder::kubectl

@@ -12,7 +12,7 @@ namespace {
 using ctl::Snapshot;
 
 struct Sums {
-  double requests = 0, asked = 0, hit = 0, loaded = 0;  // a second
+  double requests = 0, asked = 0, hit = 0, loaded = 0;  // per second
 };
 
 double grown(std::uint64_t now, std::uint64_t before, double seconds) {

@@ -1,4 +1,5 @@
-// What the arguments mean in this cluster: which namespace, and how many larderd may be asked. Thread-compatible.
+// The meaning of the arguments in this cluster: the namespace, and the limit on asked larderds.
+// Thread-compatible.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +10,16 @@
 
 namespace larder::kubectl {
 
-inline constexpr std::size_t kMostAsked = 64;  // larderd, unless all are wanted
+inline constexpr std::size_t kMostAsked = 64;  // larderds without --all
 
 inline std::size_t most_asked(const Arguments& arguments) {
   return arguments.every_pod ? Cluster::kMostPods : kMostAsked;
 }
 
-// Empty: all of them.
+// Empty: all namespaces.
 Result<std::string> wanted_namespace(const Arguments& arguments, const Cluster& cluster);
 
-// For what has one namespace. kInvalidArgument with -A.
+// For commands with one namespace. kInvalidArgument: -A.
 Result<std::string> one_namespace(const Arguments& arguments, const Cluster& cluster);
 
 }  // namespace larder::kubectl

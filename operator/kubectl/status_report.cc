@@ -11,7 +11,7 @@ namespace {
 
 using api::Object;
 
-// Asked for that pool, may still get it, and has no cache.
+// Whether the pod requests the pool, may still get the cache, and has none.
 bool lacks(const PodState& pod) {
   return pod.wanted_pool && !pod.injected && !pod.view.over;
 }

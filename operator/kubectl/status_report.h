@@ -1,4 +1,5 @@
-// `kubectl larder status`: of each pool whether it helps, what is wrong and what to do, in words and as JSON. Pure; thread-safe.
+// `kubectl larder status`: for each pool its benefit, problems and remedies, as text and as JSON.
+// Pure; thread-safe.
 #pragma once
 
 #include <string>
@@ -11,14 +12,14 @@ namespace larder::kubectl {
 
 struct PoolLine {
   PoolState pool;
-  std::vector<std::string> without_cache;  // pods that asked for it and have none
+  std::vector<std::string> without_cache;  // pods that requested the pool and have no cache
 
   bool well() const { return without_cache.empty() && !has_problem(pool.findings); }
 };
 
-// With the pods among `pods` that each pool should have and has not.
+// Adds to each pool the pods of `pods` that lack its cache.
 std::vector<PoolLine> pool_lines(const std::vector<PoolState>& pools, const std::vector<PodState>& pods);
-// Pods that name a pool that there is not.
+// Pods that name a missing pool.
 std::vector<std::string> pods_of_no_pool(const std::vector<PoolState>& pools, const std::vector<PodState>& pods);
 
 std::string status_text(const std::vector<PoolLine>& lines, const std::vector<std::string>& of_no_pool, bool with_namespace);

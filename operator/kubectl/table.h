@@ -1,4 +1,5 @@
-// A table as kubectl prints one: columns as wide as their widest entry, three spaces between. Pure; thread-safe.
+// A table in kubectl's form: columns as wide as their widest entry, with three spaces between.
+// Pure; thread-safe.
 #pragma once
 
 #include <string>
@@ -8,7 +9,8 @@ namespace larder::kubectl {
 
 using Row = std::vector<std::string>;
 
-// REQUIRES: no row is longer than the first. Entries are printable; the last column is not filled up.
+// REQUIRES: no row has more entries than the first, and entries are printable. The last column has
+// no padding.
 std::string table_text(const std::vector<Row>& rows);
 
 }  // namespace larder::kubectl

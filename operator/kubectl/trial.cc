@@ -11,8 +11,8 @@ namespace {
 using api::Object;
 
 constexpr std::string_view kWarning = "Warning: ", kServerSays = "Error from server";
-constexpr std::size_t kMostShown = 4000;  // of the words of a refusal
-// What the API server says where it has not judged the pod.
+constexpr std::size_t kMostShown = 4000;  // bytes of a refusal
+// Messages of an API server that has not judged the pod.
 constexpr std::array<std::string_view, 6> kNotJudged{"cannot create resource", "does not support dry run",
                                                      "(ServiceUnavailable)",   "(Timeout)",
                                                      "(TooManyRequests)",      "(Unauthorized)"};
@@ -27,12 +27,12 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// kubectl's two forms: the second one of what fails validation.
+// kubectl's two forms; the second one is for a failed validation.
 bool begins_a_refusal(const std::string& line) {
   return line.starts_with(kServerSays) || (line.starts_with("The ") && line.find(" is invalid") != std::string::npos);
 }
 
-// Without kubectl's own words before it.
+// Removes kubectl's words in front.
 std::string servers_words(const std::string& line) {
   if (!line.starts_with(kServerSays)) return line.substr(0, line.find_last_not_of(' ') + 1);
   constexpr std::string_view kCreating = "error when creating \"STDIN\": ";
@@ -41,7 +41,7 @@ std::string servers_words(const std::string& line) {
   return colon == std::string::npos ? line : line.substr(colon + 2);
 }
 
-// JSON values that follow one another.
+// Parses consecutive JSON values.
 std::vector<std::string_view> values_in(std::string_view text) {
   std::vector<std::string_view> values;
   std::size_t depth = 0, begin = 0;

@@ -1,5 +1,11 @@
-// Trial: what the API server makes of a pod in a dry run: every webhook that agrees to one, every quota, limit and policy has its say, and
-// nothing is created. Thread-safe.
+// Trial: the API server's result for a pod in a dry run. Webhooks that allow dry runs, quotas,
+// limits and policies take part, and no object is created. Thread-safe.
+//
+// Choice: `check` asks the API server and does not link the injector. The operator in the cluster
+// decides, in its own version, and only the API server knows quotas, limits, Pod Security, other
+// webhooks and policies. kubectl reads the files, so that YAML has the meaning of `kubectl apply`.
+// Price: the check needs the cluster and the permission to create pods, and a webhook with side
+// effects refuses dry runs.
 #pragma once
 
 #include <string>
@@ -11,24 +17,25 @@
 namespace larder::kubectl {
 
 struct Trial {
-  api::Object pod;                    // as it would be stored; null: it was not taken
-  std::string refusal;                // the API server's words; empty: it was taken, or not asked
-  std::vector<std::string> warnings;  // its words, too
-  Status asked;                       // why it could not be asked; then nothing is known
+  api::Object pod;                    // the pod that would be stored; null: refused
+  std::string refusal;                // the API server's message; empty: accepted, or not asked
+  std::vector<std::string> warnings;  // warnings of the API server
+  Status asked;                       // an error: the API server was not asked
 
   bool taken() const { return !pod.is_null(); }
 };
 
-// Of each, in their order. They need the user's right to create pods.
+// Results in the order of `pods`. The user needs the permission to create pods.
 std::vector<Trial> try_pods(const Kubectl& kubectl, const std::vector<api::Object>& pods);
 
-// What kubectl's answer to such a call says. Pure.
+// Parses kubectl's answer to a dry run. Pure.
 Trial trial_of(const Kubectl::Heard& heard);
 
-// The objects of files, as kubectl reads them: lists in their parts, each with its namespace. `options`: "--filename=llm.yaml".
+// The objects of files, read by kubectl: lists are split, and each object has a namespace.
+// `options`: "--filename=llm.yaml".
 struct GivenObjects {
   std::vector<api::Object> objects;
-  std::string unread;  // kubectl's words about what it could not read; empty: it read all
+  std::string unread;  // kubectl's message about unreadable parts; empty: all were read
 };
 Result<GivenObjects> objects_of_files(const Kubectl& kubectl, const Words& options);
 

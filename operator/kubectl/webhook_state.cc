@@ -55,7 +55,7 @@ ServingState serving_seen(const std::vector<Object>& slices, const Object& servi
     for (const Object& port : api::at(slice, "ports"))
       if (seen.port == 0) seen.port = static_cast<int>(api::number_at(port, "port"));
   }
-  // Without pods no slice has a port. A targetPort is a number, or the name of a port of the pods.
+  // Slices have no port while no pod exists. A targetPort is a number or the name of a pod's port.
   for (const Object& port : api::at(service, "spec.ports"))
     if (seen.port == 0) seen.port = static_cast<int>(api::number_at(port, "targetPort"));
   return seen;

@@ -1,4 +1,5 @@
-// Whether the API server asks Larder's webhook about the pods of a namespace, read from the webhook's configuration. Pure; thread-safe.
+// Whether the API server asks Larder's webhook about pods of a namespace, from the webhook's
+// configuration. Pure; thread-safe.
 #pragma once
 
 #include <string>
@@ -9,31 +10,33 @@
 
 namespace larder::kubectl {
 
-inline constexpr const char* kWebhookName = "pods.larder.dev";                 // of pods with the annotation
-inline constexpr const char* kNamespaceWebhookName = "namespaces.larder.dev";  // of other pods, where their namespace asks
+inline constexpr const char* kWebhookName = "pods.larder.dev";                 // for pods with the annotation
+inline constexpr const char* kNamespaceWebhookName = "namespaces.larder.dev";  // if the namespace asks
 
 struct WebhookState {
   bool there = false;
-  std::string created;         // of its configuration, RFC 3339
-  bool has_authority = false;  // a caBundle: without one every call fails
+  std::string created;         // creation time of the configuration, RFC 3339
+  bool has_authority = false;  // has a caBundle, without which every call fails
   bool takes_namespace = true;
   std::string service, service_namespace;
-  std::string url = {};  // in place of a Service, where the operator runs outside of the cluster
+  std::string url = {};  // replaces the Service for an operator outside the cluster
 };
 
-// `configurations`: MutatingWebhookConfigurations; `space`: the pod's Namespace, null: unknown, all is taken. `name`: one of those above.
+// `configurations`: MutatingWebhookConfigurations. `space`: the pod's Namespace; null: unknown,
+// every selector matches. `name`: one of the names above.
 WebhookState webhook_seen(const std::vector<api::Object>& configurations, const api::Object& space,
                           std::string_view name = kWebhookName);
 
 // The endpoints of the webhook's Service.
 struct ServingState {
-  int ready = -1;  // endpoints that are ready; -1: not known
-  int port = 0;    // of the operator's pods, where the API server asks; 0: not known
+  int ready = -1;  // ready endpoints; -1: unknown
+  int port = 0;    // port of the operator's pods for the API server; 0: unknown
 };
-// `slices`: EndpointSlices of the Service; `service`: null, not known, where the slices say the port.
+// `slices`: EndpointSlices of the Service. `service`: null if unknown; the slices then have the
+// port.
 ServingState serving_seen(const std::vector<api::Object>& slices, const api::Object& service);
 
-// A label selector of Kubernetes, against an object's labels.
+// Whether a label selector of Kubernetes matches an object's labels.
 bool selects(const api::Object& selector, const api::Object& object);
 
 }  // namespace larder::kubectl

@@ -14,7 +14,7 @@ namespace {
 
 using api::Object;
 
-// What YAML 1.1 or 1.2 takes for something else than a text.
+// Words that YAML 1.1 or 1.2 does not read as text.
 constexpr std::array<std::string_view, 9> kWords{"true", "false", "null", "yes", "no", "on", "off", "y", "n"};
 
 bool is_letter(char c) {
@@ -24,7 +24,7 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// "4Gi", "100m": a number's digits and a unit that makes it none. ("1e3" and "0x1f" are numbers.)
+// "4Gi", "100m": digits with a unit, which YAML reads as text. ("1e3" and "0x1f" are numbers.)
 bool is_quantity(std::string_view text) {
   const std::size_t unit = text.find_first_not_of("0123456789.");
   if (unit == 0 || unit == std::string_view::npos || !is_digit(text.front())) return false;
@@ -34,7 +34,7 @@ bool is_quantity(std::string_view text) {
           (name.size() == 1 || (name.size() == 2 && name[1] == 'i')));
 }
 
-// Whether it may stand without quotes.
+// Whether the text needs no quotes.
 bool is_plain(std::string_view text) {
   if (text.empty() || text.back() == ' ' || text.back() == ':') return false;
   if (is_quantity(text)) return true;
@@ -47,7 +47,8 @@ bool is_plain(std::string_view text) {
   return text.find(": ") == std::string_view::npos && text.find("  ") == std::string_view::npos;
 }
 
-// Bytes of the character at `i` where it is a control beyond ASCII (utf8.h), of which some end a line of YAML 1.1; else 0.
+// Length in bytes of a control character beyond ASCII at `i` (utf8.h), or 0. Some of these end a
+// line in YAML 1.1.
 std::size_t control_bytes(std::string_view text, std::size_t i) {
   const std::string_view rest = text.substr(i);
   const std::size_t bytes = utf8_bytes(rest);
@@ -90,7 +91,7 @@ std::string in_quotes(std::string_view text) {
   return out + "\"";
 }
 
-// With the lines at `indent`.
+// The text as a block with lines at `indent`.
 std::string block(std::string_view text, std::size_t indent) {
   const std::size_t last = text.find_last_not_of('\n');
   const std::size_t ends = text.size() - last - 1;
@@ -104,7 +105,7 @@ std::string block(std::string_view text, std::size_t indent) {
   return out;
 }
 
-// A text, with the line's end.
+// A text with a final newline.
 std::string scalar(const Object& value, std::size_t indent) {
   if (!value.is_string()) return value.dump() + "\n";
   const auto& text = value.get_ref<const std::string&>();
@@ -114,7 +115,7 @@ std::string scalar(const Object& value, std::size_t indent) {
 
 std::string entries(const Object& object, std::size_t indent);
 
-// What stands behind "key:".
+// The value behind "key:".
 std::string value_text(const Object& value, std::size_t indent) {
   if (value.is_object() && !value.empty()) return "\n" + entries(value, indent + 2);
   if (value.is_array() && !value.empty()) return "\n" + entries(value, indent);

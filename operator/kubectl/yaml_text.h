@@ -1,5 +1,5 @@
-// An object as YAML, in the order and form of kubectl: keys by name, lists at their key's column, texts of several lines as blocks. What a
-// terminal would obey is written as an escape. Pure; thread-safe.
+// An object as YAML in kubectl's order and form: sorted keys, lists at the column of their key,
+// texts of several lines as blocks. Terminal control characters are escaped. Pure; thread-safe.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace larder::kubectl {
 
-// A whole document, with a line's end.
+// A complete document with a final newline.
 std::string yaml_text(const api::Object& object);
 
 }  // namespace larder::kubectl

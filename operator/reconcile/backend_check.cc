@@ -11,7 +11,7 @@
 namespace larder::reconcile {
 namespace {
 
-// What larderd would be told. The paths are those of `files`, which must live as long.
+// The configuration that larderd would get. The paths belong to `files`, which must live as long.
 Result<config::Config> configured(const api::CacheBackend& backend, const BackendSecrets& secrets, const std::string& prefix,
                                   std::vector<MemoryFile>& files) {
   std::vector<config::Value> values{{"backend.url", api::url_of(backend), "spec.endpoints"},

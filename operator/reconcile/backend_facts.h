@@ -1,4 +1,5 @@
-// BackendFacts: all that a backend's status is judged from, gathered before the first judgement. Plain values; thread-compatible.
+// BackendFacts: all facts for a backend's status, gathered before the first judgement. Plain
+// values; thread-compatible.
 #pragma once
 
 #include <optional>
@@ -11,20 +12,20 @@
 
 namespace larder::reconcile {
 
-// What the larderd of those pods say whose pool uses this backend.
+// Answers of larderds whose pool uses this backend.
 struct SidecarsView {
   std::size_t asked = 0, serving = 0;
-  std::string why_not;  // of one that does not
+  std::string why_not;  // reason of a larderd that does not serve
 };
 
 struct BackendFacts {
   std::int64_t generation = 0;
-  Status parsed;                             // why the spec cannot be used
-  std::optional<api::CacheBackend> backend;  // where it can
-  Brought brought;                           // of a managed one's objects
-  k8s::ObjectPtr stateful_set;               // of a managed one; nothing: not there yet
+  Status parsed;                             // why the spec is unusable
+  std::optional<api::CacheBackend> backend;  // for a usable spec
+  Brought brought;                           // result for the objects of a managed backend
+  k8s::ObjectPtr stateful_set;               // of a managed backend; null: not there yet
   BackendSecrets secrets;
-  std::optional<Result<BackendSeen>> seen;  // nothing: was not asked
+  std::optional<Result<BackendSeen>> seen;  // empty: no check
   SidecarsView sidecars;
 };
 

@@ -40,7 +40,7 @@ SidecarsView BackendReconciler::sidecars_of(const k8s::Key& key) const {
       if (api::label(*pod, api::kPoolLabel) == pool.name) pods.push_back(view_of(*pod));
   for (const auto& [uid, answer] : answers_(pods)) {
     if (!answer.backend) continue;
-    // One that is only too slow just now has no reason against it: it is reached.
+    // A backend that is only slow at the moment has no reason and counts as reached.
     const bool uses = answer.backend->serving || answer.backend->reason.empty();
     ++view.asked;
     view.serving += uses ? 1 : 0;
@@ -67,7 +67,7 @@ BackendFacts BackendReconciler::gather(const Object& object, const std::stop_tok
   facts.secrets = read_secrets(world_.client, backend);
   facts.sidecars = sidecars_of(key);
   if (!facts.secrets.missing.empty() || !facts.secrets.unreadable.empty()) return facts;
-  // Under a prefix that some pool uses: the user's rights may end there.
+  // Check under the prefix of a pool, since the user's permissions may be limited to the prefix.
   const std::vector<api::CachePool> pools = pools_of(key);
   const std::string prefix = pools.empty() ? kPrefixWithoutPools : desired::backend_prefix(pools.front());
   facts.seen = check_.check(backend, facts.secrets, prefix, stop);
@@ -78,8 +78,8 @@ Done BackendReconciler::reconcile(const k8s::Key& key, const std::stop_token& st
   const k8s::ObjectPtr object = world_.backends.find(key.ns, key.name);
   if (!object || !api::text_at(*object, "metadata.deletionTimestamp").empty()) return {};
   const BackendFacts facts = gather(*object, stop);
-  if (stop.stop_requested()) return {Status(Code::kUnavailable, "stopping")};  // what was not asked is not judged
-  // While it was being checked its status may have been written: what stands there now is what this one follows.
+  if (stop.stop_requested()) return {Status(Code::kUnavailable, "stopping")};  // incomplete check
+  // The status may have changed during the check: continue from the current object.
   const k8s::ObjectPtr newest = world_.backends.find(key.ns, key.name);
   const Object& before = newest ? *newest : *object;
   Done done;

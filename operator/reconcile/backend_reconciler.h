@@ -1,7 +1,8 @@
-// BackendReconciler: one CacheBackend: the server that the operator runs, where it is a managed one; whether its servers can be used;
-// its status.
+// BackendReconciler: brings one CacheBackend to the wanted state: the server of a managed backend,
+// the check of the servers, the status.
 //
-// Level-based; a backend is checked anew every kCheckMs. Takes up to 20 s, or until it is told to stop. Thread-safe for different names.
+// Level-based. Checks a backend every kCheckMs. Takes up to 20 s, or until the stop. Thread-safe
+// for different names.
 #pragma once
 
 #include <functional>

@@ -1,11 +1,12 @@
-// What to do about what `larderctl backend check` finds, in the fields of a CacheBackend. Pure; thread-safe.
+// Remedies for findings of `larderctl backend check`, with the fields of a CacheBackend. Pure;
+// thread-safe.
 #pragma once
 
 #include <string>
 
 namespace larder::reconcile {
 
-// `otherwise`: the cure in larderd's own words, where it is about the server and no field of ours.
+// `otherwise`: the remedy of larderctl, returned if the finding concerns the server and no field.
 std::string remedy_for_backend(const std::string& id, const std::string& otherwise);
 
 }  // namespace larder::reconcile

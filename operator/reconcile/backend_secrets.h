@@ -1,6 +1,8 @@
-// The Secrets that a backend names: of its own namespace, never another's; what is in them, or what is missing and what to do.
+// The Secrets of a backend, read by name and only from the backend's namespace: their values, or
+// the missing part and the remedy. Without the permission to read, the status follows the sidecars.
 //
-// Thread-safe. Values go nowhere but into the check's connection: not into logs, conditions or errors.
+// Thread-safe. Values go only into the connection of the check, never into logs, conditions or
+// errors.
 #pragma once
 
 #include <map>
@@ -13,18 +15,18 @@
 namespace larder::reconcile {
 
 struct SecretFile {
-  std::string field;        // spec.password, say
-  std::string secret, key;  // of the backend's namespace
-  std::string option;       // larderd's: backend.password_file
+  std::string field;        // e.g. spec.password
+  std::string secret, key;  // in the backend's namespace
+  std::string option;       // option of larderd: backend.password_file
 };
 
-// What a backend needs, by its spec. Pure.
+// The Secrets that a spec needs. Pure.
 std::vector<SecretFile> secret_files(const api::BackendSpec& spec);
 
 struct BackendSecrets {
-  std::map<std::string, std::string> bytes;  // by option; only what was found
-  std::string missing;                       // empty: nothing. Else a sentence that names Secret and key, and says what to do
-  std::string unreadable;  // empty: all could be read. Else why not: the operator may not, or could not just now
+  std::map<std::string, std::string> bytes;  // values found, by option
+  std::string missing;                       // names Secret, key and remedy; empty: all found
+  std::string unreadable;                    // why a Secret could not be read; empty: all were read
 };
 
 BackendSecrets read_secrets(k8s::ApiClient& client, const api::CacheBackend& backend);

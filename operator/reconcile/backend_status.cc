@@ -51,7 +51,7 @@ std::string by_sidecars(const SidecarsView& sidecars) {
   return sidecars.serving == sidecars.asked ? text : text + ", another cannot: " + sidecars.why_not;
 }
 
-// By the sidecars, where the operator could not ask itself.
+// Judges by the sidecars, for an operator that could not ask the servers.
 Condition reachable_by_sidecars(const BackendFacts& facts, const std::string& why) {
   const SidecarsView& sidecars = facts.sidecars;
   if (no_sidecar_can(sidecars))
@@ -73,7 +73,7 @@ Condition reachable(const BackendFacts& facts) {
   if (seen.servers == 0) return {"Reachable", Truth::kFalse, "NoServer", "no server of it answers: see spec.endpoints"};
   const std::string server =
       seen.product + " " + seen.version + (seen.servers > 1 ? ", " + std::to_string(seen.servers) + " servers" : "");
-  // It is the pods that have to reach it.
+  // The pods have to reach the servers.
   const SidecarsView& sidecars = facts.sidecars;
   if (no_sidecar_can(sidecars))
     return {
@@ -158,7 +158,7 @@ Object backend_status(const BackendFacts& facts, const Object& before, const std
     status["memory"] = memory_of(seen);
     if (seen.ping_ns > 0) status["latency"] = steady_latency(seen.ping_ns, api::text_at(before, "status.latency"));
   }
-  // What was wrong last stays to be read after it was mended.
+  // Keep the last problem readable after its repair.
   const std::string last = api::text_at(before, "status.lastError");
   const bool wrong = conditions.front().status == Truth::kFalse;
   if (wrong || !last.empty()) status["lastError"] = wrong ? bounded(conditions.front().message) : last;

@@ -1,10 +1,12 @@
-// A backend's status from the facts: conditions, server, version, role, memory, latency. Pure; thread-safe.
+// A backend's status from the facts: conditions, server, version, role, memory, latency. Pure;
+// thread-safe.
 //
-// Ready           pools can use it; else why not and what to do
-// Reachable       the operator reaches its servers, and not every sidecar fails to; where it may not read the Secrets, the sidecars alone
-// SecretMissing   a Secret that it names is not there (True is bad)
-// ObjectsApplied  of a managed one: StatefulSet, Service and the rest stand as wanted
-// WellSet         its servers are set as a cache should be (maxmemory, eviction); False is a warning, no failure
+// Ready           pools can use the backend; otherwise reason and remedy
+// Reachable       the operator reaches the servers, and not all sidecars fail to; for an operator
+//                 without permission to read the Secrets, only the sidecars count
+// SecretMissing   a Secret of the backend does not exist (True is bad)
+// ObjectsApplied  managed backends: StatefulSet, Service and the others are as wanted
+// WellSet         the servers have settings for a cache (maxmemory, eviction); False is a warning
 #pragma once
 
 #include <string>
@@ -17,7 +19,8 @@ namespace larder::reconcile {
 
 std::vector<Condition> backend_conditions(const BackendFacts& facts);
 
-// status of the CacheBackend. `before`: the object as it stands. The latency stays as it is there while it is within a factor of two.
+// status of the CacheBackend. `before`: the current object. The written latency changes only by
+// more than a factor of two.
 api::Object backend_status(const BackendFacts& facts, const api::Object& before, const std::string& now);
 
 }  // namespace larder::reconcile

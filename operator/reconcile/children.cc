@@ -14,7 +14,8 @@ void keep_first(Status& first, const Status& status) {
   if (first.ok() && !status.ok()) first = status;
 }
 
-// Those of the namespace that the caches show, and of the wanted what they do not show and is there nevertheless.
+// Objects of the namespace in the caches, and wanted objects that exist without a place in the
+// caches.
 Result<std::vector<ObjectPtr>> observe(k8s::ApiClient& client, const ChildCaches& caches, const Owner& owner,
                                        const std::vector<Object>& desired) {
   std::vector<ObjectPtr> observed = children_of(caches, owner);
@@ -44,9 +45,9 @@ std::string called(const Step& step) {
   return step.resource.kind + " " + api::namespace_of(step.object) + "/" + api::name_of(step.object) + ": ";
 }
 
-// What is done to an object, and whose it is, under keys that a search of the logs can name.
+// Logs a step with object and owner under fixed keys, so that a search of logs can use the keys.
 void log_step(const char* what, const Step& step, const Owner& owner) {
-  // Another controller may undo each step, for ever.
+  // Throttled, since another controller may undo each step again and again.
   base::log_from(std::string(what) + " " + called(step) + step.why, base::LogLevel::kInfo, std::string(what) + " it: " + step.why,
                  {{"kind", step.resource.kind},
                   {"namespace", owner.ns},

@@ -1,4 +1,4 @@
-// Children: brings the objects of one owner to what is wanted: observe, plan, apply. What plan.h decided is all that it does.
+// Children: brings the objects of one owner to the wanted state: observe, plan (plan.h), apply.
 //
 // Thread-safe.
 #pragma once
@@ -11,20 +11,22 @@
 
 namespace larder::reconcile {
 
-// Where objects of owned_kinds() are seen, by plural. They show what has the label managed-by of ours.
+// Caches of owned_kinds(), by plural. The caches show only objects with the label managed-by of
+// Larder.
 using ChildCaches = std::map<std::string, const k8s::Cache*>;
 
 struct Brought {
-  Status status;                   // the first call that failed; the others were made
+  Status status;                   // the first failed call; later calls were made
   std::vector<std::string> taken;  // Plan::taken
   bool waiting = false;
   std::size_t writes = 0;
 };
 
-// `client` outlives nothing here. An object that no cache shows is asked for before it is made: it may be somebody else's.
+// Before bring() creates an object that no cache shows, bring() asks the API server: the object may
+// exist without the label and belong to another owner. Keeps no reference to `client`.
 Brought bring(k8s::ApiClient& client, const ChildCaches& caches, const Owner& owner, const std::vector<api::Object>& desired);
 
-// What is there of `owner` (by controller), as `caches` show it.
+// The objects in `caches` whose controller is `owner`.
 std::vector<k8s::ObjectPtr> children_of(const ChildCaches& caches, const Owner& owner);
 
 }  // namespace larder::reconcile

@@ -1,5 +1,6 @@
-// Which Events a change of an object's conditions is worth: when it ceases to be ready, for another reason, and when it is again. What
-// `kubectl describe` shows under Events tells then since when and what it was before. Pure; thread-safe.
+// Events for changes of an object's conditions: the object becomes not ready, the reason changes,
+// or the object becomes ready. `kubectl describe` then shows since when, and the earlier problem.
+// Pure; thread-safe.
 #pragma once
 
 #include <optional>
@@ -8,7 +9,7 @@
 
 namespace larder::reconcile {
 
-// `object` as it stood, with its status of then; `status` as it is now. Nothing: it is as well, or as unwell, as it was.
+// `object`: with the earlier status. `status`: the new one. Empty: no notable change.
 std::optional<k8s::Event> event_of_change(const k8s::Resource& resource, const api::Object& object, const api::Object& status);
 
 }  // namespace larder::reconcile

@@ -1,4 +1,4 @@
-// Conditions of a resource's status: what is so, why, and what to do. Pure; thread-safe.
+// Conditions of a resource's status: state, reason and remedy. Pure; thread-safe.
 #pragma once
 
 #include <string>
@@ -15,28 +15,28 @@ struct Condition {
   std::string type;
   Truth status = Truth::kUnknown;
   std::string reason;   // CamelCase, for programs
-  std::string message;  // what is so and what to do; cut at kMostMessage
+  std::string message;  // state and remedy; cut at kMostMessage
 };
 
 inline constexpr std::size_t kMostMessage = 1024;
 
-// Cut at kMostMessage, never in the middle of a character.
+// Cuts at kMostMessage, between characters.
 std::string bounded(const std::string& text);
 
-// status.conditions, in the order given. Each keeps the time of its last change of status from `before` (status.conditions as it
-// stands); one whose status changed gets `now` (RFC 3339).
+// status.conditions in the given order. A condition with an unchanged status keeps its time from
+// `before`, the current status.conditions; a changed one gets `now` (RFC 3339).
 api::Object conditions_json(const std::vector<Condition>& conditions, const api::Object& before, std::int64_t generation,
                             const std::string& now);
 
-// The status of the condition `type` of an object as it stands; kUnknown where it has none. Its message beside it.
+// The status of the condition `type` of an object; kUnknown: no such condition. And its message.
 Truth truth_of(const api::Object& object, std::string_view type);
 std::string message_of(const api::Object& object, std::string_view type);
 std::string reason_of(const api::Object& object, std::string_view type);
 
-// "a, b, c and 9 more": bounded, however many there are.
+// A bounded list: "a, b, c and 9 more".
 std::string some_of(const std::vector<std::string>& names);
 
-// 2026-11-22T11:22:33Z of seconds since the epoch.
+// Seconds since the epoch as 2026-11-22T11:22:33Z.
 std::string rfc3339(std::int64_t seconds);
 
 }  // namespace larder::reconcile

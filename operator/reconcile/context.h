@@ -1,4 +1,4 @@
-// Context: what reconcilers see and act on. Everything outlives them.
+// Context: the view and the tools of reconcilers. All members outlive the reconcilers.
 #pragma once
 
 #include <chrono>
@@ -21,17 +21,17 @@ struct Context {
   ChildCaches children;
   desired::Defaults defaults;
   std::function<std::string()> now;           // RFC 3339
-  std::function<void(k8s::Event)> tell = {};  // people, by an Event; nothing: nobody is told
+  std::function<void(k8s::Event)> tell = {};  // records an Event; empty: no Events
 };
 
-// How a reconcile ended.
+// The result of a reconcile.
 struct Done {
-  Status status;                       // an error: again, with a backoff
-  std::chrono::milliseconds again{0};  // 0: when something changes
+  Status status;                       // an error: reconcile again with a backoff
+  std::chrono::milliseconds again{0};  // next reconcile; 0: at the next change
 };
 
-// Brings the object's status to `status` where it is another, and tells people if that is worth an Event; that the object is gone
-// meanwhile is no error.
+// Writes `status` if the object's status differs, and records an Event for a notable change. A
+// deleted object is no error.
 Status write_status(const Context& world, const k8s::Resource& resource, const api::Object& object, const api::Object& status);
 
 }  // namespace larder::reconcile

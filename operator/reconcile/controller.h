@@ -1,6 +1,7 @@
-// Controller: workers that take names from a queue and reconcile them; what fails comes again with a backoff.
+// Controller: workers that take names from a queue and reconcile them. A failed name returns with a
+// backoff.
 //
-// Its metrics are those of controller-runtime. Threads of its own, from its making to its end; thread-safe.
+// The metrics are those of controller-runtime. Owns its threads; thread-safe.
 #pragma once
 
 #include <functional>
@@ -17,17 +18,17 @@ namespace larder::reconcile {
 
 class Controller {
  public:
-  // `stop`: the controller ends, and waits for it.
+  // `stop`: the controller ends and waits for the reconcile.
   using Reconcile = std::function<Done(const k8s::Key&, const std::stop_token& stop)>;
 
-  // `name`: its label in metrics and logs. `queue` and `metrics` outlive it.
+  // `name`: label of metrics and logs. `queue` and `metrics` outlive the controller.
   Controller(std::string name, k8s::WorkQueue& queue, k8s::Metrics& metrics, unsigned workers, Reconcile reconcile);
-  // Tells the reconciles under way to stop, and waits for their end.
+  // Requests the stop of running reconciles and waits for their end.
   ~Controller();
 
  private:
   void work(const std::stop_token& stop);
-  // One reconcile, measured; an exception out of it is a failure like another.
+  // One measured reconcile. An exception counts as a failure.
   Done run(const k8s::Key& key, const std::stop_token& stop);
 
   const std::string name_;

@@ -16,7 +16,7 @@ struct FreeEasy {
   void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
 };
 
-// One GET that is under way.
+// A running GET.
 struct Transfer {
   std::unique_ptr<CURL, FreeEasy> easy;
   std::size_t index = 0, most_bytes = 0;
@@ -41,7 +41,7 @@ void prepare(Transfer& transfer, const std::string& url) {
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, long{Fetch::kDeadlineMs});
   curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, 4096L);
-  curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);  // larderd ends each connection after one answer
+  curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);  // larderd closes a connection after one answer
   curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, long{CURL_HTTP_VERSION_1_1});
   curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, receive);
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, &transfer);

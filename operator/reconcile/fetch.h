@@ -1,6 +1,7 @@
-// Fetch: many small GETs over plain HTTP at once, all bounded: how many at a time, how long each, how large an answer.
+// Fetch: many small GETs over plain HTTP, bounded in number, time and size of answers.
 //
-// For larderd's status in pods. A pod is a stranger: no redirect is followed, no proxy asked, nothing but HTTP spoken.
+// For the status of larderd in pods. Pods are not trusted: Fetch follows no redirect, uses no
+// proxy, and speaks only HTTP.
 #pragma once
 
 #include <functional>
@@ -16,10 +17,11 @@ namespace larder::reconcile {
 class Fetch {
  public:
   static constexpr unsigned kAtOnce = 32;
-  static constexpr unsigned kDeadlineMs = 2000;  // of one, from connect to the last byte
+  static constexpr unsigned kDeadlineMs = 2000;  // of one GET, from connect to the last byte
 
-  // Calls back for each URL once, in the order of their ends, on the caller's thread. Ends early where `stop` is asked: those that
-  // have not ended are not told of. `most_bytes`: of one answer.
+  // Calls `on_answer` once for each URL, in order of completion, on the caller's thread. A
+  // requested `stop` ends the call early, without callbacks for the rest. `most_bytes`: of one
+  // answer.
   using OnAnswer = std::function<void(std::size_t index, Result<std::string> body)>;
   virtual ~Fetch() = default;
   virtual void get_all(std::span<const std::string> urls, std::size_t most_bytes, std::stop_token stop,

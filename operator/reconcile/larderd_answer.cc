@@ -9,7 +9,7 @@ namespace {
 
 using api::Object;
 
-constexpr std::uint64_t kMostBytes = 1ULL << 50;  // of one larderd; sums over thousands of them still fit
+constexpr std::uint64_t kMostBytes = 1ULL << 50;  // per larderd, so that sums over thousands fit
 constexpr std::uint64_t kMostCount = 1ULL << 53;
 constexpr std::size_t kMostText = 200, kMostFallbacks = 8;
 

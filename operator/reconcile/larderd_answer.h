@@ -1,6 +1,8 @@
-// LarderdAnswer: of what a larderd says of itself (GET /v1/status), what a pool's status is made of. Pure; thread-safe.
+// LarderdAnswer: the part of GET /v1/status of a larderd that a pool's status uses. Pure;
+// thread-safe.
 //
-// A pod can answer what it likes. It can only spoil its own pool's figures: sizes are bounded, texts cut.
+// A pod may answer with any text. Sizes are bounded and texts cut, so that a wrong answer affects
+// only the figures of the pod's own pool.
 #pragma once
 
 #include <cstdint>
@@ -18,34 +20,34 @@ struct LarderdAnswer {
   std::string version = {};
   std::uint64_t capacity_bytes = 0, used_bytes = 0;            // memory
   std::uint64_t disk_capacity_bytes = 0, disk_used_bytes = 0;  // 0: no disk
-  std::uint64_t requests = 0, requests_hit = 0;                // since larderd started
+  std::uint64_t requests = 0, requests_hit = 0;                // since the start of larderd
   std::uint64_t tokens_asked = 0, tokens_hit = 0;
   std::uint64_t engines = 0;  // attached now
   struct Backend {
     bool serving = false;
     std::string reason;  // why not
   };
-  std::optional<Backend> backend = {};      // nothing: it has none
-  std::vector<std::string> fallbacks = {};  // what it does without, and why; 8 at most
+  std::optional<Backend> backend = {};      // empty: no backend
+  std::vector<std::string> fallbacks = {};  // missing features with reasons; at most 8
 };
 
 inline constexpr std::size_t kMostAnswerBytes = 1u << 20;
 
-// What larderd's supervisor (sidecar/supervisor) says of one that does not answer.
+// The answer of the supervisor (sidecar/supervisor) about a larderd that does not answer.
 struct LarderdDown {
   std::string why;
   bool out_of_memory = false;
 };
 
-// What pods said, by their uid: each is in one of the two, or in none where nobody answers.
+// Answers by uid of the pod. A pod is in one of the maps, or in none without any answer.
 struct Heard {
-  std::map<std::string, LarderdAnswer> answers = {};  // the newest, of those that answered lately
-  std::map<std::string, LarderdDown> down = {};       // of the last round
+  std::map<std::string, LarderdAnswer> answers = {};  // newest recent answers
+  std::map<std::string, LarderdDown> down = {};       // from the last round
 };
 
-// kInvalidArgument: this is no answer of a larderd.
+// kInvalidArgument: not an answer of a larderd.
 Result<LarderdAnswer> read_answer(std::string_view body);
-// The same for the answer of a supervisor; kNotFound: larderd is ready after all.
+// Reads an answer of a supervisor. kNotFound: larderd is ready after all.
 Result<LarderdDown> read_supervisor(std::string_view body);
 
 }  // namespace larder::reconcile

@@ -1,5 +1,6 @@
-// MemoryFile: bytes under a path that only this process can open and that no disk ever has: for passwords and keys that a library
-// wants as files. Gone with the object. Thread-compatible.
+// MemoryFile: bytes under a path that only this process can open and that never reach a disk. For
+// passwords and keys of libraries that read files. The file ends with the object.
+// Thread-compatible.
 #pragma once
 
 #include <string>
@@ -13,7 +14,7 @@ namespace larder::reconcile {
 class MemoryFile {
  public:
   static Result<MemoryFile> of(std::string_view bytes);
-  // "/proc/self/fd/7"; opens as a regular file, from its beginning each time.
+  // "/proc/self/fd/7". Each open starts at the beginning, as for a regular file.
   const std::string& path() const { return path_; }
 
  private:

@@ -73,7 +73,8 @@ Status MemoryFreeing::hold(const Object& pool) {
   return set_finalizers(pool, std::move(finalizers));
 }
 
-// The whole list, since others' may be in it; of the version that was looked at, since they may change it.
+// Writes the whole list, which may have finalizers of others, with the version that was read, since
+// others may change the list.
 Status MemoryFreeing::set_finalizers(const Object& pool, Object finalizers) {
   const Object patch{
       {"metadata", {{"resourceVersion", api::text_at(pool, "metadata.resourceVersion")}, {"finalizers", std::move(finalizers)}}}};
@@ -92,7 +93,7 @@ Done MemoryFreeing::free(const Object& object, const std::vector<PodView>& pods)
   const Brought brought = bring(world_.client, world_.children, owner, desired::freeing_objects(*pool, world_.defaults));
   if (brought.status.code() == Code::kPermissionDenied) return release(object, brought.status.text());
   if (!brought.taken.empty()) return release(object, brought.taken.front());
-  // What was just written is judged when the caches show it.
+  // Judge a write only when the caches show it.
   Freed freed;
   if (brought.status.ok() && brought.writes == 0 && set) freed = freed_of(*set, pods);
   if (freed.all()) return release(object, "");
@@ -123,7 +124,7 @@ Done MemoryFreeing::release(const Object& pool, const std::string& left) {
   return {};
 }
 
-// 0: it has waited for long enough.
+// The rest of kPatience for a pool; 0: release the pool.
 milliseconds MemoryFreeing::patience_left(const k8s::Key& key) {
   const std::lock_guard lock(mutex_);
   const std::uint64_t now = clock_.now_ms(), most = static_cast<std::uint64_t>(kPatience.count());

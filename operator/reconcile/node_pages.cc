@@ -12,7 +12,7 @@ namespace {
 using api::Object;
 
 const k8s::Resource kNodes{"", "v1", "nodes", "Node", false};
-constexpr std::size_t kMostNodes = 5;  // whose pods are asked for: each is a list
+constexpr std::size_t kMostNodes = 5;  // each node costs a list of its pods
 
 std::uint64_t bytes_at(const Object& quantities, std::string_view resource) {
   if (!quantities.is_object()) return 0;
@@ -22,13 +22,13 @@ std::uint64_t bytes_at(const Object& quantities, std::string_view resource) {
   return bytes.ok() ? *bytes : 0;
 }
 
-// Of huge pages request and limit are equal, and a limit alone is both.
+// For huge pages, request and limit are equal; a limit alone sets both.
 std::uint64_t asked_by_container(const Object& container, std::string_view resource) {
   return std::max(bytes_at(api::at(container, "resources.requests"), resource),
                   bytes_at(api::at(container, "resources.limits"), resource));
 }
 
-// Of all pods on a node; nothing: they could not be asked.
+// The requests of all pods on a node; empty: unknown.
 Result<std::uint64_t> asked_on(k8s::ApiClient& client, const std::string& node, const std::string& resource) {
   std::uint64_t bytes = 0;
   const Result<std::string> listed =

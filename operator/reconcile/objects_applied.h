@@ -1,4 +1,4 @@
-// The condition ObjectsApplied, of a pool of placement Node and of a managed backend. Pure; thread-safe.
+// The condition ObjectsApplied of Node pools and of managed backends. Pure; thread-safe.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace larder::reconcile {
 
-// `kind`: "pool", "backend"; `objects`: what there is where all is well, "ConfigMap and DaemonSet".
+// `kind`: "pool" or "backend". `objects`: the wanted objects, "ConfigMap and DaemonSet".
 Condition objects_applied(const Brought& brought, const std::string& kind, const std::string& objects);
 
 }  // namespace larder::reconcile

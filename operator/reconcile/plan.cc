@@ -13,7 +13,7 @@ namespace {
 using api::Object;
 using k8s::ObjectPtr;
 
-// It tells one wish from another; nobody has to be kept from forging it.
+// Distinguishes wanted states. The hash protects against no attacker.
 std::string hash_of(const Object& object) {
   return desired::short_hash(object.dump(-1, ' ', false, Object::error_handler_t::replace));
 }
@@ -24,7 +24,7 @@ Object with_hash(const Object& wanted) {
   return stamped;
 }
 
-// The owner whose controller is true; null: none.
+// The owner reference with `controller: true`; null: none.
 const Object& controller_of(const Object& object) {
   static const Object kNone;
   for (const Object& owner : api::at(object, "metadata.ownerReferences"))
@@ -65,7 +65,8 @@ class Planning {
   void apply(const k8s::Resource& resource, const Object& object, std::string why) {
     plan_.apply.push_back({resource, object, std::move(why)});
   }
-  // Ours, or nobody's any more: left by an owner that was deleted without what it owned.
+  // True for our objects, and for objects of Larder without an owner, e.g. after an owner was
+  // deleted with --cascade=orphan.
   bool may_take(const k8s::Resource& resource, const Object& live) {
     const Object& controller = controller_of(live);
     const bool going = !api::text_at(live, "metadata.deletionTimestamp").empty();

@@ -1,7 +1,11 @@
-// plan: what is wanted and what is there in, what to apply and what to remove out. Pure; thread-safe.
+// plan: wanted and observed objects in; objects to apply and to remove out. Pure; thread-safe.
 //
-// An object that equals what was applied last is left alone: it carries the hash of that, and has all of it still (subset.h: what
-// others added counts for nothing). What is ours by owner and label and wanted no more is removed. What is another's is not touched.
+// - An object with the hash of the wanted state and all wanted fields stays as it is (subset.h).
+//   Additions of other writers do not count. Server-side apply removes fields that are no longer
+//   wanted.
+// - The plan removes an object only if label and the controller's uid make the object ours. The
+//   deletion names the object's own uid.
+// - The plan never takes over an object of another owner; the condition names that owner.
 #pragma once
 
 #include <span>
@@ -14,12 +18,13 @@
 
 namespace larder::reconcile {
 
-// Of what the operator applies: the hash of it, so that a field that is wanted no more is noticed.
+// Hash of the wanted object, on every applied object. A changed hash reveals a field that is no
+// longer wanted.
 inline constexpr std::string_view kAppliedAnnotation = "larder.dev/applied";
 
-// The kinds that pools and backends are made of; those whose leftovers are looked for.
+// The kinds of objects of pools and backends. The plan looks for leftovers of these kinds.
 std::span<const k8s::Resource> owned_kinds();
-// Of an object by its kind; null: none of owned_kinds().
+// The entry of owned_kinds() for an object's kind; null: no entry.
 const k8s::Resource* owned_kind(const api::Object& object);
 
 struct Owner {
@@ -28,20 +33,21 @@ struct Owner {
 
 struct Step {
   k8s::Resource resource;
-  api::Object object;  // to apply; to remove: name, namespace and uid are enough
+  api::Object object;  // the object to apply; for a removal: name, namespace and uid
   std::string why;     // for the log: "is not there", "spec.replicas differs"
 };
 
 struct Plan {
   std::vector<Step> apply, remove;
-  // Names that somebody else has: one sentence each, that says what to do.
+  // Names of objects of other owners: one sentence each, with the remedy.
   std::vector<std::string> taken;
-  // Something of an earlier owner is just going: to be planned again when it is gone.
+  // An object of an earlier owner is being deleted. Plan again when it is gone.
   bool waiting = false;
   bool empty() const { return apply.empty() && remove.empty(); }
 };
 
-// `observed`: objects of owned_kinds() of the owner's namespace, any of them; what is not there counts as not existing.
+// `observed`: objects of owned_kinds() in the owner's namespace. An object that is not in
+// `observed` counts as missing.
 Plan plan(const Owner& owner, const std::vector<api::Object>& desired, const std::vector<k8s::ObjectPtr>& observed);
 
 }  // namespace larder::reconcile

@@ -1,4 +1,5 @@
-// Trouble: what keeps larderd from running in a pod, as one of a few kinds: conditions word it, metrics count it. Pure; thread-safe.
+// Trouble: why larderd does not run in a pod, from a few kinds. Conditions name the kind, metrics
+// count it. Pure; thread-safe.
 #pragma once
 
 #include <array>
@@ -8,7 +9,7 @@
 
 namespace larder::reconcile {
 
-// The worst first; `text` is the word of conditions and of the metrics' label `reason`.
+// In order of severity. `text` is the word in conditions and in the metrics' label `reason`.
 enum class Trouble { kOutOfMemory, kImageNotPulled, kDoesNotRun, kNotScheduled, kStarting, kNone };
 
 inline constexpr std::array<Trouble, 5> kTroubles{Trouble::kOutOfMemory, Trouble::kImageNotPulled, Trouble::kDoesNotRun,

@@ -18,13 +18,13 @@ bool is_larderd(const Object& container) {
   return api::text_at(container, "name") == api::kSidecarContainer;
 }
 
-// larderd's container, and those that must have ended before it begins. They are of one image.
+// larderd's container and the containers that end before its start, all with one image.
 bool is_ours(const Object& container) {
   const std::string name = api::text_at(container, "name");
   return name == api::kSidecarContainer || name == api::kPayloadContainer || name == api::kFoldersContainer;
 }
 
-// The status of larderd's container: a native sidecar is among the init containers. Null: none yet.
+// The status of larderd's container. A native sidecar is an init container. Null: no status yet.
 const Object& larderd_status(const Object& pod) {
   static const Object kNone;
   for (const char* list : kStatuses)
@@ -33,14 +33,14 @@ const Object& larderd_status(const Object& pod) {
   return kNone;
 }
 
-// Why larderd's container does not run: the kubelet's state of the first of ours that waits, and not only because it is just being made
-// or for one before it.
+// Why larderd's container does not run: the state of the first waiting container of Larder. Ignores
+// a container under creation and one that waits for an earlier container.
 Object waiting_state(const Object& pod) {
   for (const char* list : kStatuses)
     for (const Object& status : api::at(pod, list)) {
       const std::string reason = api::text_at(status, "state.waiting.reason");
       if (!is_ours(status) || reason.empty() || reason == "PodInitializing" || reason == "ContainerCreating") continue;
-      // One that failed again and again has said why, if it is not larderd, whose supervisor knows more.
+      // A container that fails repeatedly has a message. For larderd, the supervisor knows more.
       const std::string last = is_larderd(status) ? "" : api::text_at(status, "lastState.terminated.message");
       return {{"reason", reason}, {"message", last.empty() ? api::text_at(status, "state.waiting.message") : last}};
     }
@@ -61,7 +61,7 @@ std::string why_unscheduled(const Object& pod) {
   return "";
 }
 
-// Of why it waits or ended: `state` is one of a container's status.
+// The reason and message of a container's state.
 Object trimmed_state(const Object& state) {
   Object kept = Object::object();
   for (const char* which : {"waiting", "terminated"})

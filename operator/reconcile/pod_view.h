@@ -1,4 +1,5 @@
-// PodView: of a pod with a larderd in it, or with an engine of a node's larderd, what the operator needs to know. Pure; thread-safe.
+// PodView: the operator's view of a pod with a larderd, or of an engine's pod of placement Node.
+// Pure; thread-safe.
 #pragma once
 
 #include <string>
@@ -9,33 +10,33 @@ namespace larder::reconcile {
 
 struct PodView {
   std::string ns, name, uid, pool;
-  std::string node;          // empty: none yet
-  std::string ip;            // the same
-  bool has_larderd = false;  // by the injector, or as the DaemonSet's pod; a Node pool's engines have none
-  bool injected = false;     // by the injector: no controller of ours replaces it
-  bool running = false;      // the pod is
-  bool ready = false;        // larderd is, by its container's status
-  bool over = false;         // succeeded, failed or being deleted: counts for nothing
+  std::string node;          // empty: not scheduled
+  std::string ip;            // empty: no address yet
+  bool has_larderd = false;  // injected or of the DaemonSet; false for engines of Node pools
+  bool injected = false;     // by the injector: no controller of Larder replaces the pod
+  bool running = false;      // the pod runs
+  bool ready = false;        // larderd's container is ready
+  bool over = false;         // succeeded, failed or under deletion; not counted
   bool host_network = false;
   std::string config;        // annotation larder.dev/config
   std::string restart_hash;  // annotation larder.dev/restart-hash
   std::string notice;        // annotation larder.dev/notice
-  std::string unscheduled;   // the scheduler's reason; empty: it has a node
-  std::string waiting;       // larderd's container does not run, or one before it: the reason ("ErrImagePull")
-  std::string waiting_text;  // and the kubelet's words, or the last ones of the one before it
+  std::string unscheduled;   // the scheduler's reason; empty: the pod has a node
+  std::string waiting;       // why larderd's container, or one before it, waits ("ErrImagePull")
+  std::string waiting_text;  // message of the kubelet, or the last message of the earlier container
   bool killed_for_memory = false;
-  bool completed = false;     // larderd's container ended by itself, with status 0
-  std::int64_t restarts = 0;  // of larderd
+  bool completed = false;     // larderd's container ended with status 0
+  std::int64_t restarts = 0;  // of larderd's container
 };
 
-// Whether larderd listens at the pod's address: with hostNetwork it listens at none.
+// Whether larderd listens at the pod's address, which excludes pods with hostNetwork.
 inline bool answers(const PodView& pod) {
   return pod.ready && !pod.over && !pod.ip.empty() && !pod.host_network;
 }
 
 PodView view_of(const api::Object& pod);
 
-// Cuts from a pod what view_of() does not read: 1,000 pods cost little memory then.
+// Removes fields that view_of() does not read, so that 1,000 pods cost little memory.
 void trim_pod(api::Object& pod);
 
 }  // namespace larder::reconcile

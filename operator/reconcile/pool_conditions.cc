@@ -82,7 +82,8 @@ Names without_hugepages(const PoolFacts& facts) {
   return names_where(facts.pods, [](const PodView& pod) { return pod.unscheduled.find("hugepages-") != std::string::npos; });
 }
 
-// A node's count is of all its pages: what pods have already comes on top, and one that is set too low takes pages away.
+// vm.nr_hugepages counts all pages of a node: add the pages that pods have. A lower number would
+// remove pages.
 std::string how_to_reserve(const PoolFacts& facts, std::uint64_t pages) {
   const PagesSeen& seen = facts.hugepages_of_nodes;
   std::string count = totals_for(seen, pages);
@@ -128,7 +129,7 @@ Condition without_pods(const PoolFacts& facts) {
               " says why. Where Pod Security of the namespace is baseline or restricted it refuses their hostPath volumes"};
 }
 
-// What to do about it, by the first pod that has it.
+// The remedy, from the first pod with the trouble.
 std::string remedy(Trouble trouble, const PodView& pod, const Heard& heard) {
   const auto down = heard.down.find(pod.uid);
   const std::string what = down == heard.down.end() ? "" : "the engine serves without its cache: " + quoted(down->second.why);
@@ -145,7 +146,7 @@ std::string remedy(Trouble trouble, const PodView& pod, const Heard& heard) {
   }
 }
 
-// What keeps larderd from running in some pods, the worst kind first.
+// Why larderd does not run in some pods, in order of severity.
 Condition pods_ready(const PoolFacts& facts) {
   const auto no = [&](const char* reason, const Names& names, const std::string& what) {
     return Condition{"PodsReady", Truth::kFalse, reason, of_pods(names, facts) + ": " + what};
@@ -160,7 +161,7 @@ Condition pods_ready(const PoolFacts& facts) {
   return {"PodsReady", Truth::kTrue, "AllReady", "larderd is ready in all " + std::to_string(facts.pods.size()) + " pods"};
 }
 
-// Pods that somebody has to restart, as one sentence; empty: none.
+// A sentence about pods that the user must restart; empty: no such pods.
 std::string to_restart(const PoolFacts& facts, const std::function<bool(const PodView&)>& rolled) {
   const auto is_old = [&](const PodView& pod) { return needs_restart(facts, pod) && !rolled(pod); };
   const Names pods = names_where(facts.pods, is_old), engines = names_where(facts.engines, is_old);
@@ -174,7 +175,8 @@ std::string to_restart(const PoolFacts& facts, const std::function<bool(const Po
          "Deployment when it suits; with another chunkTokens they share nothing with newer ones";
 }
 
-// A node has a folder of 2Mi pages, and none of 1Gi: those are a pod's own (desired/volumes.cc), and go with it.
+// A node has a folder for 2Mi pages. 1Gi pages belong to a pod and end with it
+// (desired/volumes.cc).
 std::string kept_by_a_roll(const CachePool& pool) {
   if (pool.spec.memory.hugepages == api::Hugepages::k1Gi)
     return ", and with each what its memory has cached is lost: pages of 1Gi are the pod's own";
@@ -182,7 +184,7 @@ std::string kept_by_a_roll(const CachePool& pool) {
 }
 
 Condition pods_up_to_date(const PoolFacts& facts) {
-  const auto rolled = [&](const PodView& pod) {  // by the DaemonSet
+  const auto rolled = [&](const PodView& pod) {  // the DaemonSet replaces the pod
     return facts.pool->spec.placement == api::Placement::kNode && !pod.injected;
   };
   const Names rolling = names_where(facts.pods, [&](const PodView& pod) { return needs_restart(facts, pod) && rolled(pod); });
@@ -202,7 +204,7 @@ Condition pods_up_to_date(const PoolFacts& facts) {
   return {"PodsUpToDate", Truth::kTrue, "UpToDate", "every pod has the pool's configuration"};
 }
 
-// Larderd that run and serve nobody. One of placement Node may wait for its first engine for ever.
+// Larderds without an engine. In placement Node, a larderd may wait for its first engine for ever.
 Condition engines_attached(const PoolFacts& facts) {
   const auto answer_of = [&](const PodView& pod) { return facts.heard.answers.find(pod.uid); };
   const Names alone = names_where(facts.pods, [&](const PodView& pod) {
@@ -217,7 +219,7 @@ Condition engines_attached(const PoolFacts& facts) {
               "kubectl larder why " + alone.front() + " -n " + facts.pool->ns};
 }
 
-// Its figures are rounded, as those of the status.
+// The figures are rounded like the status.
 Condition helping(const PoolFacts& facts) {
   const PoolSums sums = sums_of(facts);
   if (sums.tokens_asked == 0)
@@ -230,7 +232,8 @@ Condition helping(const PoolFacts& facts) {
           std::to_string(sums.tokens_hit * 100 / sums.tokens_asked) + "% of the prompt tokens asked for were found"};
 }
 
-// For transfer: sidecar. Without a GPU the engine's own process copies: slower, and no reason to be not ready.
+// For transfer: sidecar. Without a GPU the engine's process copies, which is slower; the pool stays
+// ready.
 Condition gpu_visible(const PoolFacts& facts) {
   const CachePool& pool = *facts.pool;
   if (pool.spec.placement == api::Placement::kNode && pool.spec.runtime_class.empty())
@@ -250,7 +253,7 @@ bool is_bad(const Condition& condition) {
   return condition.status == (true_is_bad ? Truth::kTrue : Truth::kFalse);
 }
 
-// What is only under way, or waits for a moment that suits, leaves the pool ready.
+// Work in progress, and work that waits for a convenient moment, leaves the pool ready.
 bool is_harmless(const Condition& condition) {
   return condition.type == "PodsUpToDate" || condition.type == "EnginesAttached" || condition.type == "Helping" ||
          condition.type == "GpuVisible" || condition.reason == "Starting" || condition.reason == "NotChecked";
@@ -275,7 +278,7 @@ std::vector<Condition> pool_conditions(const PoolFacts& facts) {
   std::vector<Condition> conditions{sizes_fit(facts)};
   if (facts.pool) {
     if (facts.pool->spec.placement == api::Placement::kNode) conditions.push_back(node_objects_applied(facts));
-    // The Secret before the backend that cannot be reached without it: it is what has to be mended.
+    // The missing Secret comes before the backend, since the user must create the Secret.
     if (!facts.pool->spec.backend.empty()) conditions.push_back(secret_missing(facts));
     if (!facts.pool->spec.backend.empty()) conditions.push_back(backend_ready(facts));
     if (facts.pool->spec.memory.hugepages != api::Hugepages::kNone) conditions.push_back(hugepages_missing(facts));

@@ -1,13 +1,13 @@
 // A pool's conditions, judged from the facts alone. Pure; thread-safe.
 //
-// Ready             all that the pool asks for works; else the reason and message of the first of the others that says no
-// SizesFit          the sizes fit one another and the container's limits
-// ObjectsApplied    placement Node: ConfigMap and DaemonSet stand as wanted
-// BackendReady      with a backendRef: the backend is there and reachable
-// SecretMissing     with a backendRef: a Secret that the backend names is not there (True is bad)
+// Ready             the pool works; otherwise reason and message of the first failing condition
+// SizesFit          the sizes fit one another and the limits of the container
+// ObjectsApplied    placement Node: ConfigMap and DaemonSet are as wanted
+// BackendReady      with a backendRef: the backend exists and is reachable
+// SecretMissing     with a backendRef: a Secret of the backend does not exist (True is bad)
 // HugepagesMissing  with hugepages: pods wait for pages that no node has free (True is bad)
 // PodsReady         larderd runs in every pod of the pool
-// PodsUpToDate      no pod needs a restart for what has changed since it started
+// PodsUpToDate      no pod needs a restart for a change since its start
 #pragma once
 
 #include <vector>
@@ -19,7 +19,7 @@ namespace larder::reconcile {
 
 std::vector<Condition> pool_conditions(const PoolFacts& facts);
 
-// Whether pods wait for hugepages: then it is worth asking what the nodes have.
+// Whether pods wait for huge pages. The caller then reads the nodes.
 bool waits_for_hugepages(const PoolFacts& facts);
 
 }  // namespace larder::reconcile

@@ -1,5 +1,5 @@
-// PoolFacts: all that a pool's status is judged from, gathered before the first judgement. Plain values, and what is asked of
-// them alone; thread-compatible.
+// PoolFacts: all facts for a pool's status, gathered before the first judgement, and questions that
+// need only these facts. Plain values; thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -16,35 +16,36 @@
 
 namespace larder::reconcile {
 
-// What a pod of the pool should have.
+// The wanted configuration of a pod.
 struct Wanted {
   std::string config, restart_hash;
 };
 
 struct PoolFacts {
   std::int64_t generation = 0;
-  Status parsed;                       // why the spec cannot be used
-  std::optional<api::CachePool> pool;  // where it can
-  k8s::ObjectPtr backend;              // the CacheBackend of spec.backendRef; nothing: there is none
-  // It is not there, or cannot be read: what runs with it goes on as it is, since nobody knows what it should be.
+  Status parsed;                       // why the spec is unusable
+  std::optional<api::CachePool> pool;  // for a usable spec
+  k8s::ObjectPtr backend;              // the CacheBackend of spec.backendRef; null: missing
+  // The backend is missing or unreadable. Pods with the backend keep their configuration, since the
+  // wanted one is unknown.
   bool backend_unread = false;
-  bool objects_kept = false;  // for that reason, ConfigMap and DaemonSet were left as they stand
+  bool objects_kept = false;  // backend_unread: ConfigMap and DaemonSet were not changed
   Wanted wanted, wanted_on_host_network;
-  std::string engine_hash;       // of a pod in `engines`
+  std::string engine_hash;       // wanted for pods in `engines`
   std::vector<PodView> pods;     // with a larderd, and not over
-  std::vector<PodView> engines;  // injected, without a larderd of their own (placement Node), and not over
-  Heard heard;                   // from them
-  k8s::ObjectPtr daemon_set;     // placement Node; nothing: not there yet
-  Brought brought;               // of its objects
-  Status configured;             // whether running pods could be given their configuration
-  PagesSeen hugepages_of_nodes;  // where pods wait for some
+  std::vector<PodView> engines;  // injected pods of placement Node, without a larderd, and not over
+  Heard heard;                   // answers of `pods`
+  k8s::ObjectPtr daemon_set;     // placement Node; null: not there yet
+  Brought brought;               // result for the pool's objects
+  Status configured;             // the first failed patch of a running pod
+  PagesSeen hugepages_of_nodes;  // read only if pods wait for pages
 
   const Wanted& wanted_of(const PodView& pod) const { return pod.host_network ? wanted_on_host_network : wanted; }
 };
 
-// Whether nobody can tell what the pod should have: it runs with a backend that cannot be read now.
+// Whether the pod's wanted configuration is unknown: it runs with a backend that is unread now.
 bool is_kept(const PoolFacts& facts, const PodView& pod);
-// Whether it runs with what only a restart changes. One of `pods` or of `engines`.
+// Whether the pod, of `pods` or `engines`, needs a restart for the wanted configuration.
 bool needs_restart(const PoolFacts& facts, const PodView& pod);
 
 }  // namespace larder::reconcile

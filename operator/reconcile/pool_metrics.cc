@@ -15,7 +15,7 @@ double number(std::uint64_t value) {
   return static_cast<double>(value);
 }
 
-// Sums over larderd that come and go: gauges, even where each larderd counts upwards.
+// Gauges, even for counters of larderd, since larderds come and go.
 constexpr std::array<Series, 13> kSeries{{
     {"larder_pool_ready", "1: the pool's condition Ready is True", [](const PoolSums&, bool ready) { return ready ? 1.0 : 0.0; }},
     {"larder_pool_pods", "Pods of the pool that have a larderd", [](const PoolSums& s, bool) { return number(s.pods); }},

@@ -1,6 +1,7 @@
-// larder_pool_*: what a pool's pods add up to, for dashboards. Thread-safe.
+// larder_pool_*: sums over the pods of a pool, for dashboards. Thread-safe.
 //
-// Labels are the pool's namespace and name, and a reason of a few: as many series as pools, never as pods.
+// Labels are namespace and name of the pool, and a reason from a small set. The number of series
+// grows with pools, never with pods.
 #pragma once
 
 #include <map>
@@ -17,12 +18,12 @@ namespace larder::reconcile {
 
 class PoolMetrics {
  public:
-  // `metrics` outlives it.
+  // `metrics` outlives the object.
   explicit PoolMetrics(k8s::Metrics& metrics) : metrics_(metrics) {}
 
-  // Nothing: the pool is gone, and its series go.
+  // Empty sums: the pool is gone; removes its series.
   void tell(const k8s::Key& pool, const std::optional<PoolSums>& sums, bool ready);
-  // All series: another replica leads, and tells of them from now on.
+  // Removes all series when another replica leads.
   void forget_all();
 
  private:

@@ -16,7 +16,8 @@ namespace {
 using api::Object;
 using std::chrono::milliseconds;
 
-// What no event tells of is looked at again after so long: pods that wait for pages, what is being deleted, more pods to configure.
+// Intervals for changes without an event: pods that wait for pages, objects under deletion, more
+// pods to configure.
 constexpr milliseconds kSoon{1000}, kLater{60'000};
 
 void keep_first(Status& first, const Status& status) {
@@ -28,7 +29,8 @@ k8s::ObjectPtr of_kind(std::string_view kind, const std::vector<k8s::ObjectPtr>&
   return found == objects.end() ? nullptr : *found;
 }
 
-// Whether a pool's objects are there and were made with a backend. Those of one that never had its backend follow the pool without it.
+// Whether a pool's objects exist and were made with a backend. Objects of a pool that never had its
+// backend follow the pool without one.
 bool have_backend(const std::vector<k8s::ObjectPtr>& objects) {
   const k8s::ObjectPtr config = of_kind("ConfigMap", objects);
   if (!config || !of_kind("DaemonSet", objects)) return false;
@@ -104,21 +106,21 @@ bool PoolReconciler::configure(PoolFacts& facts) {
         {"metadata", {{"uid", pod.uid}, {"annotations", {{std::string(api::kConfigAnnotation), wanted.config}}}}}};
     const Result<Object> patched = world_.client.merge(k8s::resources::kPods, pod.ns, pod.name, patch);
     if (patched.ok()) {
-      // A pool has many pods, and its user changes it as often as he likes.
+      // Throttled: a pool has many pods, and a user may change the pool often.
       base::log_from(
           "configurations of CachePool " + pod.ns + "/" + pod.pool, base::LogLevel::kInfo,
           "its larderd gets a changed configuration",
           {{"kind", "Pod"}, {"namespace", pod.ns}, {"name", pod.name}, {"owner_kind", "CachePool"}, {"owner", pod.pool}});
       continue;
     }
-    // Gone, or another of its name: there is nothing to configure any more.
+    // The pod is gone, or another pod has its name.
     const Code code = patched.status().code();
     if (code != Code::kNotFound && code != Code::kFailedPrecondition) keep_first(facts.configured, patched.status());
   }
   return false;
 }
 
-// What a pool owned goes by its owner references.
+// Kubernetes deletes the pool's objects by their owner references.
 Done PoolReconciler::end(const k8s::Key& key, const k8s::ObjectPtr& object) {
   told_(key, std::nullopt, false);
   if (object && has_memory_finalizer(*object)) return freeing_.free(*object, pods_of(key).larderds);
@@ -129,10 +131,11 @@ Done PoolReconciler::end(const k8s::Key& key, const k8s::ObjectPtr& object) {
 Done PoolReconciler::reconcile(const k8s::Key& key) {
   const k8s::ObjectPtr object = world_.pools.find(key.ns, key.name);
   if (!object || !api::text_at(*object, "metadata.deletionTimestamp").empty()) return end(key, object);
-  // Before there is any memory. Where it is refused the pool works nevertheless, and is tried again.
+  // The finalizer comes before the memory. A pool without it still works, and the next reconcile
+  // tries again.
   const Status held = freeing_.hold(*object);
-  if (held.code() == Code::kNotFound) return {};                     // gone meanwhile
-  if (held.code() == Code::kFailedPrecondition) return {{}, kSoon};  // another version of it is there: we are told of it
+  if (held.code() == Code::kNotFound) return {};                     // deleted meanwhile
+  if (held.code() == Code::kFailedPrecondition) return {{}, kSoon};  // an update is on its way
   PoolFacts facts = gather(*object);
   const bool more = configure(facts);
   const Object status = pool_status(facts, *object, world_.now());

@@ -1,6 +1,7 @@
-// PoolReconciler: one CachePool from what is there to what is wanted: its objects, the configuration of its running pods, its status.
+// PoolReconciler: brings one CachePool to the wanted state: its objects, the configuration of its
+// running pods, its status.
 //
-// Level-based: it is told a name and looks at everything. Thread-safe for different names.
+// Level-based: reconcile() gets a name and reads everything else. Thread-safe for different names.
 #pragma once
 
 #include <functional>
@@ -19,10 +20,10 @@ namespace larder::reconcile {
 class PoolReconciler {
  public:
   using Hear = std::function<Heard(const std::vector<PodView>&)>;  // Prober::heard
-  // Sums of a pool, or nothing: it is gone. For metrics.
+  // Sums of a pool for metrics; empty: the pool is gone.
   using Told = std::function<void(const k8s::Key&, const std::optional<PoolSums>&, bool ready)>;
 
-  // Of one reconcile at most so many pods are given their configuration; the rest in the next one.
+  // The most pods that get a configuration in one reconcile; the next reconcile continues.
   static constexpr std::size_t kMostPatches = 200;
 
   PoolReconciler(const Context& world, Hear hear, Told told, const base::Clock& clock);
@@ -33,10 +34,12 @@ class PoolReconciler {
     std::vector<PodView> larderds, engines;  // PoolFacts::pods and engines
   };
   PoolFacts gather(const api::Object& object);
-  // The pool's backend, where it can be read; tells `facts` of it.
+  // The pool's backend if readable. Sets the backend fields of `facts`.
   std::optional<api::CacheBackend> backend_of(const api::CachePool& pool, PoolFacts& facts) const;
   Pods pods_of(const k8s::Key& key) const;
-  // Those whose larderd takes a change over while it runs. Whether some are left for the next time.
+  // Patches the annotation larder.dev/config of running pods with an equal restart hash, whose
+  // larderd takes the change over. Changes nothing else of a pod; other pods count as needing a
+  // restart. Returns whether pods remain for the next reconcile.
   bool configure(PoolFacts& facts);
   Done end(const k8s::Key& key, const k8s::ObjectPtr& object);
 

@@ -11,7 +11,7 @@ namespace {
 
 using api::Object;
 
-// To a hundredth of the whole, downwards.
+// Rounds down to a hundredth of the whole.
 std::uint64_t rounded(std::uint64_t used, std::uint64_t size) {
   const std::uint64_t step = std::max<std::uint64_t>(size / 100, 1);
   return used / step * step;

@@ -1,7 +1,7 @@
 // A pool's status from the facts: pods, memory, hit ratio, conditions. Pure; thread-safe.
 //
-// Figures are rounded (memory to 1% of its size, the ratio to 1%), so that a status that says nothing new is not written again. Its
-// size does not grow with the pods.
+// Figures are rounded (memory to 1% of its size, the ratio to 1%), so that small changes cause no
+// write. The size of the status does not grow with the number of pods.
 #pragma once
 
 #include <map>
@@ -12,14 +12,14 @@
 
 namespace larder::reconcile {
 
-// What the pool's pods add up to; for the status and for metrics.
+// Sums over the pods of a pool, for status and metrics.
 struct PoolSums {
-  std::uint64_t pods = 0;                     // with a larderd
-  std::uint64_t attached = 0;                 // of them: whose larderd is ready
-  std::uint64_t need_restart = 0;             // of them
-  std::map<Trouble, std::uint64_t> troubled;  // of them: those in which larderd does not run, by why
-  std::uint64_t answered = 0;                 // whose larderd answered
-  std::uint64_t engines = 0;                  // attached to those
+  std::uint64_t pods = 0;                     // pods with a larderd
+  std::uint64_t attached = 0;                 // pods with a ready larderd
+  std::uint64_t need_restart = 0;             // pods that need a restart
+  std::map<Trouble, std::uint64_t> troubled;  // pods in which larderd does not run, by reason
+  std::uint64_t answered = 0;                 // pods whose larderd answered
+  std::uint64_t engines = 0;                  // engines attached to answering larderds
   std::uint64_t memory_used_bytes = 0, memory_size_bytes = 0;
   std::uint64_t disk_used_bytes = 0, disk_size_bytes = 0;
   std::uint64_t requests = 0, requests_hit = 0, tokens_asked = 0, tokens_hit = 0;
@@ -27,10 +27,10 @@ struct PoolSums {
 
 PoolSums sums_of(const PoolFacts& facts);
 
-// status of the CachePool. `before`: the object as it stands; `now`: RFC 3339, for conditions that change.
+// status of the CachePool. `before`: the current object. `now`: RFC 3339, for changed conditions.
 api::Object pool_status(const PoolFacts& facts, const api::Object& before, const std::string& now);
 
-// "1.25Gi": three digits at most.
+// At most three digits: "1.25Gi".
 std::string size_text(std::uint64_t bytes);
 
 }  // namespace larder::reconcile

@@ -63,7 +63,7 @@ void Prober::round(std::stop_token stop) {
   for (const k8s::Key& pool : pools) told_(pool);
 }
 
-// Whether it answered.
+// Whether the target answered.
 bool Prober::note(const Target& target, const Result<std::string>& body) {
   Result<LarderdAnswer> answer = body.ok() ? read_answer(*body) : Result<LarderdAnswer>(body.status());
   const std::lock_guard lock(mutex_);

@@ -1,7 +1,8 @@
-// Prober: asks every larderd that should run for its status, round after round, and keeps the newest answer of each; of one that does
-// not answer it asks the supervisor why.
+// Prober: asks every larderd for its status in rounds and keeps the newest answer. Asks the
+// supervisor of a silent larderd for the reason.
 //
-// One thread; a round takes what it takes (Fetch bounds it) and the next begins kRoundMs after it began. Thread-safe.
+// One thread. Fetch bounds a round, and the next round begins kRoundMs after the start of the last.
+// Thread-safe.
 #pragma once
 
 #include <functional>
@@ -21,28 +22,29 @@ namespace larder::reconcile {
 class Prober {
  public:
   static constexpr unsigned kRoundMs = 30'000;
-  static constexpr unsigned kMissesForgotten = 3;  // rounds without an answer after which what it said last counts no more
+  static constexpr unsigned kMissesForgotten = 3;  // silent rounds until the last answer expires
 
   struct Target {
     k8s::Key pool;
     std::string uid, url;
-    std::string supervisor_url = {};  // asked where the other is silent; empty: there is none
+    std::string supervisor_url = {};  // asked if `url` is silent; empty: no supervisor
   };
 
-  // `targets`: whom to ask in this round. `told`: a pool of whose pods some were asked; on the prober's thread.
+  // `targets` returns the pods of a round. `told` gets each pool with asked pods, on the prober's
+  // thread.
   Prober(std::unique_ptr<Fetch> fetch, std::function<std::vector<Target>()> targets, std::function<void(const k8s::Key&)> told,
          unsigned round_ms = kRoundMs);
   ~Prober();
 
-  // What these pods said last.
+  // The last answers of these pods.
   Heard heard(const std::vector<PodView>& pods) const;
 
-  // Where larderd of `pod` answers: http://10.0.0.7:9464/v1/status, http://[fd00::7]:9464/v1/status.
+  // The pod's larderd: http://10.0.0.7:9464/v1/status, http://[fd00::7]:9464/v1/status.
   static std::string url_of(const PodView& pod);
-  // And its supervisor: http://10.0.0.7:9465/v1/supervisor.
+  // The pod's supervisor: http://10.0.0.7:9465/v1/supervisor.
   static std::string supervisor_url_of(const PodView& pod);
 
-  // One round, by the caller instead of by the thread: for tests, and for who just became leader.
+  // One round on the caller's thread, for tests and a new leader.
   void round(std::stop_token stop);
 
  private:
@@ -59,8 +61,8 @@ class Prober {
   const std::function<void(const k8s::Key&)> told_;
   mutable std::mutex mutex_;
   std::mutex rounds_;                        // one round at a time
-  std::map<std::string, Known> known_;       // by uid
-  std::map<std::string, LarderdDown> down_;  // the same
+  std::map<std::string, Known> known_;       // by uid of the pod
+  std::map<std::string, LarderdDown> down_;  // by uid of the pod
   std::jthread thread_;
 };
 

@@ -16,7 +16,7 @@ bool is_none(const Object& value) {
   return value.is_null() || ((value.is_object() || value.is_array()) && value.empty());
 }
 
-// What tells the items of a list apart, of those lists that server-side apply merges by a key.
+// The merge keys of lists that server-side apply merges by key.
 std::string_view key_of(std::string_view list) {
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kKeys{{{"containers", "name"},
                                                                                        {"initContainers", "name"},
@@ -31,7 +31,7 @@ std::string_view key_of(std::string_view list) {
   return found == kKeys.end() ? std::string_view{} : found->second;
 }
 
-// A quantity as a number, rounded.
+// A quantity as a rounded number.
 std::optional<double> number_of(const Object& value) {
   if (value.is_number()) return value.get<double>();
   if (!value.is_string()) return std::nullopt;
@@ -62,7 +62,7 @@ std::optional<double> number_of(const Object& value) {
 }
 
 bool same_quantity(const Object& live, const Object& wanted) {
-  // The API server writes 9.1Gi as 9771050598400m: the two differ in the last bit.
+  // The API server writes 9.1Gi as 9771050598400m; the two numbers differ in the last bit.
   constexpr double kRounding = 1e-14;
   const std::optional<double> a = number_of(live), b = number_of(wanted);
   return a && b && std::abs(*a - *b) <= kRounding * std::max(std::abs(*a), std::abs(*b));
@@ -108,7 +108,7 @@ class Comparison {
     return std::nullopt;
   }
 
-  // One value, but its items may have got defaults.
+  // One value, whose items may have got defaults.
   std::optional<std::string> whole(const Object& live, const Object& wanted, const std::string& path) {
     if (live.size() != wanted.size()) return path;
     for (std::size_t i = 0; i < wanted.size(); ++i)

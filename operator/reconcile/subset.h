@@ -1,4 +1,5 @@
-// Whether an object has all of what is wanted of it. What else stands in it belongs to others and counts for nothing. Pure; thread-safe.
+// Whether an object has all wanted fields. Other fields belong to other writers and do not count.
+// Pure; thread-safe.
 #pragma once
 
 #include <optional>
@@ -8,10 +9,12 @@
 
 namespace larder::reconcile {
 
-// Where `live` first differs from `wanted` ("spec.template.spec.containers[larder].image"); nothing: it has all of it.
+// The path of the first difference ("spec.template.spec.containers[larder].image"); empty: `live`
+// has all of `wanted`.
 //
-// As the API server would see it: lists of things with a name merge by it and may hold more; other lists are compared whole; an empty
-// map or list is none; quantities are equal by value ("1024Mi", "1Gi"), where quantities stand.
+// The comparison follows the API server. Lists with a merge key may have more items; other lists
+// must be equal. An empty map or list equals a missing one. Quantities are equal by value
+// ("1024Mi", "1Gi") in fields for quantities.
 std::optional<std::string> first_difference(const api::Object& live, const api::Object& wanted);
 
 }  // namespace larder::reconcile

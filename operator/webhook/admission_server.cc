@@ -8,9 +8,10 @@ namespace larder::webhook {
 namespace {
 
 constexpr const char* kFlag = "--webhook-address";
-constexpr std::uint64_t kOtherDescriptors = 512;  // of the process: its own connections, watches, files
+constexpr std::uint64_t kOtherDescriptors = 512;  // for other connections, watches and files
 
-// The API server asks again where it is told when, within the timeout of the webhook's configuration: the pod gets its cache after all.
+// The API server repeats a review with Retry-After within the webhook's timeout, so that the pod
+// still gets its cache.
 constexpr std::string_view kAskAgain = "Retry-After: 1\r\n";
 
 http::Answer to_bytes(const Reviewed& reviewed, bool keep_alive) {
@@ -34,7 +35,7 @@ Result<std::unique_ptr<AdmissionServer>> AdmissionServer::start(const ServerOpti
     return Status(address.status().code(), std::string(kFlag) + " '" + options.address + "' " + address.status().text());
   Result<http::Listener> listener = http::listen_tcp(*address, kFlag);
   if (!listener.ok()) return listener.status();
-  listener->hosts = http::Hosts::any();  // no page gets here: a browser does not take the certificate for another name
+  listener->hosts = http::Hosts::any();  // safe: browsers reject the certificate for other names
   base::raise_descriptor_limit(options.limits.silent + options.limits.strangers + options.limits.earned + kOtherDescriptors);
   std::unique_ptr<AdmissionServer> server(new AdmissionServer(options, std::move(review), watcher));
   base::log_info("reviews on " + listener->address + options.path);
@@ -45,7 +46,7 @@ Result<std::unique_ptr<AdmissionServer>> AdmissionServer::start(const ServerOpti
   return server;
 }
 
-// On the endpoint's thread.
+// Runs on the endpoint's thread.
 void AdmissionServer::handle(http::Request request, const http::Reply& reply) {
   if (request.path() != options_.path)
     return reply(to_bytes({404, "nothing here: reviews of pods are at " + options_.path + "\n"}, request.keep_alive));
@@ -54,7 +55,7 @@ void AdmissionServer::handle(http::Request request, const http::Reply& reply) {
   const std::uint64_t begun_ns = clock_.now_ns();
   const std::size_t bytes = request.bytes.size();
   const bool keep_alive = request.keep_alive;
-  // std::function wants what it holds to be copyable; nobody copies it.
+  // shared_ptr, since std::function requires a copyable capture.
   const auto held = std::make_shared<const http::Request>(std::move(request));
   if (reviewers_.take(bytes, [this, held, reply, begun_ns] { answer(*held, reply, begun_ns); })) return;
   if (watcher_ != nullptr) watcher_->ended(503, 0);

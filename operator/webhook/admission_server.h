@@ -1,5 +1,14 @@
-// AdmissionServer: HTTPS for the API server's reviews: sidecar/http's endpoint with TLS, keep-alive and chunked bodies, and a few
-// threads that review. Whatever its clients do, memory, threads and time are bounded. Thread-safe.
+// AdmissionServer: HTTPS for reviews of the API server: the endpoint of sidecar/http with TLS,
+// keep-alive and chunked bodies, and a few reviewing threads. Memory, threads and time are bounded
+// whatever clients do. Thread-safe.
+//
+// Answers: 200 with a review; 400 for a body that is no review or has too many values; 503 with
+// Retry-After while too many reviews wait. The API server repeats a 503 within its timeout.
+//
+// Choice: the webhook uses larderd's endpoint. sidecar/http had the bounds already; TLS,
+// keep-alive, chunks and answers from other threads were four small additions behind limits that
+// larderd leaves off. The alternative, cpp-httplib with our own `Stream`, has a thread for each
+// connection, silent ones too, and a second parser in front of the bounds.
 #pragma once
 
 #include <functional>
@@ -14,7 +23,7 @@
 
 namespace larder::webhook {
 
-// What the server tells of its reviews, for metrics. Called from several threads.
+// Receives begin and end of each review, for metrics. Called from several threads.
 class ReviewWatcher {
  public:
   virtual ~ReviewWatcher() = default;
@@ -22,13 +31,14 @@ class ReviewWatcher {
   virtual void ended(int http_status, double seconds) = 0;
 };
 
-// An API server keeps up to 25 connections, and there may be five of them. Go's clients close theirs after 90 idle seconds: ours last
-// longer, so that none is closed just as a review is sent on it.
+// Room for five API servers with up to 25 connections each. Go's clients close a connection after
+// 90 idle seconds. The server waits longer, so that it closes no connection on which a review is
+// about to arrive.
 inline constexpr http::Limits kAdmissionLimits{.head_bytes = 16 * 1024,
                                                .body_bytes = (3u << 20) + (256u << 10),
                                                .chunked = true,
                                                .silent = 1024,    // a descriptor and half a KiB each
-                                               .strangers = 128,  // each may make OpenSSL take 128 KiB for a second ClientHello
+                                               .strangers = 128,  // up to 128 KiB each in OpenSSL
                                                .earned = 192,
                                                .held_bytes = 8u << 20,
                                                .requests = 100'000,
@@ -46,10 +56,11 @@ class AdmissionServer {
  public:
   using Review = std::function<Reviewed(std::string_view body, std::string_view from)>;
 
-  // `acceptor` and `watcher` (which may be null) outlive the server. Serves nobody until the acceptor has a certificate.
+  // `acceptor` and `watcher` (may be null) outlive the server. The server accepts no client before
+  // the acceptor has a certificate.
   static Result<std::unique_ptr<AdmissionServer>> start(const ServerOptions& options, const TlsAcceptor& acceptor, Review review,
                                                         ReviewWatcher* watcher);
-  ~AdmissionServer();  // waits for the reviews under way: about a second
+  ~AdmissionServer();  // waits for running reviews, about a second
   AdmissionServer(const AdmissionServer&) = delete;
   AdmissionServer& operator=(const AdmissionServer&) = delete;
 

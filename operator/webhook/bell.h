@@ -1,4 +1,5 @@
-// Bell: one thread waits, others wake it. A ring that comes while nobody waits ends the next wait. Thread-safe.
+// Bell: one thread waits, and others wake the thread. A ring without a waiter ends the next wait.
+// Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -15,7 +16,7 @@ class Bell {
     rung_ = true;
     changed_.notify_all();
   }
-  // Until a ring, `most` has passed, or `stop`.
+  // Waits for a ring, for `most`, or for `stop`.
   void wait(std::chrono::milliseconds most, const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, stop, most, [this] { return rung_; });

@@ -12,14 +12,14 @@
 namespace larder::webhook {
 namespace {
 
-constexpr int kMostPasses = 4;  // authority, caBundle, leaf, and a look that finds nothing to do
+constexpr int kMostPasses = 4;  // authority, caBundle, leaf, and a final look
 constexpr std::chrono::milliseconds kBetweenLooks{10'000};
-// After a failed look, then twice as long each time: a conflict with another writer is over in a moment.
+// After a failed look, doubled each time. A conflict with another writer is short.
 constexpr std::chrono::milliseconds kFirstRetry{200};
-// Between any two looks: whoever writes the caBundle away again and again does not make this replica write as fast.
+// Between any two looks, so that a fast writer of the caBundle cannot set the pace of this replica.
 constexpr std::chrono::milliseconds kLeastPause{100};
 
-// One key of the Secret; empty where it is missing or no base64.
+// One key of the Secret; empty if missing or not Base64.
 std::string in_secret(const api::Object& secret, const char* key) {
   const api::Object& data = api::at(secret, "data");
   const auto found = data.is_object() ? data.find(key) : data.end();
@@ -41,7 +41,7 @@ std::vector<std::string> service_names(const std::string& service, const std::st
 }
 
 struct CertificateKeeper::Found {
-  api::Object secret;  // as it was; null: there is none
+  api::Object secret;  // the Secret as read; null: missing
   std::vector<std::string> authorities;
   std::string authority_key;
   KeyPair leaf;
@@ -69,7 +69,8 @@ void CertificateKeeper::log(base::LogLevel level, const std::string& text) const
   const std::string line = "webhook certificates: " + text;
   const base::LogFields fields{
       {"kind", "Secret"}, {"namespace", kept_.ns}, {"name", kept_.secret}, {"webhook", kept_.configuration}};
-  // The reason of a step is a fixed text. The API server's words hold versions and times, which make no source of their own.
+  // The log throttles by text. The reason of a step is a fixed text; messages of the API server
+  // have versions and times.
   if (level == base::LogLevel::kInfo) return base::log_from(line, level, line, fields);
   base::log_refusal("webhook certificates", text, level, line, fields);
 }
@@ -83,7 +84,7 @@ Status CertificateKeeper::keep_once() {
   return {};
 }
 
-// The caBundle comes before the step, so that a step which needs it there finds it there.
+// Writes the caBundle before the step, since making a leaf requires a published authority.
 Result<bool> CertificateKeeper::pass() {
   Result<Found> found = read();
   if (!found.ok()) return found.status();
@@ -143,8 +144,8 @@ Status CertificateKeeper::write(Found& found, const Step& step) {
     found.authorities.push_back(authority->certificate);
     found.authority_key = authority->key;
   }
-  // Applied, never created: a right to create Secrets cannot be bound to a name, one to patch can. Of two writers the version lets
-  // one win.
+  // Apply and not create: RBAC can bind the right to patch to a name, and cannot bind the right to
+  // create. With two writers, resourceVersion lets one win.
   api::Object metadata = {{"name", kept_.secret},
                           {"namespace", kept_.ns},
                           {"labels", {{std::string(api::kManagedByLabel), std::string(api::kFieldManager)}}}};
@@ -180,7 +181,7 @@ Result<std::optional<std::int64_t>> CertificateKeeper::publish(const std::string
     const Result<api::Object> written = client_.replace(k8s::resources::kWebhooks, *configuration);
     if (!written.ok()) return written.status();
   }
-  // Where there is no configuration nobody calls, and nobody could be surprised. That an older authority went delays nothing.
+  // Without a configuration no API server calls. The removal of an older authority delays no step.
   if (lacked || published_ != newest) {
     published_ = newest;
     published_since_ms_ = clock_.now_ms();

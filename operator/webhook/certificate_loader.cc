@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kMostFileBytes = 256 * 1024;
 
 Result<std::string> read_file(const std::string& path) {
-  // Not blocking: of a pipe it would wait for the writer.
+  // Non-blocking, since opening a pipe would wait for a writer.
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) return Status::from_errno(errno, "--certificate-directory: " + path);
   std::string text;
@@ -76,7 +76,7 @@ void CertificateLoader::loop(const std::stop_token& stop, unsigned look_ms) {
 void CertificateLoader::look() {
   const Result<KeyPair> pair = read_();
   if (pair.ok() && *pair == served_) return;
-  // Between the two files of a rotation they do not fit: the next look finds both.
+  // A read in the middle of a rotation gets files that do not match; the next look gets both.
   const Status status = pair.ok() ? acceptor_.serve(*pair) : pair.status();
   if (status.ok()) {
     const char* const text =

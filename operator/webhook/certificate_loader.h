@@ -1,5 +1,5 @@
-// CertificateLoader: every replica's care that it serves the newest certificate: looks where it comes from, again and again and when it is
-// told to, on a thread of its own, and gives what is new to the acceptor. Thread-safe.
+// CertificateLoader: gives the newest certificate to the acceptor, on every replica. One thread
+// reads the source at intervals and on look_soon(). Thread-safe.
 #pragma once
 
 #include <functional>
@@ -14,21 +14,21 @@ namespace larder::webhook {
 
 using ReadCertificate = std::function<Result<KeyPair>()>;
 
-// From the Secret that the leader keeps; `client` outlives what is returned.
+// Reads from the leader's Secret. `client` outlives the returned function.
 ReadCertificate certificate_in_secret(k8s::ApiClient& client, std::string ns, std::string name);
-// From tls.crt and tls.key of a folder, as cert-manager's Secret is mounted: a rotation shows the two at once or not at all.
+// Reads tls.crt and tls.key of a folder, the mount of cert-manager's Secret.
 ReadCertificate certificate_in_directory(std::string directory);
 
 class CertificateLoader {
  public:
-  static constexpr unsigned kLookMs = 10'000;  // while one is served
-  static constexpr unsigned kRetryMs = 500;    // while none is
+  static constexpr unsigned kLookMs = 10'000;  // with a certificate
+  static constexpr unsigned kRetryMs = 500;    // without a certificate
 
-  // `acceptor` outlives the loader. Looks at once.
+  // `acceptor` outlives the loader. Reads at once.
   CertificateLoader(ReadCertificate read, TlsAcceptor& acceptor, unsigned look_ms = kLookMs);
   ~CertificateLoader();
 
-  // What it reads may have changed: it looks at once.
+  // The source may have changed: reads at once.
   void look_soon() { changed_.ring(); }
 
  private:

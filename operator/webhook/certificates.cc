@@ -39,14 +39,14 @@ Bio reader(std::string_view text) {
   return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
-// The queue of errors stays empty: what cannot be read is nothing.
+// Unreadable text gives null, and OpenSSL's error queue stays empty.
 Certificate parse_certificate(std::string_view pem) {
   Certificate certificate(PEM_read_bio_X509(reader(pem).get(), nullptr, nullptr, nullptr));
   ERR_clear_error();
   return certificate;
 }
 Key parse_key(std::string_view pem) {
-  // With a password it would ask at the terminal.
+  // Without this callback, OpenSSL would ask for a password at the terminal.
   const auto no_password = [](char*, int, int, void*) { return 0; };
   Key key(PEM_read_bio_PrivateKey(reader(pem).get(), nullptr, no_password, nullptr));
   ERR_clear_error();
@@ -80,7 +80,7 @@ bool add_extension(X509* certificate, X509* authority, int which, const std::str
   return extension != nullptr && X509_add_ext(certificate, extension.get(), -1) == 1;
 }
 
-// All but its extensions and its signature.
+// Sets all fields except extensions and signature.
 Certificate begin_certificate(EVP_PKEY* key, const std::string& common, const Validity& validity) {
   Certificate certificate(X509_new());
   if (certificate == nullptr || X509_set_version(certificate.get(), X509_VERSION_3) != 1 || !set_serial(certificate.get()) ||

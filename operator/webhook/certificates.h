@@ -1,4 +1,5 @@
-// Certificates: made and read, no more. When to make which is decided in rotation.h. Pure but for randomness; thread-safe.
+// Certificates: creation and parsing. rotation.h decides when to make a certificate. Pure except
+// for randomness; thread-safe.
 //
 // ECDSA over P-256, SHA-256, PEM. Times are seconds since 1970.
 #pragma once
@@ -13,7 +14,7 @@
 namespace larder::webhook {
 
 struct KeyPair {            // PEM
-  std::string certificate;  // of a leaf: what follows it is its chain
+  std::string certificate;  // for a leaf, the chain may follow
   std::string key;
   bool operator==(const KeyPair&) const = default;
 };
@@ -23,7 +24,7 @@ struct Validity {
   bool operator==(const Validity&) const = default;
 };
 
-// An authority for leaves only, and a leaf of it: a server of these DNS names.
+// An authority that may sign only leaves, and a leaf for a server with these DNS names.
 Result<KeyPair> make_authority(const Validity& validity);
 Result<KeyPair> make_leaf(const KeyPair& authority, const std::vector<std::string>& names, const Validity& validity);
 
@@ -33,14 +34,14 @@ struct CertificateFacts {
   bool authority = false;
 };
 
-// The first of a PEM text. kInvalidArgument where there is none.
+// The first certificate of a PEM text. kInvalidArgument: none found.
 Result<CertificateFacts> read_certificate(std::string_view pem);
 
-// Each of a bundle, in its order, without what stands between them. At most kMostCertificates.
+// The certificates of a bundle in order, without other text. At most kMostCertificates.
 inline constexpr std::size_t kMostCertificates = 16;
 std::vector<std::string> split_bundle(std::string_view pem);
 
-// False too where one of them cannot be read.
+// Also false if one of the certificates is unreadable.
 bool is_signed_by(std::string_view certificate, std::string_view authority);
 bool belong_together(const KeyPair& pair);
 

@@ -5,7 +5,8 @@
 namespace larder::webhook {
 namespace {
 
-// RFC 8446, 5.1 and 4: type, version, two bytes of length; then the message: type, three bytes of length.
+// RFC 8446, 5.1 and 4. The record has type, version and two bytes of length. The message has type
+// and three bytes of length.
 constexpr std::size_t kRecordHeader = 5, kMessageHeader = 4;
 constexpr unsigned kHandshake = 22, kVersion = 3, kClientHello = 1;
 static_assert(kRecordHeader + kMessageHeader == kHelloStart);

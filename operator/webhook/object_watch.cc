@@ -7,7 +7,7 @@ std::unique_ptr<k8s::Informer> watch_object(k8s::ApiClient& client, const k8s::R
   k8s::Informing informing;
   informing.resource = resource;
   informing.selector.ns = ns;
-  // With this selector a role may allow list and watch of the one name.
+  // With this selector, a role with resourceNames allows list and watch.
   informing.selector.fields = "metadata.name=" + name;
   informing.trim = [](api::Object& object) {
     for (auto at = object.begin(); at != object.end();) at = at.key() == "metadata" ? std::next(at) : object.erase(at);

@@ -1,4 +1,4 @@
-// Watches one object by its name, so that whoever keeps it right need not ask every moment. Thread-safe.
+// Watches one object by name, so that its keeper need not poll. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -9,9 +9,10 @@
 
 namespace larder::webhook {
 
-// Calls `changed`, on a thread of its own, when the object is made, changed or deleted; quick. Keeps nothing of it but its metadata: of a
-// Secret no key. `client` and `clock` outlive the watch. Needs the verbs list and watch of that name; without them, or while the API
-// server is away, it tries again with pauses that grow to 30 s.
+// Calls `changed` on an internal thread when the object is created, changed or deleted; `changed`
+// must be quick. Keeps only metadata, so no key of a Secret. `client` and `clock` outlive the
+// watch. Needs the verbs list and watch for the name. Without them, or without an API server, tries
+// again with pauses that grow to 30 s.
 std::unique_ptr<k8s::Informer> watch_object(k8s::ApiClient& client, const k8s::Resource& resource, const std::string& ns,
                                             const std::string& name, std::function<void()> changed, const base::Clock& clock);
 

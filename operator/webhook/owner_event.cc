@@ -5,14 +5,14 @@
 namespace larder::webhook {
 namespace {
 
-constexpr std::size_t kMostText = 253;  // of a name, a kind, a version; what a stranger wrote longer is none
+constexpr std::size_t kMostText = 253;  // of a name, kind or version; longer texts are ignored
 
 bool is_text(const api::Object& object, const char* key) {
   const std::string text = api::text_at(object, key);
   return !text.empty() && text.size() <= kMostText;
 }
 
-// The controller among the owners, else the first one; null where there is none.
+// The controller among the owners, or else the first owner; null: no owner.
 api::Object owner_of(const api::Object& pod, const std::string& ns) {
   const api::Object& owners = api::at(pod, "metadata.ownerReferences");
   const api::Object* best = nullptr;
@@ -30,13 +30,13 @@ api::Object owner_of(const api::Object& pod, const std::string& ns) {
           {"uid", api::text_at(*best, "uid")}};
 }
 
-// Bounded; a pod under admission may have no name yet.
+// Bounded. A pod under admission may lack a name.
 std::string pod_name(const api::Object& pod) {
   if (is_text(pod, "metadata.name")) return api::name_of(pod);
   return is_text(pod, "metadata.generateName") ? api::text_at(pod, "metadata.generateName") + "*" : "";
 }
 
-// Bounded: a pod may write anything into its annotation.
+// Bounded, since the annotation of a pod may have any text.
 std::string pool_name(const PodReview::Left& left) {
   return left.pool.size() <= kMostText ? left.pool : "";
 }

@@ -1,4 +1,5 @@
-// The Event that tells of a pod which was left alone: on its owner, since the pod itself is not there yet. Thread-safe.
+// The Event about a pod without an injection, on the pod's owner, since the pod does not exist yet.
+// Thread-safe.
 #pragma once
 
 #include <optional>
@@ -8,13 +9,13 @@
 
 namespace larder::webhook {
 
-// On the pod itself where the pod has no owner, on the pool where the pod has no name either. Nothing where no name is one. `kubectl
-// describe` lists the Events of an object by its uid. A pod under admission has no uid yet, so that `kubectl get events` alone lists
-// the Events of a pod.
+// The Event is on the owner, on a pod without an owner, or on the pool for a pod without a name.
+// Empty: no valid name. `kubectl describe` finds Events by uid. A pod under admission has no uid
+// yet, so only `kubectl get events` shows Events on a pod.
 std::optional<k8s::Event> left_alone_event(const PodReview::Left& left);
 
-// The same in the log, under the keys of the pod (NAME, or GENERATENAME*) and of the pool; one line a second of each address
-// `left.from`, since whoever reaches the webhook may send reviews.
+// Logs the same text with the keys of the pod (NAME, or GENERATENAME*) and of the pool. At most one
+// line per second for each address `left.from`, since any client of the webhook may send reviews.
 void log_left_alone(const PodReview::Left& left);
 
 }  // namespace larder::webhook

@@ -7,7 +7,7 @@
 namespace larder::webhook {
 namespace {
 
-// What a user wrote into an annotation comes into the path of a request: only names of objects do.
+// The text of an annotation becomes part of a request's path, so it must be the name of an object.
 bool is_object_name(const std::string& name) {
   constexpr std::size_t kMostName = 253;
   const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.'; };
@@ -50,9 +50,9 @@ void trim_surroundings(api::Object& object) {
   object = std::move(kept);
 }
 
-// A pod of the operator's first moment is fitted to limits that are listed a moment later.
+// Right after the operator's start, a pod waits briefly for the lists of limits.
 void CachedPools::await_first_lists() const {
-  constexpr unsigned kAwaitMs = 250;  // of each
+  constexpr unsigned kAwaitMs = 250;  // for each list
   for (const k8s::Cache* cache : {namespaces_.namespaces, namespaces_.limit_ranges, namespaces_.quotas})
     if (cache != nullptr) cache->await_settled(kAwaitMs);
 }

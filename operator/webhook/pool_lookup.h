@@ -1,4 +1,5 @@
-// PoolLookup: the pool that a pod names, the pool's backend, and what of the namespace bears on an injection. Thread-safe.
+// PoolLookup: the pool of a pod, the pool's backend, and facts of the namespace that affect an
+// injection. Thread-safe.
 #pragma once
 
 #include <string>
@@ -13,39 +14,41 @@ namespace larder::webhook {
 class PoolLookup {
  public:
   virtual ~PoolLookup() = default;
-  // kNotFound: there is none. Ends within about a second.
+  // kNotFound: no such object. Ends within about a second.
   virtual Result<api::CachePool> pool(const std::string& ns, const std::string& name) = 0;
   virtual Result<api::CacheBackend> backend(const std::string& ns, const std::string& name) = 0;
-  // What is not known is left out. `decides`: whether the namespace's label alone may ask for the pod's cache. Ends within about
-  // two seconds.
+  // Unknown facts are absent. `decides`: whether only the namespace's label may request the cache.
+  // Ends within about two seconds.
   virtual Surroundings surroundings(const std::string& ns, bool decides) {
     static_cast<void>(ns), static_cast<void>(decides);
     return {};
   }
 };
 
-// Cuts from a Namespace, LimitRange or ResourceQuota what no injection reads: for the informers behind NamespaceCaches.
+// Removes fields of a Namespace, LimitRange or ResourceQuota that no injection reads; for the
+// informers behind NamespaceCaches.
 void trim_surroundings(api::Object& object);
 
-// Of namespaces and what limits their pods; null: not followed.
+// Caches of namespaces and their limits; null: no informer.
 struct NamespaceCaches {
   const k8s::Cache* namespaces = nullptr;
   const k8s::Cache* limit_ranges = nullptr;
   const k8s::Cache* quotas = nullptr;
 };
 
-// From what the informers hold; what they do not have (yet) is asked of the API server: pool and pod are often made together.
+// Reads from informers, and asks the API server for a missing pool or backend, since users often
+// create pool and pod together.
 class CachedPools final : public PoolLookup {
  public:
-  // All outlive it. REQUIRES of `live`: its calls end within kLiveDeadlineMs.
+  // The arguments outlive the object. REQUIRES: calls of `live` end within kLiveDeadlineMs.
   static constexpr unsigned kLiveDeadlineMs = 1000;
   CachedPools(const k8s::Cache& pools, const k8s::Cache& backends, k8s::ApiClient& live, NamespaceCaches namespaces = {})
       : pools_(pools), backends_(backends), live_(live), namespaces_(namespaces) {}
 
   Result<api::CachePool> pool(const std::string& ns, const std::string& name) override;
   Result<api::CacheBackend> backend(const std::string& ns, const std::string& name) override;
-  // Waits for first lists, as long as they can be waited for (Cache::await_settled). The API server is asked only for a namespace
-  // that decides and was made a moment ago.
+  // Waits for the first lists (Cache::await_settled). Asks the API server only for a new namespace
+  // whose label decides.
   Surroundings surroundings(const std::string& ns, bool decides) override;
 
  private:

@@ -11,12 +11,12 @@ namespace {
 
 constexpr const char* kReviewVersion = "admission.k8s.io/v1";
 
-// Reviews of this size are rare, and costly to read: one at a time.
+// Reviews of this size are rare and expensive to parse, so one at a time.
 constexpr std::size_t kLargeBytes = 512 * 1024;
 constexpr std::chrono::seconds kLargeWait{2};
 constexpr std::size_t kMostWarning = 500;
 
-// A semaphore, since GCC 12's thread sanitizer does not see a timed_mutex locked.
+// A semaphore, since the thread sanitizer of GCC 12 does not track a timed_mutex.
 class LargeTurn {
  public:
   LargeTurn() : taken_(turn_.try_acquire_for(kLargeWait)) {}
@@ -63,7 +63,7 @@ std::string answer(const std::string& uid, const api::Object& patch, const std::
   return review.dump(-1, ' ', false, api::Object::error_handler_t::replace);
 }
 
-// Why this is no request about a pod that may be changed; empty: it is one.
+// Why the request does not concern a pod that may be changed; empty: the request does.
 std::string why_no_pod(const api::Object& request) {
   const std::string kind = api::text_at(request, "kind.kind"), group = api::text_at(request, "kind.group");
   if (!group.empty() || api::text_at(request, "kind.version") != "v1" || kind != "Pod")
@@ -101,7 +101,7 @@ PodReview::Verdict PodReview::judge(const api::Object& request, std::string_view
   const std::string ns = api::text_at(request, "namespace");
   Surroundings surroundings = pools_.surroundings(ns, !api::annotation(pod, api::kPoolAnnotation));
   std::optional<Wish> wish = wish_of(pod, surroundings.ns);
-  if (!wish) return {};  // a cluster without match conditions asks for every pod
+  if (!wish) return {};  // without match conditions, the API server asks about every pod
   const std::string pool = wish->pool;
   Verdict verdict = judge_pod(pod, ns, *std::move(wish), std::move(surroundings));
   if (!verdict.why.empty() && !api::truth_at(request, "dryRun"))
@@ -124,13 +124,14 @@ PodReview::Verdict PodReview::judge_pod(const api::Object& pod, const std::strin
                     "CachePool " + pool + " could not be read: " + found.status().text() + "; the pod starts without a cache"));
   if (found.ok()) input.pool = *std::move(found);
   const std::string pool_uid = input.pool ? input.pool->uid : "";
-  // One that cannot be read costs the pod its backend alone: it keeps its memory, and the pool's BackendReady says what is wrong.
+  // An unreadable backend costs the pod only the backend. The pod has its memory, and the condition
+  // BackendReady of the pool names the problem.
   if (input.pool && !input.pool->spec.backend.empty())
     if (Result<api::CacheBackend> backend = pools_.backend(ns, input.pool->spec.backend); backend.ok())
       input.backend = *std::move(backend);
   try {
     return verdict_of(inject_(input), pool_uid);
-  } catch (const std::exception& error) {  // inject() does not throw. Were it wrong, a pod must start all the same
+  } catch (const std::exception& error) {  // inject() does not throw; a pod must start despite bugs
     return verdict_of(
         leave_alone(input, Refusal::kDefect,
                     std::string("a defect of larder's injector: ") + error.what() + "; the pod starts without a cache"),

@@ -1,7 +1,8 @@
-// PodReview: an AdmissionReview of Kubernetes in, another one out, around inject(). Thread-safe.
+// PodReview: an AdmissionReview of Kubernetes in, the answered one out, around inject().
+// Thread-safe.
 //
-// A pod is never refused: whatever fails, the answer is "allowed" without a patch, and a warning says why. Only what is no
-// AdmissionReview at all, so that there is nobody to answer, is 400 with the reason.
+// PodReview refuses no pod. After any failure the answer is "allowed" without a patch, and a
+// warning gives the reason. A body that is no AdmissionReview gets 400 with the reason.
 #pragma once
 
 #include <functional>
@@ -18,23 +19,24 @@ struct Reviewed {
   std::string body;
 };
 
-// The most values (numbers, texts, lists, objects) in a review: each costs about 100 bytes while it is read. Pods have some hundreds.
+// The most values (numbers, texts, lists, objects) in a review. A value costs about 100 bytes
+// during parsing; pods have some hundreds of values.
 inline constexpr std::size_t kMostValues = 100'000;
 
 class PodReview {
  public:
   using Inject = std::function<Injection(const Input&)>;
-  // A pod that was left alone, and why: for an Event on its owner.
+  // A pod without an injection, and the reason, for an Event on the owner.
   struct Left {
     const api::Object& pod;
     const std::string& ns;
-    const std::string& pool;      // of its Wish: asked for by the pod or by its namespace
-    const std::string& pool_uid;  // empty: there is no such pool, or it could not be read
+    const std::string& pool;      // of its Wish: requested by the pod or by its namespace
+    const std::string& pool_uid;  // empty: the pool is missing or unreadable
     const std::string& why;
     Refusal kind;
     std::string_view from;  // the address that sent the review
   };
-  using LeftAlone = std::function<void(const Left&)>;  // not called in a dry run
+  using LeftAlone = std::function<void(const Left&)>;  // not for dry runs
 
   // `pools` outlives the review.
   PodReview(PoolLookup& pools, desired::Defaults defaults, Inject inject, LeftAlone left_alone)
@@ -46,7 +48,7 @@ class PodReview {
  private:
   struct Verdict {
     api::Object patch = api::Object::array();
-    std::string why;  // it was left alone; empty: it was not
+    std::string why;  // why the pod has no injection; empty: injected
     Refusal kind = Refusal::kNone;
     std::string pool_uid = {};
   };

@@ -1,4 +1,4 @@
-// Reviewers: a few threads that answer reviews, and the bounded queue before them. Thread-safe.
+// Reviewers: a few threads that answer reviews, with a bounded queue. Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -15,15 +15,15 @@ class Reviewers {
   struct Bounds {
     unsigned threads = 4;
     std::size_t waiting = 64;
-    std::size_t waiting_bytes = 4u << 20;  // one alone may have more
+    std::size_t waiting_bytes = 4u << 20;  // an empty queue takes a larger review
   };
 
   explicit Reviewers(const Bounds& bounds);
-  ~Reviewers();  // what waits is not done
+  ~Reviewers();  // drops waiting reviews
   Reviewers(const Reviewers&) = delete;
   Reviewers& operator=(const Reviewers&) = delete;
 
-  // False: too much is waiting already. `bytes` is what the work holds.
+  // False: the queue is full. `bytes`: memory held by `work`.
   bool take(std::size_t bytes, std::function<void()> work);
 
  private:

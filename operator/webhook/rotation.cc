@@ -7,7 +7,7 @@ bool is_valid(const Validity& validity, std::int64_t now_s) {
   return validity.not_before_s <= now_s && now_s < validity.not_after_s;
 }
 
-// Two thirds of its life are over.
+// Whether two thirds of the life are over.
 bool is_old(const Validity& validity, std::int64_t now_s) {
   return validity.not_after_s - now_s < (validity.not_after_s - validity.not_before_s) / 3;
 }
@@ -21,8 +21,8 @@ std::string why_new_authority(const Held& held, std::int64_t now_s) {
 }
 
 struct Wish {
-  std::string why;      // empty: none
-  bool urgent = false;  // what is served now helps nobody
+  std::string why;      // empty: no new leaf
+  bool urgent = false;  // the current leaf is unusable
 };
 
 Wish wish_for_leaf(const Held& held, std::int64_t now_s) {
@@ -43,7 +43,8 @@ Step next_step(const Held& held, std::optional<std::int64_t> published_s, std::i
     return step;
   }
   const Wish wish = wish_for_leaf(held, now_s);
-  // Never before its authority is in the caBundle; with time for it to arrive, unless there is nothing to lose.
+  // Only after the authority is in every caBundle and has had time to arrive. An unusable current
+  // leaf makes the waiting pointless.
   if (!wish.why.empty() && published_s && (wish.urgent || *published_s >= lifetimes.settle_s)) {
     step.make_leaf = true;
     step.why = wish.why;

@@ -1,11 +1,15 @@
-// Rotation: which certificates to make, and when. Pure: what there is goes in, the next step comes out; thread-safe.
+// Rotation: which certificates to make, and when. Pure: current state in, next step out;
+// thread-safe.
 //
-// The order that keeps every review's handshake valid, whoever of the API servers and replicas is late:
-// 1. a new authority goes into the Secret and into the caBundle, beside the old one; the old leaf is served on;
-// 2. when every caBundle has had it for `settle_s`, a leaf of it is made, which the replicas load one after the other;
-// 3. the old authority goes when no leaf of it can be valid any more.
-// The newest authority alone has its key in the Secret, so that the end of all leaves of an older one is known: its own beginning
-// plus a leaf's life. Nothing is remembered but what stands in the Secret, and a new leader goes on where the old one was.
+// This order keeps every handshake valid, even with late API servers and replicas:
+// 1. A new authority goes into Secret and caBundle beside the old one. Replicas serve the old leaf.
+// 2. After every caBundle has had the authority for `settle_s`, the leader makes a leaf of the new
+//    authority. The replicas load the leaf one after the other.
+// 3. The old authority goes when none of its leaves can be valid.
+//
+// Only the newest authority has its key in the Secret. So the last leaf of an older authority ends
+// at a known time: the start of the newer authority plus the life of a leaf. The Secret is the only
+// state, and a new leader continues from it.
 #pragma once
 
 #include <cstddef>
@@ -21,34 +25,34 @@ namespace larder::webhook {
 struct Lifetimes {  // seconds
   std::int64_t authority_s = 2 * 365 * 86400;
   std::int64_t leaf_s = 90 * 86400;
-  std::int64_t backdate_s = 3600;  // clocks differ
-  std::int64_t settle_s = 60;      // until an API server acts on a caBundle that it has been sent
+  std::int64_t backdate_s = 3600;  // tolerance for differing clocks
+  std::int64_t settle_s = 60;      // until every API server uses a new caBundle
 };
 
-struct HeldLeaf {  // one that can be served: it has its key, and our names
+struct HeldLeaf {  // a usable leaf, with its key and our names
   Validity validity;
-  std::optional<std::size_t> by;  // which of the authorities signed it
+  std::optional<std::size_t> by;  // index of the signing authority
 };
 
-struct Held {                         // what the Secret holds
-  std::vector<Validity> authorities;  // the newest last
-  bool newest_key = false;            // the newest one's key is there
+struct Held {                         // the content of the Secret
+  std::vector<Validity> authorities;  // newest last
+  bool newest_key = false;            // has the key of the newest authority
   std::optional<HeldLeaf> leaf;
 };
 
 struct Step {
   bool make_authority = false;
-  bool make_leaf = false;         // by the newest authority
-  std::vector<std::size_t> drop;  // of the authorities, ascending
-  std::string why;                // in words; empty: there is nothing to do
+  bool make_leaf = false;         // signed by the newest authority
+  std::vector<std::size_t> drop;  // indexes of authorities, ascending
+  std::string why;                // reason for the log; empty: no step
 
   bool changes() const { return make_authority || make_leaf || !drop.empty(); }
 };
 
-// `published_s`: for how many seconds every caBundle is known to have the newest authority; nothing: one has it not.
+// `published_s`: seconds since every caBundle has the newest authority. Empty: a caBundle lacks it.
 Step next_step(const Held& held, std::optional<std::int64_t> published_s, std::int64_t now_s, const Lifetimes& lifetimes);
 
-// Of what is made now.
+// Validity of certificates made now.
 Validity authority_validity(std::int64_t now_s, const Lifetimes& lifetimes);
 Validity leaf_validity(std::int64_t now_s, const Lifetimes& lifetimes);
 

@@ -21,7 +21,8 @@ struct Free {
   void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
 };
 
-// Until a ClientHello is whole nothing is kept of it: it stays in the kernel, which wakes us by SO_RCVLOWAT when there is more to see.
+// An incomplete ClientHello stays in the kernel and costs no memory here. SO_RCVLOWAT wakes the
+// server when more bytes have arrived.
 class TlsStream final : public http::Stream {
  public:
   TlsStream(Fd socket, std::shared_ptr<SSL_CTX> context) : socket_(std::move(socket)), context_(std::move(context)) {
@@ -31,7 +32,7 @@ class TlsStream final : public http::Stream {
   int fd() const override { return socket_.get(); }
   bool begun() const override { return ssl_ != nullptr; }
 
-  // The handshake too: OpenSSL makes it of the first reads.
+  // OpenSSL does the handshake during the first reads.
   Moved read(std::span<char> into) override {
     if (ssl_ == nullptr) return look(into);
     std::size_t got = 0;
@@ -50,13 +51,13 @@ class TlsStream final : public http::Stream {
   void finish() override {
     if (ssl_ == nullptr) return;
     ERR_clear_error();
-    SSL_shutdown(ssl_.get());  // says so; whether the client answers is of no interest
+    SSL_shutdown(ssl_.get());  // sends close_notify without waiting for the client's
     ERR_clear_error();
     ::shutdown(fd(), SHUT_WR);
   }
 
  private:
-  // Is its hello here?
+  // Checks whether the ClientHello has arrived.
   Moved look(std::span<char> buffer) {
     const ssize_t got = ::recv(fd(), buffer.data(), buffer.size(), MSG_PEEK);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return {0, POLLIN};
@@ -66,13 +67,14 @@ class TlsStream final : public http::Stream {
       wait_for(needed);
       return {0, POLLIN};
     }
-    // With less than was waited for the client has closed, or the kernel is short of memory: OpenSSL finds out.
+    // Fewer bytes than requested: the client has closed, or the kernel lacks memory. OpenSSL finds
+    // out.
     return begin() ? Moved{0, POLLIN} : Moved{};
   }
 
   bool begin() {
     wait_for(1);
-    ssl_.reset(SSL_new(context_.get()));  // keeps the context
+    ssl_.reset(SSL_new(context_.get()));  // refers to the context
     context_.reset();
     if (ssl_ == nullptr || SSL_set_fd(ssl_.get(), fd()) != 1) return false;
     SSL_set_accept_state(ssl_.get());
@@ -82,7 +84,7 @@ class TlsStream final : public http::Stream {
   void wait_for(std::size_t bytes) {
     awaited_ = bytes;
     const int least = static_cast<int>(bytes);
-    ::setsockopt(fd(), SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least));  // where it fails we look more often
+    ::setsockopt(fd(), SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least));  // a failure costs extra looks
   }
 
   Moved failed(int done) {
@@ -93,13 +95,14 @@ class TlsStream final : public http::Stream {
     }
   }
 
-  Fd socket_;                         // outlives ssl_, which has its descriptor
-  std::shared_ptr<SSL_CTX> context_;  // shared with the acceptor; until the stream begins
-  std::size_t awaited_ = 0;           // bytes without which it makes no sense to look
+  Fd socket_;                         // outlives ssl_, which uses the descriptor
+  std::shared_ptr<SSL_CTX> context_;  // shared with the acceptor until the stream begins
+  std::size_t awaited_ = 0;           // bytes needed for the next look
   std::unique_ptr<SSL, Free> ssl_;
 };
 
-// h2, which Go's clients offer first, is not spoken. Who offers nothing else is told so.
+// Go's clients offer h2 first; the server chooses http/1.1. A client that offers only other
+// protocols gets an alert.
 int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* chosen_bytes, const unsigned char* offered,
                     unsigned offered_bytes, void*) {
   static constexpr std::string_view kOurs = "http/1.1";
@@ -119,7 +122,7 @@ Status refused(const char* what) {
   return {Code::kInvalidArgument, what};
 }
 
-// The leaf, and what follows it as its chain.
+// Sets the leaf and the following certificates as its chain.
 Status use_certificates(SSL_CTX* context, const std::string& pem) {
   const std::vector<std::string> chain = split_bundle(pem);
   if (chain.empty()) return refused("tls.crt holds no certificate in PEM");
@@ -128,7 +131,7 @@ Status use_certificates(SSL_CTX* context, const std::string& pem) {
     std::unique_ptr<X509, Free> one(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
     if (one == nullptr) return refused("tls.crt holds a certificate that cannot be read");
     if (i == 0 && SSL_CTX_use_certificate(context, one.get()) != 1) return refused("tls.crt: its certificate cannot be served");
-    // add0 takes it over, where it takes it.
+    // On success, add0 takes ownership.
     if (i > 0 && SSL_CTX_ctrl(context, SSL_CTRL_CHAIN_CERT, 0, one.get()) == 1) static_cast<void>(one.release());
   }
   return {};
@@ -155,7 +158,7 @@ Status TlsAcceptor::serve(const KeyPair& pair) {
   SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(context.get(), 0);
-  // A silent connection keeps no buffers.
+  // Idle connections free their buffers.
   SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_alpn_select_cb(context.get(), choose_protocol, nullptr);
   if (Status status = use_certificates(context.get(), pair.certificate); !status.ok()) return status;

@@ -1,7 +1,7 @@
-// TlsAcceptor: makes TLS streams of accepted sockets, with the newest certificate that it was given. Thread-safe.
+// TlsAcceptor: makes TLS streams from accepted sockets, with the newest certificate. Thread-safe.
 //
-// TLS 1.2 or newer, HTTP/1.1 alone by ALPN, no renegotiation, no resumption. A connection keeps the certificate with which it
-// began; a new one is served from the next connection on.
+// TLS 1.2 or newer; only HTTP/1.1 by ALPN; no renegotiation, no resumption. A connection keeps its
+// first certificate, and the next connection gets a new one.
 #pragma once
 
 #include <atomic>
@@ -22,19 +22,20 @@ class TlsAcceptor {
   TlsAcceptor(const TlsAcceptor&) = delete;
   TlsAcceptor& operator=(const TlsAcceptor&) = delete;
 
-  // From now on. What is wrong with `pair` is said, and the one before stays.
+  // Sets the certificate for new connections. An error describes a bad `pair`; the earlier
+  // certificate stays.
   Status serve(const KeyPair& pair);
 
-  // Takes a non-blocking socket over. Nothing before the first certificate.
+  // Takes ownership of a non-blocking socket. Null before the first certificate.
   std::unique_ptr<http::Stream> open(Fd socket) const;
 
   bool ready() const { return not_after_s_ != 0; }
-  // When the certificate ends, in seconds since 1970; 0: there is none yet.
+  // End of the certificate in seconds since 1970; 0: no certificate yet.
   std::int64_t not_after_s() const { return not_after_s_; }
 
  private:
   mutable std::mutex mutex_;
-  std::shared_ptr<ssl_ctx_st> context_;  // shared with whoever is just opening a stream of it
+  std::shared_ptr<ssl_ctx_st> context_;  // shared with streams that have not begun
   std::atomic<std::int64_t> not_after_s_{0};
 };
 

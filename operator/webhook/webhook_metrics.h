@@ -1,4 +1,5 @@
-// WebhookMetrics: the server's reviews under the names of controller-runtime, its clients and its certificate under ours. Thread-safe.
+// WebhookMetrics: metrics of reviews with the names of controller-runtime, and of clients and
+// certificate with names of Larder. Thread-safe.
 #pragma once
 
 #include <map>
@@ -13,16 +14,16 @@ namespace larder::webhook {
 
 class WebhookMetrics final : public ReviewWatcher {
  public:
-  // All outlive it. `path`: the label `webhook`, as controller-runtime has it.
+  // The arguments outlive the object. `path`: the label `webhook`, as in controller-runtime.
   WebhookMetrics(k8s::Metrics& metrics, const std::string& path, const TlsAcceptor& acceptor);
 
   void begun() override { in_flight_.add(1); }
   void ended(int http_status, double seconds) override;
 
-  // A pod that asked for a pool was left alone.
+  // Counts a pod that requested a pool and got no injection.
   void left_alone(Refusal kind);
 
-  // Counts the server's bad clients too, from now on. `counters` outlives this object.
+  // Adds the server's counts of bad clients. `counters` outlives this object.
   void watch(k8s::Metrics& metrics, const http::Counters& counters);
 
  private:

@@ -12,7 +12,7 @@ using Word = std::optional<std::string>;
 using Words = std::span<const Word>;
 
 constexpr std::array<std::string_view, 6> kShells{"sh", "bash", "dash", "ash", "zsh", "ksh"};
-// Programs that start what is named after their own options.
+// Programs that start the program named after their options.
 constexpr std::array<std::string_view, 35> kStarters{"exec",
                                                      "command",
                                                      "builtin",

@@ -14,11 +14,11 @@ using api::Object;
 
 using Words = std::span<const std::optional<std::string>>;
 
-// Flags that no other server has.
+// Flags that only vLLM has.
 constexpr std::array<std::string_view, 7> kOwnFlags{
     "--max-model-len",         "--gpu-memory-utilization", "--max-num-seqs",      "--max-num-batched-tokens",
     "--enable-prefix-caching", "--enable-chunked-prefill", "--kv-transfer-config"};
-// Programs that containers are given to run by args alone, beside those that start another.
+// Programs that args without a command may name, beside programs that start another one.
 constexpr std::array<std::string_view, 26> kPrograms{
     "sh",   "bash", "dash", "ash",  "zsh",    "ksh",      "sleep",   "tail",          "cat",
     "true", "echo", "ls",   "node", "nginx",  "ray",      "java",    "uvicorn",       "gunicorn",
@@ -46,7 +46,8 @@ bool is_program(std::string_view word) {
          folder.ends_with("/bin/") || folder.ends_with("/sbin/") || name.ends_with(".sh") || name.ends_with(".py");
 }
 
-// Whether args are a command line of their own. vLLM's begin with a flag, or with a model that nothing but flags follows.
+// Whether args are a complete command line. Args of vLLM begin with a flag, or with a model
+// followed only by flags.
 bool begins_with_program(Words argv) {
   if (argv.empty() || !argv[0] || argv[0]->starts_with('-')) return false;
   if (*argv[0] == "serve") return false;  // for the entrypoint `vllm`
@@ -63,7 +64,7 @@ bool sets_arguments(const ScriptEngines::Command& command) {
   return false;
 }
 
-// Whether a script only prepares what follows it in args, and then runs that as it is.
+// Whether a script prepares the environment and then runs the following args unchanged.
 bool runs_arguments(const std::string& script) {
   const auto read = ScriptEngines::find(script);
   if (!read.ok() || read->count() != 0) return false;

@@ -1,5 +1,5 @@
-// How a container starts its engine: by an argv that is written out, by a script that a shell
-// reads, or by its image's entrypoint.
+// How a container starts its engine: by an argv, by a script of a shell, or by the image's
+// entrypoint.
 //
 // Pure; thread-safe; never throws.
 #pragma once
@@ -16,31 +16,31 @@ struct CommandShape {
   enum class Kind {
     kArgv,        // `vllm serve m`, `python3 -m vllm.entrypoints.openai.api_server`: index is the first flag
     kScript,      // `bash -c SCRIPT`: index is the script
-    kEntrypoint,  // args for an entrypoint that only the image knows: index is 0
+    kEntrypoint,  // args for the image's entrypoint: index is 0
     kForeign,     // a command that is not known to start vLLM
-    kUnseen,      // neither command nor args: the image decides all of it
+    kUnseen,      // neither command nor args: the image decides
   } kind = Kind::kUnseen;
   std::size_t index = 0;  // in argv_of()
 
   static constexpr std::size_t kNoScript = static_cast<std::size_t>(-1);
-  // kScript: index. kArgv: the script that runs those words, `sh -c 'ulimit -n 65536; exec "$@"' --
-  // vllm serve m`. Else kNoScript.
+  // kScript: equals index. kArgv: the script that runs the words, as in `sh -c 'ulimit -n 65536;
+  // exec "$@"' -- vllm serve m`. Otherwise kNoScript.
   std::size_t script = kNoScript;
   std::string lost;  // CommandHead::lost
 };
 
 CommandShape shape_of(const api::Object& container);
 
-// command and args in one; a member that is no text is nothing.
+// command and args in one list. A member that is no text is empty.
 std::vector<std::optional<std::string>> argv_of(const api::Object& container);
 
-// Whether the container runs KServe's Hugging Face server, by its image's name or its command.
+// Whether the container runs KServe's Hugging Face server, from the image's name or the command.
 bool is_huggingface_server(const api::Object& container);
 
-// Whether args for an unseen entrypoint have a flag that only vLLM has, or begin with a model.
+// Whether args for an unknown entrypoint have a flag that only vLLM has, or begin with a model.
 bool has_engine_args(const api::Object& container);
 
-// Whether args for an unseen entrypoint, or the image's name, say that it is vLLM.
+// Whether args for an unknown entrypoint, or the image's name, point to vLLM.
 bool looks_like_engine(const api::Object& container);
 
 }  // namespace larder::webhook

@@ -1,5 +1,5 @@
-// Whether a script runs a command whenever it gets there, or only perhaps: what compound commands
-// and operators are around it.
+// Whether a script certainly runs a command, from the compound commands and operators around the
+// command.
 //
 // Thread-compatible; never throws.
 #pragma once
@@ -11,18 +11,17 @@ namespace larder::webhook {
 
 class CompoundCommands {
  public:
-  // `word` stands where a command begins: `if`, `done`, `{` and the like open or close a compound
-  // one.
+  // A `word` at the start of a command. `if`, `done`, `{` and the like open or close a compound
+  // command.
   void take_word(std::string_view word);
-  // One of ; & | ( ), or && and ||: `twice`.
+  // One of ; & | ( ). `twice`: && or ||.
   void take_operator(char c, bool twice);
-  // The command that is being read is joined to another one, as by a pipe.
+  // Joins the current command to another one, as a pipe does.
   void join() { joined_ = true; }
-  // A newline behind a command.
+  // A newline after a command.
   void end_line() { joined_ = false; }
 
-  // Of the command that is being read: no compound command is around it, and no &&, || or | in
-  // front.
+  // Whether the current command has no compound command around it and no &&, || or | in front.
   bool is_certain() const { return open_.empty() && !joined_; }
 
  private:

@@ -21,22 +21,23 @@ bool is_larder(const Object& config) {
   return api::text_at(config, "kv_connector") == kName;
 }
 
-// Whether Larder is among the connectors of that MultiConnector, however deep.
+// Whether a MultiConnector has Larder at any depth.
 bool has_larder(const Object& config) {
   if (is_larder(config)) return true;
   const Object& connectors = api::at(config, "kv_connector_extra_config.connectors");
   return connectors.is_array() && std::ranges::any_of(connectors, has_larder);
 }
 
-// What there was, as one of several: vLLM hands engine_id down itself, and refuses a child that has its own.
+// The existing connector as a child. vLLM passes engine_id down and refuses a child with an own
+// one.
 Object as_child(Object config) {
   config.erase("engine_id");
   config.erase("kv_load_failure_policy");
   return config;
 }
 
-// A load that fails must be recomputed; and the engine's role is what all connectors together do, since vLLM holds freed blocks back
-// only where somebody loads.
+// A failed load must be recomputed. The engine's role is the union of all connectors' roles, since
+// vLLM holds freed blocks back only for an engine that loads.
 void make_cache_safe(Object& outer) {
   outer["kv_load_failure_policy"] = "recompute";
   outer["kv_role"] = "kv_both";

@@ -1,7 +1,7 @@
-// The JSON of --kv-transfer-config: Larder's own, or Larder beside a connector that is there already.
+// The JSON of --kv-transfer-config: for Larder alone, or for Larder beside an existing connector.
 //
-// vLLM's MultiConnector loads from the first of its connectors that has something, and saves to all; so the one that was there stays
-// first. Pure; thread-safe; never throws.
+// vLLM's MultiConnector loads from its first connector with a hit and saves to all. So the existing
+// connector stays first. Pure; thread-safe; never throws.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ namespace larder::webhook {
 // `chunk_tokens` 0: the connector's default.
 std::string connector_config(int chunk_tokens);
 
-// What to write in the place of `existing`; the same text where Larder is in it already. kUnsupported: one sentence, why not and what
-// to do.
+// The replacement of `existing`, or the same text if it already has Larder. kUnsupported: one
+// sentence with reason and remedy.
 Result<std::string> composed_config(std::string_view existing, int chunk_tokens);
 
 }  // namespace larder::webhook

@@ -14,7 +14,8 @@ namespace {
 using api::Object;
 using Form = ConnectorFlag::Form;
 
-// The member of command or args that argv_of() has at `index`; one past the last: where a word is appended.
+// The member of command or args for `index` of argv_of(). One past the last index: the place to
+// append a word.
 std::pair<Object*, std::size_t> member_of(Object& container, std::size_t index) {
   const Object& command = api::at(container, "command");
   const std::size_t commands = command.is_array() ? command.size() : 0;
@@ -51,7 +52,7 @@ Status add_to_words(Object& container, std::size_t first, int chunk_tokens) {
   return {};
 }
 
-// One engine of a script. Nothing: nothing to change at it.
+// The edit for one engine of a script. Empty: no change.
 Result<std::optional<ScriptEdit>> edit_for(const ScriptEngines& engines, std::size_t engine, int chunk_tokens) {
   const std::vector<FlagWord> words = engines.flags(engine);
   if (std::string why = refused_by_flags(words); !why.empty()) return unsupported(std::move(why));
@@ -71,7 +72,7 @@ Result<std::optional<ScriptEdit>> edit_for(const ScriptEngines& engines, std::si
   return std::optional(*edit);
 }
 
-// Of all engines of the script together.
+// The worst source among all engines of the script.
 FlagSource worst_source(const Object& container, std::size_t script, const ScriptEngines& engines) {
   FlagSources sources(container, script + 1, engines);
   FlagSource worst;
@@ -94,7 +95,7 @@ Status add_to_script(Object& container, std::size_t index, int chunk_tokens) {
   if (std::string why = hidden_in_script(script, *engines); !why.empty()) return unsupported(std::move(why));
   const FlagSource source = worst_source(container, index, *engines);
   if (source.kind == FlagSource::Kind::kUnread) return unsupported(why_not(source));
-  // A connector that reaches vLLM through a variable stays there; and is composed there for all engines at once.
+  // A connector in a variable stays in the variable, which then has Larder too, for all engines.
   const Result<bool> hidden = compose_hidden(container, index, *engines, chunk_tokens);
   if (!hidden.ok()) return hidden.status();
   if (*hidden) return {};

@@ -1,4 +1,4 @@
-// Adds the flag that gives vLLM its connector to a container, or puts Larder beside the connector that it has.
+// Adds the connector's flag of vLLM to a container, or adds Larder beside an existing connector.
 //
 // Pure; thread-safe; never throws.
 #pragma once
@@ -9,11 +9,11 @@
 
 namespace larder::webhook {
 
-// REQUIRES: shape_of(container) is `shape`, kArgv, kScript or kEntrypoint. kUnsupported: why not and what to do, a sentence that
-// begins with "its" or "it"; the container is then as it was or changed in part.
+// REQUIRES: shape_of(container) is `shape`: kArgv, kScript or kEntrypoint. kUnsupported: a sentence
+// with reason and remedy that begins with "its" or "it"; the container may be partly changed.
 Status add_connector_flag(api::Object& container, const CommandShape& shape, int chunk_tokens);
 
-// Whether such a container starts vLLM: for a script, that an engine is found in it.
+// Whether a container of this shape starts vLLM. For a script: whether it has an engine.
 bool starts_engine(const api::Object& container, const CommandShape& shape);
 
 }  // namespace larder::webhook

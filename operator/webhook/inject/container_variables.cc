@@ -18,7 +18,7 @@ ContainerVariable from_elsewhere(const Object& source) {
   return {Kind::kUnread, "", secret ? "its value is in a Secret" : "its value is in a ConfigMap"};
 }
 
-// envFrom gives every variable whose name begins with its prefix.
+// envFrom may set every variable whose name has the prefix.
 bool may_come_from(const Object& sources, const std::string& name) {
   return sources.is_array() &&
          std::ranges::any_of(sources, [&name](const Object& source) { return name.starts_with(api::text_at(source, "prefix")); });

@@ -1,4 +1,4 @@
-// The variables that a container's `env` and `envFrom` give it, as far as a pod says what they are.
+// Variables from a container's `env` and `envFrom`, as far as the pod shows their values.
 //
 // Pure; thread-safe; never throws.
 #pragma once
@@ -12,19 +12,19 @@ namespace larder::webhook {
 
 struct ContainerVariable {
   enum class Kind {
-    kAbsent,  // the pod says nothing of it: the image's, if any
+    kAbsent,  // not in the pod; the image may set it
     kText,    // `text`
-    kUnread,  // it comes from elsewhere: `from`
+    kUnread,  // from another object: `from`
   } kind = Kind::kAbsent;
-  std::string text;  // kText: its value; $(NAME) in it stands for another variable
-  std::string from;  // kUnread: where from, behind "since": "its value is in a ConfigMap"
+  std::string text;  // kText: the value; $(NAME) refers to another variable
+  std::string from;  // kUnread: the source, to follow "since": "its value is in a ConfigMap"
 };
 
-// The last of that name counts, as in Kubernetes. What a pod's own field or resource gives is
-// harmless: kAbsent.
+// The last variable of a name counts, as in Kubernetes. Values of a pod's fields or resources are
+// harmless and count as kAbsent.
 ContainerVariable variable_of(const api::Object& container, const std::string& name);
 
-// NAME of each $(NAME) in a text, which Kubernetes replaces; $$(NAME) stays.
+// The names in $(NAME) of a text, which Kubernetes replaces; $$(NAME) stays.
 std::vector<std::string> kubernetes_names(std::string_view text);
 
 }  // namespace larder::webhook

@@ -17,7 +17,7 @@ std::string names_of(const Object& containers) {
   return names.size() <= kMostNames ? names : names.substr(0, kMostNames) + "...";
 }
 
-// Why a container whose flags we would have to add cannot be given any; "" where it can.
+// Why a container cannot get flags; "": flags are possible or not needed.
 std::string why_not(const Object& container, const CommandShape& shape) {
   if (shape.kind == Kind::kUnseen)
     return "has neither command nor args, so that its image alone decides vLLM's flags; write out its args";
@@ -43,7 +43,8 @@ Result<std::vector<EngineContainer>> named_engine(const Object& containers, cons
                                         ", which spec.engine.container of the pool names; it has " + names_of(containers));
 }
 
-// Of containers that their image alone says are engines: all whose args are vLLM's own beyond doubt; the one where there is one.
+// Engines among containers with only an image as evidence: a single one, or else all whose args are
+// certainly args of vLLM.
 Result<std::vector<EngineContainer>> likeliest(const Object& containers, std::vector<EngineContainer> perhaps) {
   if (perhaps.size() == 1) return perhaps;
   std::string names;
@@ -55,7 +56,7 @@ Result<std::vector<EngineContainer>> likeliest(const Object& containers, std::ve
                                         "spec.engine.container of the pool");
 }
 
-// Why no container is an engine, and what to do.
+// Why no container is an engine, and the remedy.
 std::string none_of(const Object& pod, const Object& containers) {
   for (const Object& container : containers)
     if (const std::string why = why_not(container, shape_of(container)); looks_like_engine(container) && !why.empty())

@@ -15,7 +15,8 @@ struct EngineContainer {
   CommandShape shape;
 };
 
-// The one that the pool names; else all that start vLLM. At least one; kUnsupported: one sentence, why none and what to do.
+// The container that the pool names, or else all containers that start vLLM. At least one.
+// kUnsupported: one sentence with reason and remedy.
 Result<std::vector<EngineContainer>> find_engines(const api::Object& pod, const api::EngineSpec& spec);
 
 }  // namespace larder::webhook

@@ -13,15 +13,15 @@ namespace {
 using api::Object;
 
 constexpr const char* kName = "PYTHONPATH";
-constexpr const char* kEarlier = "LARDER_ENGINE_PYTHONPATH";  // what valueFrom gives, under a name that can be referred to
-// KServe's images for GPUs and for CPUs, 0.17 to 0.20. A folder that is not there does no harm.
+constexpr const char* kEarlier = "LARDER_ENGINE_PYTHONPATH";  // the value of valueFrom
+// KServe's images 0.17 to 0.20, for GPUs and for CPUs. A missing folder does no harm.
 constexpr const char* kImagesPath = ":/kserve-workspace/huggingfaceserver:/huggingfaceserver";
 constexpr const char* kSocket = "LARDER_SOCKET";
 constexpr const char* kPool = "LARDER_POOL";
 constexpr const char* kAllocator = "PYTORCH_CUDA_ALLOC_CONF";
 
 Object* find_variable(Object& environment, std::string_view name) {
-  Object* found = nullptr;  // the last of that name counts
+  Object* found = nullptr;  // the last variable of a name counts
   for (Object& variable : environment)
     if (api::text_at(variable, "name") == name) found = &variable;
   return found;
@@ -46,7 +46,7 @@ void prefix_python_path(Object& container) {
   const std::string ours(kPythonPath), images = kserves ? kImagesPath : "";
   Object* variable = find_variable(environment, kName);
   if (variable == nullptr) {
-    // Kubernetes leaves a $(NAME) that nobody defines as it is: a folder that is not there.
+    // Kubernetes keeps an undefined $(NAME), which then is a missing folder.
     const Object& from = api::at(container, "envFrom");
     return add_variable(environment, kName,
                         from.is_array() && !from.empty() ? ours + ":$(" + kName + ")" + images : ours + images);
@@ -61,7 +61,7 @@ void prefix_python_path(Object& container) {
   environment.insert(environment.begin() + at + 1, Object{{"name", kName}, {"value", ours + ":$(" + kEarlier + ")"}});
 }
 
-// Whether a variable's new value has the old one of PYTHONPATH in it, perhaps by way of other variables.
+// Whether a variable's new value contains the old PYTHONPATH, directly or through other variables.
 bool keeps_path(const ScriptEngines& script, const Assignment& one, std::set<std::string>& seen) {
   for (const ScriptWord& word : one.words)
     for (const std::string& written : word.expansions) {
@@ -82,7 +82,7 @@ bool unsets_path(const ScriptEngines::Command& command) {
   return has(kName) && (has("unset") || has("+x") || (has("export") && has("-n")));
 }
 
-// Why the engines of a script would not have Larder's package, and what to do; "" where they have it.
+// Why engines of a script would lack Larder's package, and the remedy; "": they have the package.
 std::string lost_in(const ScriptEngines& script) {
   for (const Assignment& one : script.assignments()) {
     std::set<std::string> seen;
@@ -108,7 +108,8 @@ Status export_python_path(Object& container, std::size_t script) {
   return {};
 }
 
-// vLLM refuses every connector with this allocator: unless its own memory pool, which switches it off, is on.
+// vLLM refuses every connector with this allocator, unless vLLM's memory pool switches the
+// allocator off.
 bool has_moving_memory(const Object& container) {
   const Object& environment = api::at(container, "env");
   const bool set = environment.is_array() && std::ranges::any_of(environment, [](const Object& variable) {

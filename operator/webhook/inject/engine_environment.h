@@ -12,15 +12,17 @@
 
 namespace larder::webhook {
 
-inline constexpr std::string_view kPythonPath = "/larder/python";  // where the payload's package is
+inline constexpr std::string_view kPythonPath = "/larder/python";  // the payload's package
 
-// Larder's folder comes first in PYTHONPATH, and all that was there follows:
-// - a shell's script gets a line that puts it there, so that also what the image sets stays;
-// - else the container's own variable is prefixed; one that comes from elsewhere (valueFrom, envFrom) is referred to as $(...).
-// A PYTHONPATH that only the image sets cannot be seen or referred to, and is replaced where there is no script; what KServe's images
-// of its Hugging Face server set, which they do not start without, is repeated.
-// LARDER_POOL only names the pool in vLLM's metrics: one that the container has stays.
-// kUnsupported: why not and what to do.
+// Puts Larder's folder first in PYTHONPATH and keeps the earlier entries:
+// - A script gets a line that extends the variable, so that the image's value stays.
+// - Otherwise the container's variable gets a prefix. A value of valueFrom or envFrom becomes a
+//   $(...).
+//
+// Without a script, a PYTHONPATH of the image is invisible and is replaced. The value that KServe's
+// images of the Hugging Face server need is repeated.
+// LARDER_POOL only names the pool in vLLM's metrics; an existing variable stays.
+// kUnsupported: reason and remedy.
 Status set_environment(api::Object& container, const CommandShape& shape, const std::string& socket, const std::string& pool);
 
 }  // namespace larder::webhook

@@ -6,7 +6,7 @@
 namespace larder::webhook {
 namespace {
 
-// argparse takes every prefix that no other flag begins with.
+// argparse accepts every unambiguous prefix of a flag.
 bool is_connector_flag(std::string_view name) {
   return name.size() >= 6 && kConnectorFlag.starts_with(name);
 }
@@ -15,7 +15,7 @@ bool is_unread_option(const FlagWord& word) {
   return word.text && word.text->starts_with('-') && word.text->find('=') == std::string::npos;
 }
 
-// Options of vLLM that take no value, and those that take several.
+// Options of vLLM without a value, and options with several values.
 constexpr std::array<std::string_view, 3> kSwitchBeginnings{"--enable-", "--disable-", "--no-"};
 constexpr std::array<std::string_view, 6> kSwitches{"--trust-remote-code", "--enforce-eager",       "--headless",
                                                     "--async-scheduling",  "--skip-tokenizer-init", "--"};
@@ -71,7 +71,7 @@ ConnectorFlag find_connector_flag(std::span<const FlagWord> words) {
       return {Form::kUnreadable, at, "", "the value of its --kv-transfer-config comes from a variable; write it out as JSON"};
     }
   }
-  // In braces, say, of which a shell makes several words.
+  // E.g. in braces, which a shell expands to several words.
   const bool inside = std::ranges::any_of(
       words, [](const FlagWord& word) { return word.text.value_or(word.begins).find(kConnectorFlag) != std::string::npos; });
   if (found.form == Form::kAbsent && inside)
@@ -98,7 +98,7 @@ std::size_t place_for_flag(std::span<const FlagWord> words) {
     if (words[at].text && *words[at].text == "--") return at;
     if (!words[at].many) continue;
     if (at == 0) return 1;
-    // It may be the value of an option in front, `--port $PORT`: those two stay together.
+    // The word may be the value of the option in front, `--port $PORT`; the two stay together.
     return is_unread_option(words[at - 1]) ? at - 1 : at;
   }
   return words.size();

@@ -16,7 +16,7 @@ using api::Object;
 using Kind = FlagSource::Kind;
 
 constexpr std::size_t kMostWritten = 60;  // bytes of an expansion in a sentence
-// Files that a script reads for a virtual environment or a toolkit, and that set no flags.
+// Files of virtual environments and toolkits, which set no flags.
 constexpr std::array<std::string_view, 4> kEnvironments{"activate", "conda.sh", "setvars.sh", "set_env.sh"};
 constexpr std::array<std::string_view, 4> kReaders{"read", "mapfile", "readarray", "getopts"};
 constexpr std::array<std::string_view, 5> kDeclaring{"export", "declare", "typeset", "readonly", "local"};
@@ -43,7 +43,7 @@ std::string named(const std::string& name) {
 
 FlagSource of_container(const Object& container, const std::string& name, VariableSources& known);
 
-// A text in which Kubernetes replaces variables.
+// The source in a text in which Kubernetes replaces variables.
 FlagSource of_member(const Object& container, const std::string& text, const std::string& what, VariableSources& known) {
   FlagSource found = connector(what, set_in(text));
   for (const std::string& name : kubernetes_names(text)) found = worse(found, of_container(container, name, known));
@@ -66,7 +66,7 @@ std::vector<FlagWord> flag_words(const std::vector<ScriptWord>& words, std::size
   return flags;
 }
 
-// Where a command's own name stands, behind assignments.
+// The index of a command's name, after assignments.
 std::size_t head_place(const std::vector<ScriptWord>& words) {
   std::size_t at = 0;
   while (at + 1 < words.size() &&
@@ -180,7 +180,7 @@ FlagSource FlagSources::of_expansion(const std::string& written) {
   return unread("its " + shown, "only a run of the script tells");
 }
 
-// What follows the name in ${NAME...}: a default, a replacement.
+// The text after the name in ${NAME...}: a default, a replacement.
 FlagSource FlagSources::of_text(const std::string& rest) {
   if (rest.empty()) return {};
   const auto read = ScriptEngines::find("x" + rest);
@@ -201,7 +201,7 @@ FlagSource FlagSources::of_variable(const std::string& name) {
     return {};
   }
   const std::size_t used = place_;
-  std::size_t since = 0;  // the command behind the last one that may set any variable
+  std::size_t since = 0;  // the command after the last one that may set any variable
   std::string file;
   for (const auto& [place, what] : files_)
     if (place < used || !functions_.empty()) since = place + 1, file = what;
@@ -245,7 +245,7 @@ FlagSource FlagSources::of_positional() {
   return found;
 }
 
-// NAME=(vllm serve m): what is added to the array, and what else stands where it is run.
+// NAME=(vllm serve m): additions to the array, and other words of the command that runs the array.
 FlagSource FlagSources::of_array(const std::string& name) {
   FlagSource found = of_variable(name);
   for (const ScriptEngines::Command& command : script_.commands()) {

@@ -1,10 +1,8 @@
-// Whether a connector can reach an engine by way of what a shell or Kubernetes puts into its
-// command line: variables of the script and of the container, arrays, `$@`, `set --`, functions,
-// the output of a command.
+// Whether a connector can reach an engine through an expansion of a shell or of Kubernetes:
+// variables of script and container, arrays, `$@`, `set --`, functions, the output of a command.
 //
-// What is not known to be without a connector counts as unread. A variable that neither the pod nor
-// the script sets is taken as empty: only the image could set it. Pure; thread-compatible; never
-// throws.
+// A source that may have a connector counts as unread. A variable without a value in pod and script
+// counts as empty, although the image could set it. Pure; thread-compatible; never throws.
 #pragma once
 
 #include <map>
@@ -18,34 +16,34 @@
 
 namespace larder::webhook {
 
-inline constexpr std::size_t kMostLooks = 256u << 10;  // at words and characters of one script, a variable's once for each use
+inline constexpr std::size_t kMostLooks = 256u << 10;  // words and characters of a script
 
-// "a connector", "a file of flags" (--config): what a text sets that would stand against our flag;
-// "" where it sets none.
+// The part of a text that conflicts with our flag: "a connector", "a file of flags" (--config); "":
+// none.
 std::string set_in(std::string text);
 
-inline constexpr std::size_t kMostVariables = 128;  // of a container that one command line depends on
-inline constexpr std::size_t kMostInside = 64;      // variables of a script, each in the value of the one before
+inline constexpr std::size_t kMostVariables = 128;  // container variables of one command line
+inline constexpr std::size_t kMostInside = 64;      // script variables nested in values
 
 struct FlagSource {
-  enum class Kind { kNone, kConnector, kUnread } kind = Kind::kNone;  // the later ones count more
+  enum class Kind { kNone, kConnector, kUnread } kind = Kind::kNone;  // in order of severity
   std::string what;                                                   // "its variable X", "what follows its script"
-  std::string cause;  // kConnector: as set_in(); kUnread: why it cannot be read: "envFrom may give it"
+  std::string cause;  // kConnector: set_in(); kUnread: the reason, "envFrom may give it"
 };
 
 using VariableSources = std::map<std::string, FlagSource>;
 
-// Why a container with such a source is left alone, and what to do; "" for kNone.
+// Why a container with this source gets no cache, and the remedy; "" for kNone.
 std::string why_not(const FlagSource& source);
 
 class FlagSources {
  public:
-  // `after`: the member of argv_of(container) that the script has as $0. Container and script
-  // outlive this.
+  // `after`: the member of argv_of(container) that is $0 of the script. Container and script
+  // outlive the object.
   FlagSources(const api::Object& container, std::size_t after, const ScriptEngines& script);
 
-  // What an engine of the script may get. kUnread only where it could be more than the model or the
-  // value of an option.
+  // The source for an engine of the script. kUnread only if the source may be more than the model
+  // or the value of an option.
   FlagSource of_engine(std::size_t engine);
 
  private:
@@ -63,22 +61,23 @@ class FlagSources {
 
   const api::Object& container_;
   const ScriptEngines& script_;
-  std::map<std::string, std::vector<std::size_t>> assigned_;  // a variable's places in assignments()
+  std::map<std::string, std::vector<std::size_t>> assigned_;  // indexes in assignments(), by variable
   std::map<std::string, std::vector<std::size_t>> looped_;    // commands() that are `for NAME in ...`
   std::set<std::string> read_;                                // by read, mapfile, getopts, printf -v
   std::set<std::string> functions_;
   std::vector<std::size_t> positional_;                     // commands() that are `set ...`
   std::vector<std::pair<std::size_t, std::string>> files_;  // commands() that may set any variable: source FILE, eval "$(...)"
-  std::size_t place_ = 0;          // in commands(), of the words that are looked at: what comes later has not set their variables
-  std::set<std::string> inside_;   // variables that are being looked at, against circles
-  std::set<std::string> circles_;  // those that depend on themselves: X=${X:-1}
-  VariableSources known_;          // of the container's variables
-  FlagSource arguments_;           // what follows the script
+  // Index in commands() of the current words. Later commands have not yet set their variables.
+  std::size_t place_ = 0;
+  std::set<std::string> inside_;   // variables in progress, against cycles
+  std::set<std::string> circles_;  // variables that depend on themselves: X=${X:-1}
+  VariableSources known_;          // sources of the container's variables
+  FlagSource arguments_;           // source of the args behind the script
   std::size_t tier_probes_ = 0;
 };
 
-// The same of words without a shell, of argv_of(container) from `first` on: Kubernetes puts
-// variables there.
+// The source for words without a shell, of argv_of(container) from `first`, where Kubernetes
+// replaces variables.
 FlagSource source_in_words(const api::Object& container, std::size_t first, bool takes_model);
 
 }  // namespace larder::webhook

@@ -15,7 +15,7 @@ bool has_claim(const Object& pod, const std::string& name) {
          std::ranges::any_of(claims, [&](const Object& claim) { return api::text_at(claim, "name") == name; });
 }
 
-// Those that the pod does not have, taken out of larderd's.
+// Removes claims that the pod lacks from larderd's, and returns them.
 std::string take_out_unknown(const Object& pod, Object& larderd) {
   if (!api::at(larderd, "resources.claims").is_array()) return "";
   Object known = Object::array();

@@ -1,5 +1,5 @@
-// Where larderd copies itself (transfer: sidecar) it must see the engine's GPU: by the pod's resource claims, or by a RuntimeClass.
-// Pure; thread-safe.
+// Access of larderd to the engine's GPU for transfer: sidecar, by the pod's resource claims or by a
+// RuntimeClass. Pure; thread-safe.
 #pragma once
 
 #include <string>
@@ -8,8 +8,9 @@
 
 namespace larder::webhook {
 
-// Gives `larderd`, whose pod has `engine` as the engine's container, what makes a GPU visible in it. Claims that the pod does not have
-// are taken out of it: with them the API server would refuse the pod. What then lacks and what to write, one sentence; else empty.
+// Makes a GPU visible in the container `larderd`; `engine` is the engine's container. Removes
+// claims that the pod lacks, with which the API server would refuse the pod. Returns one sentence
+// about a missing part and the remedy, or an empty text.
 std::string give_gpu(api::Object& pod, api::Object& larderd, const api::Object& engine, const api::CachePool& pool);
 
 }  // namespace larder::webhook

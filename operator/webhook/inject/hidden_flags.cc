@@ -20,7 +20,7 @@ bool names_variable(std::string_view text, const std::string& name) {
   return false;
 }
 
-// The first variable with such a text that the container's command line names; null: none.
+// The first variable with a connector that the command line uses; null: none.
 Object* speaking_variable(Object& container) {
   const auto argv = argv_of(container);
   const auto list = container.find("env");
@@ -39,7 +39,7 @@ std::vector<FlagWord> flag_words(const ShellCommand& command) {
   return words;
 }
 
-// A part of a command line that a shell reads, with Larder beside the connector that is in it.
+// A part of a shell's command line with Larder added to its connector.
 Result<std::string> composed_in(const std::string& text, int chunk_tokens) {
   const auto commands = read_shell(shell_text(text));
   if (!commands.ok() || commands->size() != 1) return unsupported("it is no list of flags that could be read; write one");
@@ -60,7 +60,7 @@ Result<std::string> composed_in(const std::string& text, int chunk_tokens) {
   return changed;
 }
 
-// What follows a script and its $0. It is read as shell text where the script evals it, else as it is.
+// The args after a script and its $0. They count as shell text if the script evals them.
 Result<bool> compose_positional(Object& container, std::size_t script, bool read_twice, int chunk_tokens) {
   const auto argv = argv_of(container);
   std::vector<FlagWord> words;

@@ -1,5 +1,5 @@
-// Flags that reach vLLM through a variable of the container's environment, as KServe's VLLM_ADDITIONAL_ARGS, or through what follows
-// a script in the container's args ($@).
+// Flags that reach vLLM through a variable of the container, such as VLLM_ADDITIONAL_ARGS of
+// KServe, or through the args after a script ($@).
 //
 // Pure; thread-safe; never throws.
 #pragma once
@@ -10,12 +10,13 @@
 
 namespace larder::webhook {
 
-// Of a script: why a connector that it puts into a variable itself stands against ours, as KServe's script does for the
-// kvCacheOffloading of its LLMInferenceService; "" where it puts none there.
+// Why a script's own connector in a variable conflicts with ours; "": no such connector. KServe's
+// script has one for kvCacheOffloading of an LLMInferenceService.
 std::string hidden_in_script(std::string_view script, const ScriptEngines& engines);
 
-// Where a script's engines get a --kv-transfer-config from such a place, Larder is put beside it there: true. False: there is none.
-// kUnsupported: there is one that cannot be changed. `script` is the script's place in argv_of(container).
+// Adds Larder to a --kv-transfer-config that a script's engines get from such a place, and returns
+// true. False: no such flag. kUnsupported: the flag cannot be changed. `script`: index of the
+// script in argv_of(container).
 Result<bool> compose_hidden(api::Object& container, std::size_t script, const ScriptEngines& engines, int chunk_tokens);
 
 }  // namespace larder::webhook

@@ -23,7 +23,7 @@ namespace {
 using api::Object;
 
 constexpr std::size_t kMostSentence = 1024;           // bytes of a reason
-constexpr std::size_t kMostAnnotations = 256u << 10;  // of all annotations of an object: Kubernetes refuses more
+constexpr std::size_t kMostAnnotations = 256u << 10;  // Kubernetes' limit for all annotations
 
 bool has_container(const Object& pod, const char* list, std::string_view name) {
   const Object& containers = api::at(pod, list);
@@ -33,7 +33,7 @@ bool has_container(const Object& pod, const char* list, std::string_view name) {
   return false;
 }
 
-// By what is in it, not by the annotation alone: that may have been copied into a template.
+// Checks the containers too, since a user may copy the annotation into a template.
 bool is_injected(const Object& pod) {
   return api::annotation(pod, api::kInjectedAnnotation) && has_container(pod, "spec.initContainers", api::kPayloadContainer);
 }
@@ -60,19 +60,20 @@ Status connect(Object& container, const EngineContainer& engine, const Input& in
   return add_mounts(container, input);
 }
 
-// Whether anything in the pod says that it runs vLLM. That the pool names a container so says nothing: others have that name too.
+// Whether a part of the pod shows that it runs vLLM. A container with the name of the pool's engine
+// does not count: other pods use the name too.
 bool may_be_engine(const Object& pod) {
   if (find_engines(pod, {}).ok()) return true;
   return std::ranges::any_of(api::at(pod, "spec.containers"), looks_like_engine);
 }
 
-// Why the pod is left alone; kNone: it is not.
+// Why the pod gets no cache; kNone: the pod gets the cache.
 struct Verdict {
   Refusal kind = Refusal::kNone;
   std::string why = {};
 };
 
-// What the API server would say of the pod for what is in its namespace.
+// Whether the namespace's limits would admit the changed pod.
 Verdict admitted(const Object& pod, const Input& input) {
   std::string why = refused_by_limit_range(input.pod, pod, input.surroundings);
   if (why.empty()) why = refused_by_quota(input.pod, pod, input.surroundings);
@@ -82,7 +83,7 @@ Verdict admitted(const Object& pod, const Input& input) {
                                    ", or raise that limit"};
 }
 
-// Gives `pod` its cache. Where it is left alone, the pod is changed in part.
+// Adds the cache to `pod`. After a refusal, `pod` is partly changed.
 Verdict give_cache(Object& pod, const Input& input) {
   const auto engines = find_engines(pod, input.pool->spec.engine);
   if (!engines.ok()) return {Refusal::kEngine, engines.status().text()};
@@ -107,7 +108,7 @@ Verdict give_cache(Object& pod, const Input& input) {
   return admitted(pod, mine);
 }
 
-// REQUIRES: it has the form of a pod.
+// REQUIRES: input.pod has the form of a pod.
 Injection say_why(const Input& input, Refusal kind, std::string why) {
   const std::string sentence = cut(std::move(why));
   Object after = input.pod;
@@ -116,7 +117,8 @@ Injection say_why(const Input& input, Refusal kind, std::string why) {
   return {diff(input.pod, after), sentence, kind};
 }
 
-// Why a pod is passed by: it wants no cache, or its namespace alone does and it is no engine. "": it is not. REQUIRES: it has the form of a pod.
+// Why inject() skips a pod: the pod declines, or only its namespace requests the cache and the pod
+// has no engine. "": no reason. REQUIRES: input.pod has the form of a pod.
 std::string pass_by(const Input& input) {
   if (api::annotation(input.pod, api::kInjectAnnotation) == "false") return "its annotation larder.dev/inject says so";
   if (input.by_pod) return "";

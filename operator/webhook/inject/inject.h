@@ -1,4 +1,6 @@
-// inject: a pod and its pool in, a JSON patch out. Pure: no network, time or environment. Thread-safe; never throws.
+// inject: a pod and its pool in, a JSON patch out. Pure: no network, clock or environment.
+// Thread-safe. Never throws, whatever the pod: pod_form.h checks the form first, and api::at()
+// reads the rest.
 #pragma once
 
 #include <array>
@@ -15,67 +17,68 @@
 
 namespace larder::webhook {
 
-// Why a pod was left alone, as one of a few kinds that a metric can count.
+// Why a pod got no cache, from a few kinds for a metric.
 enum class Refusal { kNone, kForm, kNoPool, kPod, kEngine, kNamespace, kUnreadable, kDefect };
 
-// The kinds but kNone, and the words of the metric's label `reason`.
+// The kinds without kNone, with the values of the metric's label `reason`.
 inline constexpr std::array<std::pair<Refusal, const char*>, 7> kRefusals{{
-    {Refusal::kForm, "form"},              // it is no pod by its form
-    {Refusal::kNoPool, "no_pool"},         // there is no such pool
-    {Refusal::kPod, "pod"},                // something in the pod stands in the way: names, ports, resources, Windows
-    {Refusal::kEngine, "engine"},          // no engine was found, or it cannot be connected
-    {Refusal::kNamespace, "namespace"},    // its namespace would refuse it with a cache: LimitRange, ResourceQuota, user ids
-    {Refusal::kUnreadable, "unreadable"},  // the pool could not be read
-    {Refusal::kDefect, "defect"},          // of the injector
+    {Refusal::kForm, "form"},              // the object does not have the form of a pod
+    {Refusal::kNoPool, "no_pool"},         // the pool does not exist
+    {Refusal::kPod, "pod"},                // names, ports, resources of the pod, or Windows
+    {Refusal::kEngine, "engine"},          // no engine found, or an engine that cannot be connected
+    {Refusal::kNamespace, "namespace"},    // LimitRange, ResourceQuota or user ids of the namespace
+    {Refusal::kUnreadable, "unreadable"},  // the pool is unreadable
+    {Refusal::kDefect, "defect"},          // a bug in the injector
 }};
 
-// Annotations by which OpenShift gives a namespace ids: START/SIZE or START-END.
+// Annotations of OpenShift with the ids of a namespace: START/SIZE or START-END.
 inline constexpr std::string_view kUserRangeAnnotation = "openshift.io/sa.scc.uid-range";
 inline constexpr std::string_view kGroupRangesAnnotation = "openshift.io/sa.scc.supplemental-groups";
 
-// The facts of a pod's namespace that bear on an injection. What is not known is empty, and then decides nothing.
+// Facts of a pod's namespace that affect an injection. An unknown fact is empty and has no effect.
 struct Surroundings {
-  using Kept = std::shared_ptr<const api::Object>;  // shared with the cache that keeps it
+  using Kept = std::shared_ptr<const api::Object>;  // shared with the informer's cache
   Kept ns;                                          // the Namespace: labels and annotations
   std::vector<Kept> limit_ranges;
   std::vector<Kept> quotas;  // ResourceQuotas, with their status
 };
 
-// The pool that a pod gets its cache of.
+// The requested pool.
 struct Wish {
   std::string pool;
-  bool by_pod = true;  // false: the namespace asks for its pods, and a pod that is no engine is passed by
+  bool by_pod = true;  // false: the namespace requests, and inject() skips pods without an engine
 };
-// The pod's annotation larder.dev/pool, else the label larder.dev/pool of its namespace `ns` (null: not known). Nothing: neither is there,
-// or the pod's annotation larder.dev/inject is "false".
+// The pod's annotation larder.dev/pool, or else the label larder.dev/pool of its namespace `ns`
+// (null: unknown). Empty: neither exists, or the pod has the annotation larder.dev/inject: "false".
 std::optional<Wish> wish_of(const api::Object& pod, const Surroundings::Kept& ns);
 
 struct Injection {
   api::Object patch = api::Object::array();  // RFC 6902; empty: nothing to change
-  // Empty: the pod has its cache. Else why it was left alone and what to do, one sentence; the patch then only says so in
-  // an annotation, and the caller makes an Event of it.
+  // Empty: the pod gets the cache. Otherwise one sentence with reason and remedy. The patch then
+  // only adds an annotation with the sentence, and the caller records an Event.
   std::string refused;
   Refusal kind = Refusal::kNone;
-  // Why a pod that its namespace asked for was passed by: no engine was found in it. No patch and no Event say so.
+  // Why inject() skipped a pod whose namespace requests the cache: no engine was found. Such a pod
+  // gets no patch and no Event.
   std::string passed_by = {};
 };
 
 struct Input {
-  const api::Object& pod;              // as under admission: name and namespace may be missing
+  const api::Object& pod;              // under admission: name and namespace may be missing
   std::string ns;                      // request.namespace
   std::string pool_name;               // of its Wish
-  std::optional<api::CachePool> pool;  // nothing: there is no such pool
+  std::optional<api::CachePool> pool;  // empty: the pool does not exist
   std::optional<api::CacheBackend> backend;
   desired::Defaults defaults;
   bool by_pod = true;  // of its Wish
   Surroundings surroundings = {};
 };
 
-// inject(inject(pod)) = inject(pod): a pod that has been injected already gets an empty patch.
+// inject(inject(pod)) = inject(pod): an injected pod gets an empty patch.
 Injection inject(const Input& input);
 
-// The same of a pod that is left alone for a reason that inject() cannot know: `why` in an annotation, where the pod has the form for one. One
-// that has been injected already gets an empty patch.
+// For a reason outside inject(): writes `why` into an annotation if the pod has the form of a pod.
+// An injected pod gets an empty patch.
 Injection leave_alone(const Input& input, Refusal kind, std::string why);
 
 }  // namespace larder::webhook

@@ -41,7 +41,7 @@ void differ_in_members(Object& patch, const std::string& path, const Object& bef
   }
 }
 
-// What both have in front and at the end stays; what lies between is compared pair by pair, and the rest of it added or removed.
+// Keeps the common start and end. Compares the middle pair by pair, and adds or removes the rest.
 void differ_in_elements(Object& patch, const std::string& path, const Object& before, const Object& after) {
   const std::size_t shorter = std::min(before.size(), after.size());
   std::size_t same_first = 0, same_last = 0;

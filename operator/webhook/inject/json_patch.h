@@ -1,6 +1,8 @@
-// The difference of two JSON values as a patch (RFC 6902), small: an array that only grew gets `add`s, not a new array.
+// The difference of two JSON values as a small patch (RFC 6902). An array that only grew gets
+// `add`s and no replacement.
 //
-// Pure; thread-safe; never throws. Applying diff(before, after) to `before` gives `after`, whatever the two are.
+// Pure; thread-safe; never throws. For all values, the patch diff(before, after) turns `before`
+// into `after`.
 #pragma once
 
 #include "operator/api/object.h"

@@ -13,9 +13,9 @@ namespace {
 using api::Object;
 
 constexpr std::string_view kCpu = "cpu";
-constexpr std::uint64_t kWholeCpu = 1000;  // anything less makes larderd wait in the middle of a copy
+constexpr std::uint64_t kWholeCpu = 1000;  // with less, the kernel pauses larderd during a copy
 
-// Calls `visit` with each limit of that type, and the LimitRange's name.
+// Calls `visit` with each limit of a type and the LimitRange's name.
 void each_limit(const Surroundings& surroundings, std::string_view type,
                 const std::function<void(const Object& limit, const std::string& name)>& visit) {
   for (const Surroundings::Kept& range : surroundings.limit_ranges)
@@ -39,7 +39,8 @@ class Fitting {
         requests_(map_in(map_in(container, "resources"), "requests")),
         limits_(map_in(container["resources"], "limits")) {}
 
-  // LimitRanger gives a container without a limit this one, be it below the request, and be it of GPUs, of which ours take none.
+  // LimitRanger gives this limit to a container without one, even below the request, and even for
+  // GPUs, which the added containers do not use.
   void give_default(const std::string& resource, std::uint64_t amount) {
     if (limits_.contains(resource)) return;
     if (!is_needed(resource)) amount = 0;
@@ -74,7 +75,7 @@ class Fitting {
   }
 
  private:
-  // Huge pages follow the pool, and no container of ours takes an extended resource.
+  // Huge pages follow the pool, and the added containers use no extended resource.
   static bool is_needed(const std::string& resource) {
     return resource == kCpu || resource == "memory" || resource == "ephemeral-storage";
   }
@@ -97,7 +98,7 @@ std::string at_most(const std::string& name, const std::string& resource, const 
          ", and with its cache it has " + amount_text(resource, has);
 }
 
-// Of one container or the whole pod; `amount` gives requests or limits of a resource.
+// Checks one container or the whole pod; `amount` returns requests or limits of a resource.
 using AmountOf = std::function<Amount(std::string_view section, const std::string& resource)>;
 
 std::string refused(const Object& limit, const std::string& name, const std::string& what, const AmountOf& amount) {
@@ -150,7 +151,7 @@ std::string refused_pod(const Object& pod, const Object& limit, const std::strin
                  [&pod](std::string_view section, const std::string& resource) { return pod_amount(pod, section, resource); });
 }
 
-// A claim that is refused leaves its pod waiting for ever.
+// The pod of a refused claim waits for ever.
 std::string refused_claim(const Object& pod, const Object& limit, const std::string& name) {
   for (const Object& volume : api::at(pod, "spec.volumes")) {
     if (api::text_at(volume, "name") != api::kDiskVolume) continue;

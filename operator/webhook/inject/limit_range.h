@@ -1,5 +1,5 @@
-// LimitRanges of a namespace, as the admission plugin LimitRanger applies them: containers of ours are made to fit, and a pod that would
-// be refused for them is named before.
+// LimitRanges of a namespace, applied like the admission plugin LimitRanger: fits the added
+// containers, and finds a refusal in advance.
 //
 // Pure; thread-safe; never throws.
 #pragma once
@@ -10,12 +10,13 @@
 
 namespace larder::webhook {
 
-// Changes requests and limits of one of our containers so that its namespace takes it: up to a minimum or a ratio; a limit where a maximum
-// or a default asks for one; processors down to a maximum, unless `wanted` (the user's own resources, or null) names them.
+// Changes requests and limits of an added container to fit the namespace: raises values to a
+// minimum or a ratio, adds a limit for a maximum or a default, and lowers processors to a maximum
+// unless `wanted` (the user's resources, or null) has processors.
 void fit_limit_ranges(api::Object& container, const api::Object& wanted, const Surroundings& surroundings);
 
-// Which LimitRange refuses `after` because of us, with object and figures, as "LimitRange NAME ..."; "": none does. A pod that is refused
-// without a cache too is not our case. REQUIRES: both have the form of a pod.
+// The LimitRange that refuses `after` and admits `before`, with figures, as "LimitRange NAME ...";
+// "": none. REQUIRES: both have the form of a pod.
 std::string refused_by_limit_range(const api::Object& before, const api::Object& after, const Surroundings& surroundings);
 
 }  // namespace larder::webhook

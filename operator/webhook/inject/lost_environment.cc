@@ -11,7 +11,7 @@ namespace {
 
 using Words = std::span<const std::optional<std::string>>;
 
-// Programs that start another with the groups of another user, larderd's not among them.
+// Programs that start another one with another user's groups, without larderd's.
 constexpr std::array<std::string_view, 5> kOtherUsers{"sudo", "su", "runuser", "gosu", "su-exec"};
 
 bool is_ours(std::string_view name) {
@@ -22,7 +22,7 @@ std::string_view word_at(Words argv, std::size_t at) {
   return at < argv.size() && argv[at] ? std::string_view(*argv[at]) : "";
 }
 
-// -i, -Eu: letters behind one dash.
+// Letters after one dash: -i, -Eu.
 bool is_cluster(std::string_view option) {
   return option.size() > 1 && option[0] == '-' && option[1] != '-';
 }
@@ -37,7 +37,7 @@ std::string lost_by_env_option(std::string_view option, std::string_view next) {
   return "";
 }
 
-// What `env` at that word takes away. A value with a $ may have the old one in it.
+// The variables that `env` at this word removes. A value with a $ may contain the old value.
 std::string lost_by_env(Words argv, std::size_t at) {
   for (++at; at < argv.size() && argv[at]; ++at) {
     const std::string_view word = *argv[at], name = word.substr(0, word.find('='));
@@ -53,7 +53,7 @@ std::string lost_by_env(Words argv, std::size_t at) {
   return "";
 }
 
-// python3 -I, -E and -S: without PYTHONPATH, or without the folders where packages are.
+// python3 -I, -E and -S ignore PYTHONPATH or the folders with packages.
 std::string lost_by_python(Words argv, std::size_t at) {
   for (++at; is_cluster(word_at(argv, at)); ++at) {
     const std::string_view word = word_at(argv, at);

@@ -1,7 +1,7 @@
-// What takes away the environment or the groups that a container gives its engine.
+// Programs that remove environment or groups of the container before the engine starts.
 //
-// vLLM finds Larder's package by PYTHONPATH and larderd by LARDER_SOCKET; larderd's group lets it
-// use that socket. Pure; thread-safe; never throws.
+// vLLM finds Larder's package by PYTHONPATH and larderd by LARDER_SOCKET, and needs larderd's group
+// for the socket. Pure; thread-safe; never throws.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,8 @@
 
 namespace larder::webhook {
 
-// The first of the words in front of an engine's flags, or of a shell's script, that takes
-// something away, as "env -i"; "" where all stays.
+// The first word in front of an engine's flags, or of a shell's script, that removes a variable or
+// a group, such as "env -i"; "": none.
 std::string environment_lost(std::span<const std::optional<std::string>> argv);
 
 }  // namespace larder::webhook

@@ -59,8 +59,8 @@ std::string of_names(const Input& input) {
   return "";
 }
 
-// Resources of the whole pod bound what its containers may ask for together: larderd's own would not fit in, and the API server would
-// refuse the pod.
+// Resources of the whole pod limit the sum over its containers. larderd's resources would exceed
+// the limit, and the API server would refuse the pod.
 std::string of_resources(const Input& input) {
   const Object& resources = api::at(input.pod, "spec.resources");
   const bool sets = resources.is_object() && (resources.contains("requests") || resources.contains("limits"));
@@ -69,7 +69,7 @@ std::string of_resources(const Input& input) {
          "instead";
 }
 
-// The ports of larderd and its supervisor, in a network that all containers of the pod share.
+// Ports of larderd and its supervisor, since all containers of a pod share one network.
 std::string ours(std::int64_t port) {
   if (port == api::kMetricsPort) return std::to_string(port) + ", where larderd shows its metrics";
   return port == api::kSupervisorPort ? std::to_string(port) + ", where larderd's supervisor answers the operator" : "";
@@ -84,7 +84,8 @@ std::string of_ports(const Input& input) {
   return "";
 }
 
-// Without native sidecars larderd is a container among the others, and a pod whose engine ends would never end.
+// Without native sidecars larderd is a normal container, and would keep the pod of an ended engine
+// running.
 std::string of_restarts(const Input& input) {
   if (input.defaults.native_sidecars || input.pool->spec.placement == api::Placement::kNode) return "";
   const std::string policy = api::text_at(input.pod, "spec.restartPolicy");

@@ -1,4 +1,4 @@
-// What about a pod or its pool stands against an injection, whatever its engine is.
+// Obstacles to an injection that do not depend on the engine.
 //
 // Pure; thread-safe; never throws.
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace larder::webhook {
 
-// "" where nothing does; else one sentence: why, and what to do. REQUIRES: wrong_form(input.pod) found nothing.
+// One sentence with reason and remedy; "": no obstacle. REQUIRES: wrong_form(input.pod) is "".
 std::string obstacle(const Input& input);
 
 }  // namespace larder::webhook

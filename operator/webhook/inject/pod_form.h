@@ -1,4 +1,4 @@
-// Whether an object has the form of a pod, so that all that follows may rely on it.
+// Whether an object has the form of a pod. All later code relies on the form.
 //
 // Pure; thread-safe; never throws.
 #pragma once
@@ -9,11 +9,11 @@
 
 namespace larder::webhook {
 
-// "" where metadata, spec and what is read or changed in them have the types that the API server gives them (null counts as absent);
-// else the path of what has not.
+// "": metadata, spec and all used fields have the types of the API server (null counts as absent).
+// Otherwise the path of the first wrong field.
 std::string wrong_form(const api::Object& pod);
 
-// parent[key] as an array or object, made where there is none. REQUIRES: wrong_form() found nothing.
+// parent[key] as an array or object; creates a missing one. REQUIRES: wrong_form() is "".
 api::Object& list_in(api::Object& parent, const char* key);
 api::Object& map_in(api::Object& parent, const char* key);
 

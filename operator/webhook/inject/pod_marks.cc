@@ -48,7 +48,7 @@ void mark_injected(Object& pod, const Input& input) {
   Object& annotations = annotations_of(pod);
   annotations[std::string(api::kInjectedAnnotation)] = LARDER_VERSION "/" + input.pool->name;
   annotations.erase(std::string(api::kNotInjectedAnnotation));
-  map_in(pod["metadata"], "labels")[std::string(api::kPoolLabel)] = input.pool->name;  // for those who select by it
+  map_in(pod["metadata"], "labels")[std::string(api::kPoolLabel)] = input.pool->name;  // for selectors
   if (input.pool->spec.placement == api::Placement::kNode) {
     annotations[std::string(api::kRestartAnnotation)] = desired::engine_hash(*input.pool, input.defaults);
     return;

@@ -1,4 +1,5 @@
-// What an injected pod says in labels and annotations: what was injected, what the pool wants there, and which volumes others may lose.
+// Labels and annotations of an injected pod: the injection, the pool's additions, and the volumes
+// that other controllers may lose.
 //
 // Pure; thread-safe; never throws.
 #pragma once
@@ -9,16 +10,17 @@ namespace larder::webhook {
 
 api::Object& annotations_of(api::Object& pod);
 
-// Version, pool, larderd's configuration and its hash. `input.pool` as the pool is, without what this pod changes of it.
-// REQUIRES: wrong_form(pod) found nothing, input.pool is there.
+// Writes version, pool, larderd's configuration and hash. `input.pool`: without overrides of this
+// pod. REQUIRES: wrong_form(pod) is "", and input.pool exists.
 void mark_injected(api::Object& pod, const Input& input);
 
-// Labels and annotations of the pool's spec.injection, where the pod has none of the name.
+// Adds labels and annotations of the pool's spec.injection under names that the pod does not use.
 void add_pool_marks(api::Object& pod, const api::CachePool& pool);
 
-// Our volumes hold a cache, a payload and sockets, and nothing that must be kept. The cluster-autoscaler moves a pod with a local volume
-// only if an annotation names that volume; Velero's backup of files leaves out what another annotation names. Lists with commas, to
-// which ours are added. `before`: the pod without them. REQUIRES: all volumes are there.
+// Larder's volumes hold a cache, a payload and sockets, which may be lost. The cluster-autoscaler
+// moves a pod with a local volume only if an annotation names the volume. Velero leaves the volumes
+// of another annotation out of its backup. Adds Larder's volumes to both lists. `before`: the pod
+// without Larder's volumes. REQUIRES: the volumes were added.
 void mark_volumes(api::Object& pod, const api::Object& before);
 
 }  // namespace larder::webhook

@@ -15,8 +15,8 @@ namespace {
 
 using api::Object;
 
-// Init containers that make the pod's network work: what comes before them has none, and Larder's image needs no network, but
-// larderd reaches its backend the sooner.
+// Init containers that set up the pod's network. Earlier containers have no network. Larder starts
+// without one, and reaches its backend sooner after these containers.
 constexpr std::array<std::string_view, 7> kNetworkFirst{
     "istio-init", "istio-validation", "istio-proxy", "linkerd-init", "linkerd-proxy", "linkerd-network-validator", "kuma-init"};
 
@@ -24,7 +24,8 @@ bool on_node(const Input& input) {
   return input.pool->spec.placement == api::Placement::kNode;
 }
 
-// First of all, so that its memory is touched while models are fetched; after what sets up the network.
+// larderd starts first, so that it touches its memory while models are fetched, but after
+// containers that set up the network.
 std::size_t place_among(const Object& init_containers) {
   std::size_t place = 0;
   for (std::size_t at = 0; at < init_containers.size(); ++at) {
@@ -39,7 +40,7 @@ std::string normal_path(std::string path) {
   return path;
 }
 
-// What the pool's user wrote stays.
+// Keeps fields that the pool's user wrote.
 void set_ids(Object& container, std::optional<std::int64_t> user, std::optional<std::int64_t> group, const Input& input) {
   Object& security = container["securityContext"];
   for (const auto& [key, id] : {std::pair{"runAsUser", user}, std::pair{"runAsGroup", group}})
@@ -49,7 +50,8 @@ void set_ids(Object& container, std::optional<std::int64_t> user, std::optional<
       security.erase(key);
 }
 
-// The resources of one of our containers, as the pod and its namespace want them. `wanted`: what the user wrote of them, or null.
+// Fits the resources of an added container to pod and namespace. `wanted`: the user's resources, or
+// null.
 void fit_resources(Object& container, const Object& wanted, const Object& pod, const Input& input) {
   if (is_guaranteed(pod)) guarantee(container, wanted);
   if (has_cpu_limits(pod)) limit_cpu(container);

@@ -1,4 +1,4 @@
-// What is added to a pod beside its engine: containers, volumes, groups.
+// Additions to a pod: containers, volumes, groups.
 //
 // Pure; thread-safe; never throws.
 #pragma once
@@ -10,14 +10,15 @@
 
 namespace larder::webhook {
 
-// REQUIRES: wrong_form(pod) found nothing, input.pool is there.
+// REQUIRES: wrong_form(pod) is "", and input.pool exists.
 void add_containers(api::Object& pod, const Input& input, const std::vector<EngineContainer>& engines, const UserIds& ids);
-// By which larderd's image is pulled, beside the pod's own.
+// Adds the pull secrets of larderd's image to the pod's own.
 void add_pull_secrets(api::Object& pod, const Input& input);
 void add_volumes(api::Object& pod, const Input& input);
-// So that an engine of any user may use larderd's socket, which belongs to larderd's group.
+// Adds larderd's group, which owns larderd's socket, so that an engine of any user may attach.
 void add_groups(api::Object& pod, const Input& input, const UserIds& ids);
-// The socket and the payload, in an engine's container. kUnsupported: something else is mounted there, and what to do.
+// Mounts socket and payload in an engine's container. kUnsupported: another mount has the path, and
+// the remedy.
 Status add_mounts(api::Object& container, const Input& input);
 
 }  // namespace larder::webhook

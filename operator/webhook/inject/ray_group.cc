@@ -20,10 +20,10 @@ constexpr std::string_view kGroupDomain = "leaderworkerset.sigs.k8s.io/";    // 
 constexpr std::string_view kGroupSize = "leaderworkerset.sigs.k8s.io/size";  // an annotation
 constexpr std::array<std::string_view, 3> kVariables{"RAY_ADDRESS", "FQ_RAY_IP", "KUBERAY_GEN_RAY_START_CMD"};
 constexpr std::array<std::string_view, 2> kScripts{"multi-node-serving.sh", "KUBERAY-GEN-RAY-START-CMD"};  // with - for _
-// Flags whose value may be "ray"; argparse takes their beginnings.
+// Flags whose value may be "ray"; argparse accepts prefixes.
 constexpr std::array<std::string_view, 2> kBackends{"--distributed-executor-backend", "--data-parallel-backend"};
 constexpr std::array<std::string_view, 2> kLeastOfBackends{"--distributed-e", "--data-parallel-b"};
-// Flags of an engine over several pods that needs no Ray.
+// Flags of an engine over several pods without Ray.
 constexpr std::array<std::string_view, 12> kOwnGroups{"--headless",
                                                       "--nnodes",
                                                       "--node-rank",
@@ -44,7 +44,7 @@ bool is_gap(char c) {
   return std::string_view(" \t\n\\=\"'").find(c) != std::string_view::npos;
 }
 
-// The word at `at`, after what may stand between a flag and its value.
+// The word at `at`, after separators between a flag and its value.
 std::string_view word_from(std::string_view text, std::size_t at) {
   while (at < text.size() && is_gap(text[at])) ++at;
   std::size_t end = at;
@@ -94,7 +94,7 @@ bool speaks_of_ray(std::string_view text) {
   return gives_ray(text, "-dpb", "-dpb") || starts_ray(text) || has_any(text, kScripts);
 }
 
-// All that a container's words and variables say, a word a line.
+// All words and variables of a container, one word per line.
 std::string said_by(const Object& container) {
   std::string said;
   for (const char* list : {"command", "args"})
@@ -119,7 +119,7 @@ bool has_variable(const Object& container, const auto& names) {
   });
 }
 
-// A pod of a LeaderWorkerSet whose groups have more pods than one.
+// Whether the pod belongs to a LeaderWorkerSet with several pods per group.
 bool is_of_group(const Object& pod) {
   if (const auto size = api::annotation(pod, kGroupSize)) return *size != "1";
   if (has_key(pod, "labels", kGroupDomain)) return true;

@@ -1,8 +1,8 @@
-// Whether a pod is of a group of pods that run one engine over Ray.
+// Whether a pod belongs to a group of pods that run one engine over Ray.
 //
-// vLLM makes its connector in every worker. Ray starts those in other pods, which have neither
-// Larder's package nor a larderd, so that the engine would not start: the whole group is left
-// alone. Pure; thread-safe; never throws.
+// vLLM makes its connector in every worker. Ray starts workers in other pods, which have neither
+// Larder's package nor a larderd, and the engine would not start. So no pod of such a group gets a
+// cache. Pure; thread-safe; never throws.
 #pragma once
 
 #include <string>
@@ -11,8 +11,7 @@
 
 namespace larder::webhook {
 
-// One sentence, the same for every pod of a group: why it is left alone and what to do. "" where
-// Ray is not seen.
+// One sentence with reason and remedy, the same for every pod of a group. "": no sign of Ray.
 std::string ray_group(const api::Object& pod);
 
 }  // namespace larder::webhook

@@ -26,7 +26,7 @@ bool matches_priority(const Object& requirement, const Object& pod) {
   return how == "In" ? listed : how == "NotIn" && !listed;
 }
 
-// A scope that is not known counts as another's: its quota decides nothing here.
+// A quota with an unknown scope does not count.
 bool matches_scope(const std::string& scope, const Object& requirement, const Object& pod) {
   const bool ends = api::number_at(pod, "spec.activeDeadlineSeconds", -1) >= 0;
   if (scope == "Terminating") return ends;
@@ -44,7 +44,8 @@ bool matches(const Object& quota, const Object& pod) {
   return true;
 }
 
-// What the pod adds to a quota's name: "limits.cpu", "memory" (of requests), "requests.storage", "CLASS.storageclass.../...".
+// The pod's amount for a quota's name: "limits.cpu", "memory" (requests), "requests.storage",
+// "CLASS.storageclass.../...".
 Amount usage_of(const Object& pod, std::string name) {
   std::string storage_class;
   if (const std::size_t at = name.find(kClassSuffix); at != std::string::npos) {
@@ -63,7 +64,7 @@ std::string resource_of(const std::string& name) {
   return name.ends_with("cpu") ? "cpu" : name;
 }
 
-// A quota of processors or memory refuses a pod that has a container without them.
+// A quota for processors or memory refuses a pod with a container that has none.
 std::string unspecified(const Object& quota, const Object& pod) {
   constexpr std::array<std::string_view, 6> kWanted{"cpu",        "memory",       "requests.cpu", "requests.memory",
                                                     "limits.cpu", "limits.memory"};

@@ -1,4 +1,4 @@
-// ResourceQuotas of a namespace, as the admission plugin of that name applies them.
+// ResourceQuotas of a namespace, applied like the admission plugin ResourceQuota.
 //
 // Pure; thread-safe; never throws.
 #pragma once
@@ -9,11 +9,12 @@
 
 namespace larder::webhook {
 
-// Gives one of our containers a limit of processors where a quota of `pod` counts those: it refuses a pod that has a container without.
+// Adds a cpu limit to an added container if a quota of `pod` counts cpu limits. Such a quota
+// refuses a pod with a container that has none.
 void fit_quotas(api::Object& container, const api::Object& pod, const Surroundings& surroundings);
 
-// Which ResourceQuota refuses `after` because of us, with object and figures, as "ResourceQuota NAME ..."; "": none does. A pod that is
-// refused without a cache too is not our case. REQUIRES: both have the form of a pod.
+// The ResourceQuota that refuses `after` and admits `before`, with figures, as "ResourceQuota NAME
+// ..."; "": none. REQUIRES: both have the form of a pod.
 std::string refused_by_quota(const api::Object& before, const api::Object& after, const Surroundings& surroundings);
 
 }  // namespace larder::webhook

@@ -1,4 +1,4 @@
-// Resources of containers and pods as LimitRanger and ResourceQuota of Kubernetes count them.
+// Resources of containers and pods, counted like LimitRanger and ResourceQuota of Kubernetes.
 //
 // Pure; thread-safe; never throws.
 #pragma once
@@ -12,28 +12,30 @@
 
 namespace larder::webhook {
 
-// In thousandths of the resource's unit (processors, bytes). Nothing: not there, or no quantity that can be read.
+// In thousandths of the resource's unit (processors, bytes). Empty: missing, or not a readable
+// quantity.
 using Amount = std::optional<std::uint64_t>;
 
 Amount amount_of(const api::Object& quantity);
 
-// As Kubernetes writes it: "250m" of processors, "4416Mi" of all else. Bytes are rounded up.
+// In the form of Kubernetes: "250m" for processors, "4416Mi" for others. Rounds bytes up.
 std::string amount_text(std::string_view resource, std::uint64_t amount);
 
-// `section`: "requests" or "limits". A request that is missing is the limit.
+// `section`: "requests" or "limits". A missing request equals the limit.
 Amount container_amount(const api::Object& container, std::string_view section, std::string_view resource);
 
-// What a pod takes: all containers and native sidecars together, or the most that its init phases take; its overhead on top. Where the
-// pod sets the resource for the whole of itself, that.
+// The amount of a pod: the sum over containers and native sidecars, or a larger amount of an init
+// phase, plus the overhead. A resource of the whole pod replaces the sum.
 Amount pod_amount(const api::Object& pod, std::string_view section, std::string_view resource);
 
-// Bytes (in thousandths) and number of the claims that the pod's ephemeral volumes make. `storage_class`: of these alone; empty: all.
+// Bytes (in thousandths) and number of claims of the pod's ephemeral volumes. `storage_class`: only
+// this class; empty: all.
 struct Claims {
   std::uint64_t storage = 0, count = 0;
 };
 Claims pod_claims(const api::Object& pod, std::string_view storage_class);
 
-// Whether no container asks for processors or memory.
+// Whether no container has requests for processors or memory.
 bool is_best_effort(const api::Object& pod);
 
 }  // namespace larder::webhook

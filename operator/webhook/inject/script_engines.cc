@@ -11,10 +11,11 @@
 namespace larder::webhook {
 namespace {
 
-// Commands whose operands NAME=VALUE set a variable for what follows.
+// Commands whose operands NAME=VALUE set a variable for later commands.
 constexpr std::array<std::string_view, 5> kDeclaring{"export", "declare", "typeset", "readonly", "local"};
 
-// The name in NAME=, NAME+= and NAME[...]=; "" where the word is no assignment. `value`: where in its meaning the value begins.
+// The name in NAME=, NAME+= and NAME[...]=; "": no assignment. `value`: index of the value in the
+// word's meaning.
 std::string assigned_name(const ShellWord& word, std::size_t& value) {
   std::string name;
   bool inside = false;  // the brackets
@@ -39,7 +40,7 @@ std::string assigned_name(const ShellWord& word, std::size_t& value) {
   return "";
 }
 
-// The value of NAME=VALUE as the words that it becomes where a script has $NAME without quotes.
+// The words of the value of NAME=VALUE for an unquoted $NAME.
 std::vector<ShellWord> split_at_blanks(const ShellWord& word, std::size_t value) {
   std::vector<ShellWord> parts(1);
   for (std::size_t at = value; at < word.meaning.size(); ++at) {
@@ -54,7 +55,7 @@ std::vector<ShellWord> split_at_blanks(const ShellWord& word, std::size_t value)
   return parts;
 }
 
-// Of an assignment the value does not matter to who asks for what a command starts.
+// Removes values of assignments, which do not matter for the program that a command starts.
 std::vector<std::optional<std::string>> literals(const std::vector<ShellWord>& command) {
   std::vector<std::optional<std::string>> words;
   words.reserve(command.size());
@@ -90,7 +91,7 @@ Status ScriptEngines::read_command(std::size_t text, const ShellCommand& command
   const bool certain = command.certain && text == 0;
   commands_.push_back({{}, certain, command.function, texts_[text].evaluated});
   for (const ShellWord& word : command.words) commands_.back().words.push_back(script_word(text, word));
-  // NAME=VALUE in front of a command is of that command alone.
+  // NAME=VALUE in front of a command applies only to the command.
   const std::string first = command.words.front().known();
   const bool alone = std::ranges::all_of(command.words, [](const ShellWord& word) {
     std::size_t value = 0;
@@ -121,7 +122,7 @@ Status ScriptEngines::read_words(std::size_t text, const std::vector<ShellWord>&
   }
 }
 
-// The words of the span with blanks between them, as eval joins them.
+// Joins the words of the span with blanks, like eval.
 Status ScriptEngines::read_again(Text text, const std::vector<ShellWord>& words, Span span, int depth) {
   if (depth >= kMostReadings || texts_.size() >= kMostTexts) return {Code::kOutOfRange, "it is nested deeper than can be read"};
   for (std::size_t at = span.first; at < span.last; ++at) {
@@ -161,7 +162,7 @@ ScriptWord ScriptEngines::script_word(std::size_t text, const ShellWord& word) c
   return one;
 }
 
-// How an expansion is written, in the first text that has it whole.
+// The source of an expansion, from the first text with the complete expansion.
 std::string ScriptEngines::source_of(std::size_t text, std::size_t begin, std::size_t end) const {
   std::string source;
   for (std::size_t at = begin; at < end; ++at) {
@@ -193,7 +194,8 @@ ScriptEdit ScriptEngines::put(std::size_t engine, std::size_t before, const std:
   std::string text;
   for (const std::string& piece : words) text += (text.empty() ? "" : " ") + piece;
   text = at_end ? " " + text : text + " ";
-  // A place in a text lies after one of its cells or before one; outwards it keeps its side, so that it stays inside the same quotes.
+  // A place in a text is before or after a cell. In outer texts the place keeps its side, and so
+  // stays inside the same quotes.
   std::size_t at = at_end ? one.command.back().end : one.command[word].begin;
   for (std::size_t in = one.text; in != 0; in = texts_[in].parent) {
     const Cell& cell = texts_[in].cells[at_end ? at - 1 : at];

@@ -1,5 +1,5 @@
-// The commands of a shell script, the engines among them, also through eval and bash -c, and edits
-// at those.
+// The commands of a shell script and the engines among them, also through eval and bash -c, and
+// edits of the engines.
 //
 // Pure; thread-compatible; never throws.
 #pragma once
@@ -14,34 +14,34 @@
 
 namespace larder::webhook {
 
-inline constexpr int kMostReadings = 4;        // of one another's text: a script that evals what ...
-inline constexpr std::size_t kMostTexts = 64;  // that one script hands on to a second reading
+inline constexpr int kMostReadings = 4;        // nesting of texts that a script evals
+inline constexpr std::size_t kMostTexts = 64;  // texts of one script with a second reading
 
-// What replaces the bytes [begin, end) of the script.
+// The replacement of the bytes [begin, end) of the script.
 struct ScriptEdit {
   std::size_t begin = 0, end = 0;
   std::string text;
 };
 
-// A word as the script's variables decide it.
+// A word of the script.
 struct ScriptWord {
-  std::optional<std::string> text;      // nothing where an expansion decides
-  std::string known;                    // its characters, expansions left out
-  std::string begins;                   // those before the first expansion
-  std::vector<std::string> expansions;  // as they are written: "$X", "${X:-1}", "$(date)"
+  std::optional<std::string> text;      // empty if an expansion decides
+  std::string known;                    // characters without expansions
+  std::string begins;                   // characters before the first expansion
+  std::vector<std::string> expansions;  // as written: "$X", "${X:-1}", "$(date)"
   bool many = false;
 };
 
-// NAME=VALUE, NAME+=VALUE, NAME[0]=VALUE and NAME=(VALUES), in front of a command, alone, or behind
+// NAME=VALUE, NAME+=VALUE, NAME[0]=VALUE and NAME=(VALUES), in front of a command, alone, or after
 // `export` and the like.
 struct Assignment {
   std::string name;
-  std::string value;              // what an expansion decides is missing; between an array's elements are blanks
-  std::vector<ScriptWord> words;  // an array's elements; another value as it is split at its blanks
-  std::size_t command = 0;        // where in commands()
+  std::string value;              // without expansions; blanks between elements of an array
+  std::vector<ScriptWord> words;  // elements of an array, or the value split at blanks
+  std::size_t command = 0;        // index in commands()
   bool array = false;
   bool adds = false;      // +=, or one element
-  bool replaces = false;  // no adding, and always run: whatever was there before is gone
+  bool replaces = false;  // certainly runs and does not add: earlier values are gone
 };
 
 class ScriptEngines {
@@ -50,39 +50,39 @@ class ScriptEngines {
     std::vector<ScriptWord> words;
     bool certain = true;  // ShellCommand::certain
     bool function = false;
-    bool evaluated = false;  // the text of an eval
+    bool evaluated = false;  // the command is in the text of an eval
   };
 
-  // kInvalidArgument, kOutOfRange as read_shell().
+  // Errors of read_shell(): kInvalidArgument, kOutOfRange.
   static Result<ScriptEngines> find(std::string_view script);
 
   std::size_t count() const { return engines_.size(); }
-  // Of one engine: the words after `vllm serve` or `python3 -m MODULE`.
+  // The words of an engine after `vllm serve` or `python3 -m MODULE`.
   std::vector<FlagWord> flags(std::size_t engine) const;
   std::vector<ScriptWord> words(std::size_t engine) const;
-  // Where its command is in commands().
+  // The index of an engine's command in commands().
   std::size_t command(std::size_t engine) const { return engines_[engine].place; }
-  // Whether the first of its words is a model, as behind `vllm serve`.
+  // Whether the first word of an engine is a model, as after `vllm serve`.
   bool takes_model(std::size_t engine) const { return engines_[engine].takes_model; }
-  // NAME where the engine stands in an array, NAME=(vllm serve m), that is run elsewhere; else "".
+  // NAME for an engine in an array, NAME=(vllm serve m), that another command runs; otherwise "".
   const std::string& array(std::size_t engine) const { return engines_[engine].array; }
-  // What in front of it takes its environment or its groups away, as `env -i`; else "".
+  // The program in front of an engine that removes variables or groups, such as `env -i`; or "".
   const std::string& lost(std::size_t engine) const { return engines_[engine].lost; }
-  // Of the whole script, in their order.
+  // All assignments and commands of the script, in order.
   const std::vector<Command>& commands() const { return commands_; }
   const std::vector<Assignment>& assignments() const { return assignments_; }
-  // Whether a second reading sees it: then what stands in a variable is read as shell text too.
+  // Whether a second reading sees the engine. Values of variables then count as shell text too.
   bool read_twice(std::size_t engine) const { return engines_[engine].text != 0; }
 
-  // Puts `words`, a flag and its value, before that word of flags(); flags().size(): at the end.
+  // Inserts `words`, a flag and its value, before a word of flags(); flags().size(): at the end.
   ScriptEdit put(std::size_t engine, std::size_t before, const std::vector<std::string>& words) const;
-  // In the place of that word. kUnsupported where it stands inside and outside of quotes at once.
+  // Replaces a word. kUnsupported: the word is partly inside and partly outside of quotes.
   Result<ScriptEdit> replace(std::size_t engine, std::size_t word, const std::string& value) const;
 
  private:
   struct Text {
     ShellText cells;
-    std::size_t parent = 0;  // whose words it came from; itself: the script
+    std::size_t parent = 0;  // text with the original words; its own index: the script
     bool evaluated = false;
     std::string lost;
   };
@@ -111,7 +111,7 @@ class ScriptEngines {
   std::vector<Assignment> assignments_;
 };
 
-// All of them at once; none overlaps another.
+// Applies all edits at once. REQUIRES: no two edits overlap.
 std::string edited(std::string script, std::vector<ScriptEdit> edits);
 
 }  // namespace larder::webhook

@@ -1,5 +1,6 @@
-// What a pod's own resources ask of those of larderd: one that is Guaranteed (CPUs of its own, evicted last) stays so with larderd in it, and
-// one whose containers all have a limit of cpu, as a ResourceQuota of `limits.cpu` wants it, has no container without.
+// Resources of larderd that follow from the pod's. A Guaranteed pod (exclusive CPUs, evicted last)
+// stays Guaranteed. In a pod whose containers all have a cpu limit, as a ResourceQuota for
+// `limits.cpu` requires, the added containers have one too.
 //
 // Pure; thread-safe; never throws.
 #pragma once
@@ -8,17 +9,20 @@
 
 namespace larder::webhook {
 
-// Every container, init containers too, has limits of cpu and memory, and requests that equal them or are absent.
+// Whether every container, init containers too, has limits for cpu and memory, with requests that
+// are equal or absent.
 bool is_guaranteed(const api::Object& pod);
 
-// Gives one of our containers such resources. `wanted`: what the pool's user wrote for it, or null. Where he says nothing of cpu it
-// is one whole CPU: as a limit anything less would make it wait in the middle of a copy.
+// Gives an added container Guaranteed resources. `wanted`: the pool's resources for the container,
+// or null. The default is one whole CPU: with a smaller limit the kernel would pause the container
+// during a copy.
 void guarantee(api::Object& container, const api::Object& wanted);
 
-// Every container, init containers too, has a limit of cpu.
+// Whether every container, init containers too, has a cpu limit.
 bool has_cpu_limits(const api::Object& pod);
 
-// Gives one of our containers a limit of cpu where it has none: one whole CPU for the same reason, or its request where that is more.
+// Gives an added container without a cpu limit one whole CPU, for the same reason, or its request
+// if larger.
 void limit_cpu(api::Object& container);
 
 }  // namespace larder::webhook

@@ -21,7 +21,7 @@ Expansion parameter(std::string name, std::string rest) {
   return {Kind::kHarmless, "", std::move(rest)};
 }
 
-// What stands inside ${...}.
+// The expansion inside ${...}.
 Expansion braced(std::string_view inside) {
   if (inside.starts_with('!')) return {Kind::kUnknown, "", ""};
   if (inside.starts_with('#') && inside.size() > 1) return {Kind::kHarmless, "", ""};

@@ -1,4 +1,4 @@
-// One expansion of a shell, as it is written: "$X", "${X:-1}", "$(date)", "$@".
+// One expansion of a shell, as written: "$X", "${X:-1}", "$(date)", "$@".
 //
 // Pure; thread-safe; never throws.
 #pragma once
@@ -10,14 +10,14 @@ namespace larder::webhook {
 
 struct Expansion {
   enum class Kind {
-    kHarmless,    // a number or a path, which no flag of vLLM is: $#, $?, $((1 + 2)), <(command)
+    kHarmless,    // a number or a path, never a flag of vLLM: $#, $?, $((1 + 2)), <(command)
     kVariable,    // `name`
     kPositional,  // $1, $@, $*
-    kKubernetes,  // $(NAME): Kubernetes puts its variable there where it has one; else a shell runs the command NAME
-    kUnknown,     // the output of a command, the variable that another one names
+    kKubernetes,  // $(NAME): a variable of Kubernetes, or else the output of the command NAME
+    kUnknown,     // the output of a command, or an indirect variable
   } kind = Kind::kUnknown;
   std::string name;  // kVariable, kKubernetes
-  std::string rest;  // shell text that may be in its outcome too: what follows the name inside ${...}
+  std::string rest;  // shell text after the name inside ${...}, which the result may contain
 };
 
 Expansion expansion_of(std::string_view written);

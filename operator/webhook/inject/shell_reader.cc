@@ -9,7 +9,7 @@
 namespace larder::webhook {
 namespace {
 
-// After these a command begins; where they stand as one they are no command themselves.
+// Words before a command. In the place of a command they are keywords.
 constexpr std::array<std::string_view, 14> kReserved{"if",    "then",  "else", "elif", "fi", "do", "done",
                                                      "while", "until", "{",    "}",    "!",  "in", "esac"};
 
@@ -22,7 +22,7 @@ bool is_digit(char c) {
 
 struct HereDocument {
   std::string end;
-  bool tabs = false;  // <<-: leading tabs do not count
+  bool tabs = false;  // <<-: leading tabs are ignored
 };
 
 class ShellReader {
@@ -38,7 +38,7 @@ class ShellReader {
   }
 
  private:
-  // 0 beyond the end and for what is unknown.
+  // The character; 0 beyond the end and for an unknown cell.
   char look(std::size_t ahead = 0) const {
     return at_ + ahead < text_.size() && !text_[at_ + ahead].unknown ? text_[at_ + ahead].c : '\0';
   }
@@ -89,13 +89,13 @@ class ShellReader {
     if (named && c == '(') command_.words.erase(command_.words.begin());
     command_.function = c == '(' && look(1) == ')' && command_.words.size() == 1;
     const bool twice = (c == '&' || c == '|') && look(1) == c;
-    if (c == '|' && !twice) compounds_.join();  // the left side of a pipe is a subshell's too
+    if (c == '|' && !twice) compounds_.join();  // the left side of a pipe is a subshell, too
     end_command();
     compounds_.take_operator(c, twice);
     at_ += twice ? 2 : 1;
   }
 
-  // `function name {`: the body's first command begins behind it.
+  // `function name {`: the first command of the body follows.
   bool begins_function(std::string_view word) {
     if (word != "{" || command_.words.size() != 2 || command_.words[0].literal() != "function") return false;
     command_.words.erase(command_.words.begin());
@@ -175,7 +175,7 @@ class ShellReader {
       }
     }
     word.end = std::min(at_, text_.size());
-    if (word.end == word.begin && wrong_.empty()) ++at_;  // no word stands here: never stay
+    if (word.end == word.begin && wrong_.empty()) ++at_;  // no word here: still make progress
     return word;
   }
 
@@ -224,7 +224,7 @@ class ShellReader {
     }
   }
 
-  // `count` cells that mean what the last of them says, or nobody knows what.
+  // Takes `count` cells with the meaning of the last one, or with an unknown meaning.
   void take(ShellWord& word, std::size_t count, Quotes quotes, bool is_unknown) {
     const std::size_t last = at_ + count - 1;
     word.meaning.push_back({is_unknown ? '\0' : text_[last].c, is_unknown || text_[last].unknown, quotes, at_, at_ + count});
@@ -258,7 +258,7 @@ class ShellReader {
     ++at_;
   }
 
-  // From `$` on. Kubernetes makes one $ of two before any shell sees them.
+  // Reads from `$`. Kubernetes replaces $$ by $ before a shell reads the text.
   void take_dollar(ShellWord& word, Quotes quotes) {
     if (look(1) == '$' && look(2) == '(') return take(word, 1, quotes, true), take_dollar(word, quotes);
     const char c = look(1);
@@ -277,14 +277,14 @@ class ShellReader {
     take(word, count, quotes, true);
   }
 
-  // ${A[@]}: all elements of A.
+  // Whether the expansion is ${A[@]}: all elements of A.
   bool names_all() const {
     std::size_t ahead = 2;
     while (is_name(look(ahead))) ++ahead;
     return look(ahead) == '[' && look(ahead + 1) == '@';
   }
 
-  // $'...': its escapes are not read.
+  // $'...': escapes are not decoded.
   void take_ansi(ShellWord& word) {
     const std::size_t from = at_;
     at_ += 2;
@@ -300,14 +300,14 @@ class ShellReader {
     take_from(word, from, quotes, "a ` is not closed");
   }
 
-  // Up to and with the closing cell at at_, as one that nobody knows.
+  // Takes the cells through the closing cell at at_ as one unknown cell.
   void take_from(ShellWord& word, std::size_t from, Quotes quotes, const char* open) {
     if (at_ >= text_.size()) return fail(open);
     ++at_;
     word.meaning.push_back({'\0', true, quotes, from, at_});
   }
 
-  // `ahead` cells and the parentheses or braces that open there.
+  // Skips `ahead` cells and the parentheses or braces that open there.
   void take_skipped(ShellWord& word, Quotes quotes, std::size_t ahead) {
     const std::size_t from = at_;
     at_ += ahead;
@@ -317,16 +317,16 @@ class ShellReader {
     if (wrong_.empty()) word.meaning.push_back({'\0', true, quotes, from, at_});
   }
 
-  // ---- what is not read
+  // ---- skipped text
 
-  // From ( or { to its end, with all that is quoted inside.
+  // Skips from ( or { to its end, including quoted text.
   void skip_parentheses() {
     if (++nesting_ > kMostShellNesting) {
       deep_ = true;
       return fail("it is nested deeper than can be read");
     }
     const char open = look(), close = open == '(' ? ')' : '}';
-    const bool outer = std::exchange(in_double_, in_double_ && open == '{');  // inside "${...}" a ' is itself
+    const bool outer = std::exchange(in_double_, in_double_ && open == '{');  // in "${...}" a ' is literal
     int depth = 0;
     while (at_ < text_.size()) {
       const char c = look();
@@ -375,7 +375,7 @@ class ShellReader {
   const ShellText& text_;
   std::size_t at_ = 0;
   std::vector<ShellCommand> commands_;
-  ShellCommand command_;  // the one being read
+  ShellCommand command_;  // the current command
   std::vector<HereDocument> here_documents_;
   CompoundCommands compounds_;
   int nesting_ = 0;

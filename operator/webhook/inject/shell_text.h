@@ -1,9 +1,8 @@
-// Text that a shell reads, so that a flag can be put into it and be read as it was meant, through
-// any number of quotings.
+// Text that a shell reads. An inserted flag keeps its meaning through any number of quotings.
 //
-// A script may hand a part of itself to another reading: `eval "vllm serve $ARGS"`, `bash -c 'vllm
-// serve m'`. What that second reading sees is a Text of its own, whose cells remember where in the
-// first they came from, and inside which quotes.
+// A script may pass a part of its text to a second reading: `eval "vllm serve $ARGS"`, `bash -c
+// 'vllm serve m'`. The second reading has its own ShellText, whose cells record their origin and
+// quotes in the first text.
 //
 // Plain values; pure; thread-compatible; never throws.
 #pragma once
@@ -18,42 +17,40 @@ namespace larder::webhook {
 
 enum class Quotes : unsigned char { kNone, kSingle, kDouble };
 
-// One character, or one expansion ($X, $(...), `...`) whose outcome nobody knows here.
+// One character, or one expansion ($X, $(...), `...`) with an unknown result.
 struct Cell {
   char c = 0;
   bool unknown = false;
-  Quotes quotes = Quotes::kNone;   // around it, in the text it came from
-  std::size_t begin = 0, end = 0;  // where it came from: the cells [begin, end) of that text, a script's own: its bytes
+  Quotes quotes = Quotes::kNone;   // around the cell in the original text
+  std::size_t begin = 0, end = 0;  // origin: cells of the original text, or bytes of a script
 };
 using ShellText = std::vector<Cell>;
 
 struct ShellWord {
-  std::size_t begin = 0, end = 0;  // its cells in the text it stands in, quotes included
-  ShellText meaning;               // what it means: without the quotes
-  bool many = false;               // an expansion in it may make several words of it, or none
-  bool array = false;              // NAME=(...): `meaning` ends with the `=`, `elements` are between the parentheses
+  std::size_t begin = 0, end = 0;  // cells of the word in its text, with quotes
+  ShellText meaning;               // the word without quotes
+  bool many = false;               // an expansion may give several words or none
+  bool array = false;              // NAME=(...): `meaning` ends with `=`; `elements` has the values
   std::vector<ShellWord> elements;
 
-  std::optional<std::string> literal() const;  // nothing where an expansion or an array decides
-  std::string known() const;                   // its characters, expansions left out
+  std::optional<std::string> literal() const;  // empty if an expansion or an array decides
+  std::string known() const;                   // characters without expansions
 };
 
-// One simple command: its words without redirections. Assignments in front (A=1 vllm ...) are words
-// too.
+// One simple command: words without redirections. Leading assignments (A=1 vllm ...) are words.
 struct ShellCommand {
   std::vector<ShellWord> words;
-  // The script runs it whenever it gets there: no `if`, loop, function, subshell, pipe or `&&` is
+  // The script certainly runs the command: no `if`, loop, function, subshell, pipe or `&&` is
   // around it.
   bool certain = true;
-  bool function = false;  // `name ()`: its one word is the name of a function
+  bool function = false;  // `name ()`: the one word is the name of a function
 };
 
 ShellText shell_text(std::string_view script);
 
-// As one word that every POSIX shell reads back as `text`.
+// One word that every POSIX shell reads back as `text`.
 std::string shell_quoted(std::string_view text);
-// `text` so that it stands for itself where these quotes are around it already; kNone: as
-// shell_quoted.
+// `text` escaped for a place inside these quotes; kNone: as shell_quoted().
 std::string shell_encoded(std::string_view text, Quotes around);
 
 }  // namespace larder::webhook

@@ -19,13 +19,13 @@ struct Block {
 };
 
 std::optional<std::int64_t> number(std::string_view text) {
-  std::uint32_t value = 0;  // as OpenShift reads it
+  std::uint32_t value = 0;  // the type that OpenShift uses
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
 }
 
-// START/SIZE or START-END; of a list with commas the first.
+// START/SIZE or START-END; the first item of a list with commas.
 std::optional<Block> block_of(std::string_view text) {
   text = text.substr(0, text.find(','));
   const std::size_t sign = text.find_first_of("/-");
@@ -42,7 +42,7 @@ std::optional<Block> block_in(const Surroundings& surroundings, std::string_view
   return text ? block_of(*text) : std::nullopt;
 }
 
-// That the pod and its containers say they run as.
+// The user ids of the pod and its containers.
 std::set<std::int64_t> users_of(const Object& pod) {
   std::set<std::int64_t> users;
   const auto note = [&users](const Object& security) {
@@ -54,7 +54,7 @@ std::set<std::int64_t> users_of(const Object& pod) {
   return users;
 }
 
-// An engine of larderd's own uid could open the index, which it is given to read, once more for writing (/proc/PID/fd).
+// An engine with larderd's uid could reopen its read-only index for writing (/proc/PID/fd).
 std::int64_t free_below(std::int64_t id, const std::set<std::int64_t>& taken) {
   while (taken.contains(id)) --id;
   return id;
@@ -90,7 +90,7 @@ Result<UserIds> in_range(const Input& input, const Block& users, const std::set<
 Result<UserIds> user_ids(const Input& input) {
   const desired::LarderdUser usual = desired::larderd_user(*input.pool);
   if (input.pool->spec.injection.user_ids == api::UserIdSource::kPlatform) {
-    UserIds ids;  // on a node larderd is in another pod, and its group is its own
+    UserIds ids;  // placement Node: larderd runs in another pod with its own group
     if (input.pool->spec.placement == api::Placement::kNode) ids.group = usual.group;
     return ids;
   }

@@ -3,6 +3,9 @@
 vLLM's own allocation, on the CPU. The kernel blocks are those of its CUDA backends (their get_supported_kernel_block_sizes)."""
 
 import ctypes
+import json
+import subprocess
+import sys
 from types import SimpleNamespace as Fake
 
 import pytest
@@ -105,6 +108,43 @@ def test_each_page_is_one_run_of_bytes_of_its_block(name, layout):
     for layer, page in found:
         assert page[2] == specs[int(layer[1])].unpadded_page_size_bytes
         check(tensors[layer], *page)
+
+
+BACKENDS = """
+import json
+
+from vllm.v1.attention.backend import MultipleOf
+from vllm.v1.attention.backends.registry import AttentionBackendEnum
+
+for backend in AttentionBackendEnum:
+    try:
+        known = backend.get_class()
+    except (ImportError, RuntimeError, ValueError):  # without its library, a GPU, or a class that somebody registers
+        continue
+    sizes = {size for one in known.get_supported_kernel_block_sizes() for size in ((one.base, 2 * one.base) if isinstance(one, MultipleOf) else (one,))}
+    print(json.dumps([backend.name, known.is_mla(), sorted(sizes)]), flush=True)
+"""
+
+
+def kernel_blocks_of_vllm():
+    """{backend: (whether MLA, kernel block sizes in tokens)} of the backends of this vLLM that import here; of a multiple the first two. In a process of its own: the
+    library of a late one (built for another processor) may end it."""
+    ran = subprocess.run([sys.executable, "-c", BACKENDS], capture_output=True, text=True, timeout=120)
+    told = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("[")]
+    return {name: (is_mla, sizes) for name, is_mla, sizes in told}
+
+
+def test_the_kernel_blocks_of_every_backend_that_imports_here():
+    backends = kernel_blocks_of_vllm()
+    assert {"FLASH_ATTN", "TRITON_ATTN", "TRITON_MLA", "FLASHMLA", "TOKENSPEED_MLA"} <= backends.keys()
+    for is_mla, sizes in {(is_mla, tuple(sizes)) for is_mla, sizes in backends.values()}:
+        for size in sizes:
+            for block in (max(size, 16), 2 * max(size, 16)):
+                spec = mla(block) if is_mla else full(block, heads=1, head=16)
+                config, tensors = allocate([spec], "LBNHC", [size])
+                for layer, page in registered(config, tensors, [size]):
+                    assert page[2] == spec.unpadded_page_size_bytes, (is_mla, size, block)
+                    check(tensors[layer], *page)
 
 
 @pytest.mark.parametrize("layout", ["LHBNC", "BHLNC"])
