@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""compile_kernels.py NVRTC SOURCE INCLUDE TARGET OUT: compiles a .cu file for one TARGET, to machine
-code for sm_N or to PTX for compute_N.
+"""compile_kernels.py NVRTC SOURCE INCLUDE TARGET OUT: compiles a .cu file for one TARGET, to
+machine code for sm_N or to PTX for compute_N.
 
 The compiler is a library of CUDA 12 (libnvrtc.so.12). No package index has the compiler program of
 that version, and drivers before 580 refuse machine code of CUDA 13. A warning counts as an error.
