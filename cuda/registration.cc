@@ -171,8 +171,7 @@ void Registration::work() {
   Lock lock(mutex_);
   try {
     while (!closing_) go_on(lock);
-    // Memory ran out. The engine must survive that.
-  } catch (const std::exception&) {
+  } catch (const std::exception&) {  // lack of memory must not end the engine
     if (!lock.owns_lock()) lock.lock();
     named_ = nullptr;
     refused_ = "out of memory";
