@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""compile_kernels.py NVRTC SOURCE INCLUDE TARGET OUT: what NVIDIA's compiler makes of a .cu file for one TARGET, machine code of sm_N or PTX of compute_N.
+"""compile_kernels.py NVRTC SOURCE INCLUDE TARGET OUT: compiles a .cu file for one TARGET, to
+machine code for sm_N or to PTX for compute_N.
 
-The compiler is a library of CUDA 12 (libnvrtc.so.12): its program of that version is on no package index, and machine code of CUDA 13 is refused by drivers
-before 580. What it warns of is an error. It knows no header of the system; the one that the kernels need is here."""
+The compiler is a library of CUDA 12 (libnvrtc.so.12). No package index has the compiler program of
+that version, and drivers before 580 refuse machine code of CUDA 13. A warning counts as an error.
+NVRTC knows no system header, so STDINT stands in for the one header that the kernels include."""
 
 import ctypes
 import pathlib
@@ -33,7 +35,8 @@ def output(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
 def main(compiler: str, source: str, include: str, target: str, out: str) -> None:
     library, program = ctypes.CDLL(compiler), ctypes.c_void_p()
     name = pathlib.Path(source)
-    # Functions of the host's half are there for tests, and not compiled where nobody calls them.
+    # -default-device: functions without annotation, such as HostWarp's, count as device code.
+    # Without a caller they are not compiled.
     options = texts(b"-std=c++20", b"-default-device", b"-I" + include.encode(), b"-arch=" + target.encode())
     if library.nvrtcCreateProgram(ctypes.byref(program), name.read_bytes(), name.name.encode(), 1, texts(STDINT), texts(b"stdint.h")):
         sys.exit(f"{compiler}: nvrtcCreateProgram failed")

@@ -1,8 +1,15 @@
-// CopyEngine: moves chunks between an engine's KV pages and arena slots, and hashes every byte it moves.
+// CopyEngine: moves chunks between an engine's KV pages and arena slots, and hashes every byte it
+// moves.
 //
-// The one interface of the host's and CUDA's implementations; no CUDA type in it. A chunk is pieces; the payload of
-// a slot holds them one after the other (layer by layer, block by block), followed by the table of unit digests (protocol/checksum.h).
-// Thread-safe: calls share nothing. The caller owns all memory and keeps it valid during the call.
+// Host memory and CUDA devices implement this one interface, and no CUDA type appears here. A chunk
+// consists of pieces. The payload of a slot holds the pieces in order (layer by layer, block by
+// block). The table of unit digests follows the payload (protocol/checksum.h).
+//
+// All implementations give the results of protocol/checksum.h on every processor.
+// tests/conformance/copy_engine_test.cc runs each implementation.
+//
+// A call returns after all its work has ended, also when the call fails. Thread-safe. The caller
+// owns all memory and keeps the memory valid during the call.
 #pragma once
 
 #include <cstddef>
@@ -17,38 +24,45 @@
 
 namespace larder::copy {
 
-// A point in the engine's own work, which copies may have to wait for. Made by CopyEngine::fence().
+// A point in the engine's own work. Copies may have to wait for this point. CopyEngine::fence()
+// makes a fence.
 class Fence {
  public:
   virtual ~Fence() = default;
-  // Until the work before it is done: for copies that this process does not make itself. As long as that takes.
+  // Blocks without a deadline until the work before the fence is done. For copies that another
+  // process makes.
   virtual Status wait() const = 0;
 };
 
-// A chunk's pieces on the engine's side, in payload order. All pieces have the same size.
+// The pieces of a chunk on the engine's side, in payload order. All pieces have the same size.
 struct PieceList {
   std::span<std::byte* const> pieces;
   std::uint64_t piece_bytes = 0;
-  const Fence* after = nullptr;  // no piece is read or written before it; the caller does not wait for that
+  // The first access to a piece comes after this fence. The call itself does not wait for the
+  // fence.
+  const Fence* after = nullptr;
 };
 
-// A run of a chunk's pieces that is loaded by itself, one layer's for example.
+// A run of pieces of one chunk that is loaded alone, for example one layer.
 struct ChunkPart {
-  std::span<const std::byte> packed;       // in the slot: the pieces one after the other
-  std::span<std::byte* const> pieces;      // null ones are left out
-  std::span<const std::uint64_t> digests;  // of each unit of each piece, as verified_digests() gave them
+  std::span<const std::byte> packed;       // in the slot, the pieces in order
+  std::span<std::byte* const> pieces;      // null pieces are left out
+  std::span<const std::uint64_t> digests;  // of each unit of each piece, from verified_digests()
 };
 
-// Memory that an engine makes ready for its copies, in the background and as it becomes present. Thread-safe. Its destructor takes all of
-// that back; REQUIRES: before the memory goes, and no copy uses it.
+// Memory that an engine prepares for its copies in the background, as the pages become present.
+// Thread-safe. The destructor undoes the preparation. REQUIRES of the destructor: the memory still
+// exists, and no copy uses the memory.
 class ReadyMemory {
  public:
   virtual ~ReadyMemory() = default;
-  // So many bytes from its start are present by now: no others are asked of the kernel, since who touches first may be charged.
+  // The first `bytes` bytes are present now. Only present pages are prepared: the kernel may charge
+  // a page to the process that touches the page first.
   virtual void present(std::uint64_t bytes) = 0;
-  // The destructor is to make a pause behind each call that takes memory back, as long as the call: the process goes on, and so do others of the node.
+  // Makes the destructor pause after each call that undoes a part, for as long as the call took.
+  // For a process that goes on, on a node with other running processes.
   virtual void take_back_slowly() {}
-  // So many bytes from its start are ready.
+  // The number of bytes from the start that are ready.
   virtual std::uint64_t ready_bytes() const = 0;
 };
 
@@ -57,71 +71,91 @@ class CopyEngine {
   virtual ~CopyEngine() = default;
   virtual const char* name() const = 0;
 
-  // Copies the pieces into the slot, writes the digest table behind the payload and returns the root. The digests are of the bytes as they were written into
-  // the slot, or of what stands on the pages, which nobody writes meanwhile: a byte that went wrong between the two is found out by whoever loads the slot. A
-  // failure: the slot may be written, and no byte will be written or read after return.
+  // Copies the pieces into the slot, writes the digest table behind the payload and returns the
+  // root.
+  //
+  // The digests are of the stored bytes, or of the pages, which the caller leaves unchanged during
+  // the call. If a byte changes between page and slot, the next load of the slot reports the
+  // difference.
+  //
+  // After a failure the slot may hold new bytes; all access to slot and pages has ended.
+  //
   // REQUIRES: slot.size() >= protocol::slot_bytes(...), slot aligned to 4 KiB.
   virtual Result<std::uint64_t> store(const PieceList& from, std::span<std::byte> slot) const = 0;
 
-  // Copies the payload onto the pieces and verifies against `root` every unit as it was written there, and the slot's digest table. A
-  // null piece is left out; its digests in the table count. kDataLoss: something did not match; pieces may be written, and no byte will
-  // be written after return. kUnavailable: this engine copies nothing any more. kFailedPrecondition: not just now.
+  // Copies the payload onto the pieces. Verifies each unit as written there, and the slot's digest
+  // table, against `root`. A null piece is left out, but its digests in the table count.
+  //
+  // kDataLoss: a digest differs. Pieces may hold new bytes; all access to slot and pieces has
+  // ended. kUnavailable: copies have ended in this engine. kFailedPrecondition: the copy is
+  // impossible now; a later copy may work.
   virtual Status load(std::span<const std::byte> slot, std::uint64_t root, const PieceList& to) const = 0;
 
-  // Parts of chunks onto their pieces of `piece_bytes` each, all of them or a failure: every unit is verified as it was written there. Codes, and
-  // what holds after return, are those of load().
+  // Copies parts of chunks onto their pieces of `piece_bytes` each, and verifies each unit as
+  // written there. Codes and state after a failure are those of load().
   virtual Status load_parts(std::span<const ChunkPart> parts, std::uint64_t piece_bytes, const Fence* after) const = 0;
 
-  // Copies will follow of so many pieces each, on so many threads: memory that they need is made now, where the engine's thread may wait, and not in the midst of
-  // them. What cannot be had is tried again by a copy.
+  // Announces copies of `pieces` pieces each on `threads` threads. Makes the memory for these
+  // copies now, because the calling thread may wait here and a copy should not. A later copy makes
+  // any memory that was refused here.
   virtual void prepare(std::uint64_t piece_bytes, std::size_t pieces, unsigned threads) const {
     static_cast<void>(piece_bytes), static_cast<void>(pieces), static_cast<void>(threads);
   }
-  // Chunks that are loaded by one load_parts() cost one wait together: so many bytes of them are worth it. 0: each by itself.
+  // The number of bytes up to which chunks of one load_parts() share one wait. 0: each chunk waits
+  // alone.
   virtual std::uint64_t joined_bytes() const { return 0; }
-  // By what copies go, for a log or a status.
+  // The way in which pieces are copied, for a log or a status.
   virtual protocol::CopyStrategy strategy() const { return {}; }
 
-  // The digests of what stands on the pieces, by kernels where they lie on a device: nothing is copied. A null piece's are left as they are. kUnsupported:
-  // this engine cannot. REQUIRES: `table` has units_per_piece() elements for each piece.
+  // Digests the pages in place, by kernels where the pages lie on a device. Copies no page. Digests
+  // of null pieces keep their value. kUnsupported: this engine has no such kernels. REQUIRES:
+  // `table` has units_per_piece() elements for each piece.
   virtual Status digests(const PieceList& of, std::span<std::uint64_t> table) const {
     static_cast<void>(of), static_cast<void>(table);
     return {Code::kUnsupported, "this copy engine cannot digest pages where they lie"};
   }
 
-  // All that is queued by now on `stream`, the engine's own, in the sense of larder.h. nullptr: what came before is done anyway. kFailedPrecondition: not
-  // while that is captured into a graph.
+  // A fence behind all work now queued on `stream`, a stream of the engine in the sense of
+  // larder.h. nullptr: all earlier work is done. kFailedPrecondition: the stream is being captured
+  // into a graph.
   virtual Result<std::shared_ptr<const Fence>> fence(void* stream) const {
     static_cast<void>(stream);
     return std::shared_ptr<const Fence>();
   }
 
-  // Whether what store() has begun may go on for a moment where this process is killed meanwhile, as a GPU's copies may. Those of threads end with it.
+  // Whether copies of store() may go on for a moment after the death of this process. The copies of
+  // a GPU may; those of threads end with the process. The shim notes the answer in the lock file of
+  // its session before the first store by this engine, and larderd then keeps the slots of a dead
+  // writer for kDeviceSettlingMs longer.
   virtual bool outlives_process() const { return false; }
 
-  // nullptr: this engine copies from and to all memory alike. The engine, `memory` and `file`, of which it is a mapping, outlive what is returned. -1: no other
-  // process makes the same memory ready.
+  // Prepares `memory`, a mapping of `file`. Engine, memory and file outlive the result. -1: no
+  // other process prepares the same memory. nullptr: this engine needs no prepared memory.
   virtual std::unique_ptr<ReadyMemory> make_ready(std::span<std::byte> memory, int file = -1) const {
     static_cast<void>(memory), static_cast<void>(file);
     return nullptr;
   }
 };
 
-// A slot's digest table, copied into `table` and verified against the root: what speaks for parts of the chunk, whatever becomes of the slot.
-// kDataLoss: it does not match. REQUIRES: `table` has digest_count(payload_bytes, its piece_bytes) elements.
+// Copies a slot's digest table into `table` and verifies the table against the root. The verified
+// table proves parts of the chunk even after the slot has changed. kDataLoss: the table does not
+// match. REQUIRES: `table` has digest_count(payload_bytes, its piece_bytes) elements.
 Status verified_digests(std::span<const std::byte> slot, std::uint64_t payload_bytes, std::uint64_t root,
                         std::span<std::uint64_t> table);
 
-// Of an engine's life, for the log: level is info, warning or error.
+// Log lines about an engine's life. `level` is info, warning or error.
 using Log = std::function<void(std::string_view level, std::string_view text)>;
 
-// 0: host memory, or this process has no CUDA. Else a number that is the same for all pages of one device in one context. A failure: it
-// cannot be told which, so that nothing may touch the page.
+// 0: host memory, or this process has no CUDA. Otherwise a number that all pages of one device in
+// one context share. A failure: the place of the page is unknown, so a copy must not touch the
+// page.
 Result<std::uint64_t> device_of(const void* page);
-// The engine of the device that `page` lies on, in its context. REQUIRES: device_of(page) is not 0. Throws std::bad_alloc.
+// The engine of the device and context of `page`. REQUIRES: device_of(page) is not 0. Throws
+// std::bad_alloc.
 Result<std::unique_ptr<CopyEngine>> device_copy_engine(const void* page, Log log);
 
-// The host's: the product on CPU engines, the yardstick elsewhere. Picks its inner loop by the processor at first use. Static lifetime.
+// The engine for host memory: the product on CPU engines, the yardstick elsewhere. Chooses its
+// inner loop for the processor at first use. Static lifetime.
 const CopyEngine& host_copy_engine();
 
 }  // namespace larder::copy

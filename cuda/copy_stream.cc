@@ -7,7 +7,7 @@
 namespace larder::copy::cuda {
 namespace {
 
-// The device's own state: another kind of copy would fail as well, or is not to be tried.
+// An error of the device itself. Another kind of copy would fail too, or must not be tried.
 bool is_of_the_device(ResultCode result) {
   return result == kOutOfMemory || is_capture_error(result) || (result >= kIllegalAddress && result < kNotPermitted);
 }
@@ -61,7 +61,8 @@ CopyStream::~CopyStream() {
   if (stream_ != nullptr) driver_->stream_destroy(stream_);
 }
 
-// The chunks of one order have one fence: those that come when one has ended behind it do not wait.
+// All chunks of one request share one fence. After the first copy behind the fence has ended, the
+// others skip the wait.
 Status CopyStream::wait_for(const Fence& fence) {
   const auto& point = static_cast<const CudaFence&>(fence);
   if (point.reached()) return {};
@@ -86,7 +87,8 @@ Status CopyStream::copy(CopyList& list) {
   if (!driver_.has_batch() || !batches_.wanted() || list.bytes.size() == 1) return copy_one_by_one(list);
   CopyAttributes attributes;
   attributes.source_access_order = kAccessOrderStream;
-  attributes.flags = kBesideCompute;  // a hint: the model's multiprocessors are not for these copies
+  // A hint to the driver: leave the multiprocessors to the model.
+  attributes.flags = kBesideCompute;
   std::size_t start = 0, failed = 0;
   const ResultCode result = driver_->memcpy_batch(list.to.data(), list.from.data(), list.bytes.data(), list.bytes.size(),
                                                   &attributes, &start, 1, &failed, queue());
@@ -94,7 +96,8 @@ Status CopyStream::copy(CopyList& list) {
   const Status status = driver_.status(result, "cuMemcpyBatchAsync");
   if (is_of_the_device(result)) return status;
   batches_.stop(result, status.text() + ", copy " + std::to_string(failed) + " of " + std::to_string(list.bytes.size()));
-  return copy_one_by_one(list);  // some may be made twice: the same bytes to the same place
+  // Some copies may run twice, with the same bytes to the same place.
+  return copy_one_by_one(list);
 }
 
 Status CopyStream::copy_one_by_one(const CopyList& list) {
@@ -113,13 +116,14 @@ Status CopyStream::finish_copies() {
   if (!busy_) return {};
   Status status = driver_.status(driver_->event_record(done_, stream_), "cuEventRecord");
   if (status.ok()) status = driver_.status(driver_->event_synchronize(done_), "cuEventSynchronize");
-  if (!status.ok()) return status;  // finish() waits for the stream itself
+  if (!status.ok()) return status;  // finish() waits for the stream
   busy_ = false;
   if (const CudaFence* const behind = std::exchange(behind_, nullptr); behind != nullptr) behind->note_reached();
   return {};
 }
 
-// Copies and kernels at once: the stream waits for the lane, and the host for the stream. Where the event fails both are waited for themselves.
+// Waits for copies and kernels at once: the stream waits for the lane, and the host for the stream.
+// If the event fails, the host waits for both.
 Status CopyStream::finish() {
   if (!busy()) return {};
   Status status;
@@ -190,7 +194,7 @@ Status CopyStreams::reserve(std::size_t streams, const Sizes& bytes) {
 void CopyStreams::give_back(std::unique_ptr<CopyStream> stream) {
   if (stream->busy()) static_cast<void>(stream->finish());
   const std::lock_guard lock(mutex_);
-  free_.push_back(std::move(stream));  // any() made room for it
+  free_.push_back(std::move(stream));  // any() reserved the place
 }
 
 }  // namespace larder::copy::cuda

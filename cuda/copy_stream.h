@@ -1,7 +1,9 @@
-// CopyStream: a CUDA stream with the pinned memory of the one copy that is on it; and the pool of them.
+// CopyStream: a CUDA stream with the pinned memory of its current copy. CopyStreams: the pool of
+// streams.
 //
-// One thread at a time owns a stream. REQUIRES of all its functions: its context is current. What was queued has ended when finish() returns, also where
-// it failed, and a stream is given back only after that: nobody writes behind a copy's back.
+// One thread at a time owns a stream. REQUIRES of all functions: the context of the stream is
+// current. finish() returns after all queued work has ended, also on failure. A stream goes back to
+// the pool only after finish(), so that no copy writes after the return of its call.
 #pragma once
 
 #include <atomic>
@@ -17,22 +19,23 @@
 
 namespace larder::copy::cuda {
 
-// Copies of bytes, in three lists of one length as the driver wants them. Neighbours are not joined: they may lie in two allocations, and
-// no copy may cross from one into the other.
+// Copies of bytes, as three lists of one length for the driver. Adjacent copies are not joined: two
+// neighbours may lie in two allocations, and no single copy may cross a border.
 struct CopyList {
   std::vector<DevicePtr> to, from;
   std::vector<std::size_t> bytes;
   void add(DevicePtr to_address, DevicePtr from_address, std::size_t count);
-  // Of all pieces that are there, to or from `packed`, where they stand one after the other from its start on. A piece that lies across two registrations is two copies.
+  // Adds all non-null pieces, to or from `packed`, which holds the pieces in order from its start.
+  // A piece across two registrations becomes two copies.
   void add_pieces(bool gather, const PieceList& list, const DeviceRange& packed);
 };
 
-// Whether copies go in batches, of all streams of a pool. Thread-safe.
+// Whether the streams of a pool copy in batches. Thread-safe.
 class BatchUse {
  public:
   explicit BatchUse(Log log) : log_(std::move(log)) {}
   bool wanted() const { return wanted_; }
-  // A driver that has none is no news.
+  // Ends batches for good and logs `why` once. A driver without the function gives no log line.
   void stop(ResultCode result, std::string_view why);
 
  private:
@@ -44,37 +47,42 @@ class CudaFence;
 
 class CopyStream {
  public:
-  // `batches` outlives it.
+  // `batches` outlives the stream.
   static Result<std::unique_ptr<CopyStream>> make(ContextPtr context, BatchUse& batches);
   ~CopyStream();
   CopyStream(const CopyStream&) = delete;
   CopyStream& operator=(const CopyStream&) = delete;
 
-  // What is queued comes behind `fence`, which lives until finish().
+  // Later work on the stream comes after `fence`. The fence lives until finish().
   Status wait_for(const Fence& fence);
-  // In one call where the driver can. Sources are read in the stream's order: a page of the engine is not read before its fence. A batch that is refused for
-  // another reason than the device's state is the last one: its copies, and all from then on, are made one by one.
+  // Queues all copies, in one call where the driver can. The stream reads sources in order, so a
+  // page is read only after the fence.
+  //
+  // A refusal for a reason other than the state of the device ends batches: this list and all later
+  // lists are copied one by one.
   Status copy(CopyList& list);
-  // A kernel, on a lane of `lanes`, which waits for nothing there: what it comes behind is waited for here, first. That is all that was queued, or, where it only
-  // reads what these copies read too, the fence.
+  // Launches a kernel on a lane of `lanes`. Lanes must not wait, so this function first waits on
+  // the host. kCopies: for all work queued here. kFence: for the fence alone, where the kernel and
+  // the copies only read the pages.
   enum class Behind { kCopies, kFence };
   Status launch(KernelLanes& lanes, Direction direction, Behind behind, const KernelLanes::Launch& kernel);
-  // What the next copy is queued on; it counts as begun.
+  // The stream for the next copy. Marks the stream as busy.
   Handle queue() {
     busy_ = true;
     return stream_;
   }
   bool busy() const { return busy_ || kernels_ != 0; }
-  // Waits on the host, without a processor, for the fence that the stream waits for.
+  // Blocks the thread without use of a processor until the fence of the stream is reached.
   Status await_fence() const;
-  // Waits until all copies are done; kernels may run on.
+  // Waits until all copies are done. Kernels may still run.
   Status finish_copies();
-  // Waits until all of it is done, once, without a processor. Returns at once where no work is under way.
+  // Waits once, without use of a processor, until all work is done. Returns at once if the stream
+  // is idle.
   Status finish();
 
   PinnedBuffer pieces;   // addresses for the kernels
-  PinnedBuffer digests;  // of the kernels
-  PinnedBuffer staging;  // for slots that are not pinned
+  PinnedBuffer digests;  // from the kernels
+  PinnedBuffer staging;  // for slots that are not registered
 
  private:
   CopyStream(ContextPtr context, BatchUse& batches);
@@ -84,14 +92,14 @@ class CopyStream {
   BatchUse& batches_;
   Handle stream_ = nullptr;
   Handle done_ = nullptr;
-  bool busy_ = false;                  // the stream
-  const CudaFence* behind_ = nullptr;  // that the stream waits for
-  KernelLanes* lanes_ = nullptr;       // that the kernels are on
+  bool busy_ = false;                  // copies are queued
+  const CudaFence* behind_ = nullptr;  // the fence before the queued copies
+  KernelLanes* lanes_ = nullptr;       // the lanes of the launched kernels
   Direction direction_{};
-  unsigned kernels_ = 0;  // under way
+  unsigned kernels_ = 0;  // launched and not yet waited for
 };
 
-// Thread-safe. As many streams as threads ever copied at once.
+// Thread-safe. Holds as many streams as threads ever copied at once.
 class CopyStreams {
  public:
   explicit CopyStreams(
@@ -99,7 +107,7 @@ class CopyStreams {
       : context_(std::move(context)), batches_(std::move(log)) {}
   ~CopyStreams();
 
-  // A stream for a scope.
+  // Owns a stream for a scope.
   class Lease {
    public:
     Lease(CopyStreams& pool, std::unique_ptr<CopyStream> stream) : pool_(&pool), stream_(std::move(stream)) {}
@@ -114,9 +122,10 @@ class CopyStreams {
     CopyStreams* pool_;
     std::unique_ptr<CopyStream> stream_;
   };
-  // What is queued there comes behind `after`, if any.
+  // Takes a stream. The work of the stream comes after the fence `after`, if any.
   Result<Lease> take(const Fence* after = nullptr);
-  // So many streams at least, each with pinned memory of these sizes: 0 is none. What cannot be had is made by the copy that needs it. REQUIRES: no copy is under way.
+  // Makes at least `streams` streams with pinned memory of these sizes each; 0 stands for none. A
+  // copy makes any memory that was refused here. REQUIRES: no copy is under way.
   struct Sizes {
     std::size_t pieces = 0, digests = 0, staging = 0;
   };

@@ -22,7 +22,7 @@ PieceList part_of(const PieceList& list, std::size_t first, std::size_t count) {
   return {list.pieces.subspan(first, count), list.piece_bytes, nullptr};
 }
 
-// The table as it stands in the slot, where null pieces have no other.
+// Takes the digests of null pieces from the slot's table, the only source for them.
 void take_left_out(std::span<std::byte* const> pieces, std::uint64_t units, const std::byte* stored, std::uint64_t* table) {
   for (std::size_t i = 0; i < pieces.size(); ++i)
     if (pieces[i] == nullptr)
@@ -31,7 +31,7 @@ void take_left_out(std::span<std::byte* const> pieces, std::uint64_t units, cons
 
 }  // namespace
 
-// A Pinning that is known to the engine while it lives.
+// A Pinning that the engine consults as long as the Pinning exists.
 class CudaCopyEngine::Ready final : public ReadyMemory {
  public:
   Ready(std::shared_ptr<Arenas> arenas, ContextPtr context, std::span<std::byte> memory, Log log,
@@ -126,7 +126,8 @@ Status CudaCopyEngine::make_tables(CopyStream& stream, std::size_t pieces, std::
   const std::size_t digest_bytes = pieces * protocol::units_per_piece(piece_bytes) * sizeof(std::uint64_t);
   if (Status status = stream.pieces.ensure(pieces * sizeof(DevicePtr)); !status.ok()) return status;
   if (Status status = stream.digests.ensure(digest_bytes); !status.ok()) return status;
-  std::memset(stream.digests.data<std::byte>(), 0, digest_bytes);  // no earlier copy's
+  // Clears the digests of an earlier copy.
+  std::memset(stream.digests.data<std::byte>(), 0, digest_bytes);
   return {};
 }
 
@@ -155,7 +156,9 @@ Status CudaCopyEngine::run_kernels(CopyStream& stream, Move move, CopyStream::Be
   return {};
 }
 
-// Batches of kStoreBatchBytes, one at a time; all is done when this returns. The fence comes first, so that no turn waits for a step of the engine.
+// Copies in batches of kStoreBatchBytes, one batch at a time among all threads, and returns when
+// all copies are done. The wait for the fence comes first, so that no turn includes a step of the
+// engine. A store of up to kStoreBatchBytes waits once.
 Status CudaCopyEngine::store_in_turns(CopyStream& stream, const CopyList& copies) const {
   if (Status status = stream.await_fence(); !status.ok()) return status;
   CopyList batch;
@@ -179,7 +182,8 @@ Status CudaCopyEngine::store_in_turns(CopyStream& stream, const CopyList& copies
   return copy_batch(true);
 }
 
-// Queues one way to move all pieces; of a store by the copy engines it waits for them. A kernel needs one address for them.
+// Queues all pieces by one way. A store by the copy engines also waits for its copies. A kernel
+// needs one address for the whole slot.
 Status CudaCopyEngine::move(CopyStream& stream, Direction direction, bool kernel, const PieceList& list,
                             const DeviceRange& device) const {
   const bool gather = direction == Direction::kStore;
@@ -193,8 +197,8 @@ Status CudaCopyEngine::move(CopyStream& stream, Direction direction, bool kernel
   return gather ? store_in_turns(stream, copies) : stream.copy(copies);
 }
 
-// Moves the pieces, and where the copy engines do that kernels digest the pages: behind a load's copies, which are waited for, and beside a store's, since both
-// only read the pages.
+// Moves the pieces. If the device's copy engines move them, kernels digest the pages: after the
+// copies of a load, and beside the copies of a store, since both only read the pages.
 Status CudaCopyEngine::move_and_digest(CopyStream& stream, Direction direction, bool kernel, const PieceList& list,
                                        const DeviceRange& device) const {
   if (kernel && device.in_one_piece() != 0) return move(stream, direction, true, list, device);
@@ -208,8 +212,10 @@ Status CudaCopyEngine::move_and_digest(CopyStream& stream, Direction direction, 
   return run_kernels(stream, Move::kDigest, CopyStream::Behind::kCopies, pieces, 0);
 }
 
-// A kernel's digests are of what it stored. Beside the copy engines they are of the pages, which nobody writes meanwhile: where somebody did, or a byte went wrong
-// on its way, the slot has others, and whoever loads it finds that out. Without kernels they are taken of the slot, which is this call's alone.
+// A moving kernel digests the values in its own registers. Beside the copy engines a kernel digests
+// the pages, which the caller leaves unchanged. If a byte changed on the way, the slot and its
+// table differ, and the next load reports the difference. Without kernels the host digests the
+// slot, which only this call writes.
 Status CudaCopyEngine::store_pinned(CopyStream& stream, bool kernel, const PieceList& from, std::span<std::byte> slot,
                                     const DeviceRange& device, std::span<std::uint64_t> table) const {
   const bool on_device = kernels_ != nullptr;
@@ -250,8 +256,8 @@ Status CudaCopyEngine::store_staged(CopyStream& stream, const PieceList& from, s
   return {};
 }
 
-// A slot may be overwritten while it is read. So digests are taken of what came to lie on the device: by the kernel that wrote it, or by one
-// behind the copy engines.
+// Another process may overwrite a slot during a load. The digests are therefore of the bytes on the
+// device, by the kernel that wrote these bytes or by a kernel after the copy engines.
 Status CudaCopyEngine::load_pinned(CopyStream& stream, bool kernel, const DeviceRange& device, const PieceList& to,
                                    std::span<std::uint64_t> table) const {
   if (Status status = move_and_digest(stream, Direction::kLoad, kernel, to, device); !status.ok()) return status;
@@ -260,7 +266,8 @@ Status CudaCopyEngine::load_pinned(CopyStream& stream, bool kernel, const Device
   return {};
 }
 
-// Staging memory is this call's alone: what is digested on the way into it is what the device gets.
+// Only this call uses the staging memory, so the digests on the way in are of the bytes for the
+// device.
 Status CudaCopyEngine::load_staged(CopyStream& stream, std::span<const std::byte> slot, const PieceList& to,
                                    std::span<std::uint64_t> table) const {
   const bool kernel = by_kernel(Direction::kLoad, to.piece_bytes);
@@ -313,7 +320,8 @@ Status CudaCopyEngine::load(std::span<const std::byte> slot, std::uint64_t root,
   if (!scope.status().ok()) return noted(scope.status());
   Result<CopyStreams::Lease> stream = streams_.take(to.after);
   if (!stream.ok()) return noted(stream.status());
-  // Without kernels nothing can look at what the copy engines wrote: then it goes through staging, whose digests are as good.
+  // Without kernels the device cannot digest its pages. The load goes through staging memory and
+  // the host digests there.
   const DeviceRange device = kernels_ != nullptr ? pinned(slot.first(payload_bytes)) : DeviceRange();
   if (Status status = device.empty() ? load_staged(**stream, slot, to, table)
                                      : load_pinned(**stream, by_kernel(Direction::kLoad, to.piece_bytes), device, to, table);

@@ -1,11 +1,17 @@
-// CudaCopyEngine: the CopyEngine of KV pages on a CUDA device, inside the engine's own process and context.
+// CudaCopyEngine: the CopyEngine for KV pages on a CUDA device, inside the engine's process and
+// context.
 //
-// Between pages and a slot that Pinning has registered it copies directly; other slots go through pinned staging memory of its own. It has
-// two ways to move, `batch` (the copy engines of the device, one call a chunk) and `kernel` (few multiprocessors, digests on the way). Small pieces alone may go by
-// kernels, as it has measured when it was made (strategy_table.h). Each call copies on a stream of its own, behind its fence, its kernels run on the
-// lanes of all (kernel_lanes.h), and it returns when all of it is done.
-// Thread-safe. A CUDA error other than lack of memory, and than a refusal while a graph is captured, ends it for good: it says so once, and from then on answers
-// kUnavailable.
+// Slots in registered memory (pinning.h) are copied directly. Other slots go through pinned staging
+// memory. Two ways exist: `batch` uses the copy engines of the device, one call for many pieces;
+// `kernel` uses a few multiprocessors and digests on the way. Only small pieces may go by kernels,
+// as measured when the engine is made (strategy_table.h).
+//
+// Each call copies on its own stream behind its fence, and returns when all work is done. All
+// kernels share the lanes of kernel_lanes.h.
+//
+// Thread-safe. A CUDA error ends all copies of this engine for good, with one line in the log;
+// later calls answer kUnavailable. Exceptions: lack of memory, and a refusal during the capture of
+// a graph.
 #pragma once
 
 #include <atomic>
@@ -27,21 +33,26 @@ enum class Method { kAuto, kBatch, kKernel };
 
 struct CudaOptions {
   Method method = Method::kAuto;
-  StrategyTable strategies;                              // of kAuto, where it measures nothing
-  std::chrono::milliseconds calibrate_strategies{2000};  // make() waits so long at most for that; 0: it does not measure
-  std::size_t measure_bytes = 8 << 20;                   // of device memory and of pinned memory, for that
-  KnownWays* known = &KnownWays::of_process();           // outlives the engine
-  unsigned kernel_blocks = 0;  // multiprocessors that all copies together take at most, at least 2; 0: as blocks_of() says
+  StrategyTable strategies;  // for kAuto without a measurement
+  // The longest time that make() waits for the measurement. 0: no measurement.
+  std::chrono::milliseconds calibrate_strategies{2000};
+  std::size_t measure_bytes = 8 << 20;          // of device memory and of pinned memory
+  KnownWays* known = &KnownWays::of_process();  // outlives the engine
+  // Multiprocessors for all kernels together, at least 2. 0: blocks_of() of the device.
+  unsigned kernel_blocks = 0;
   KernelImages kernels = built_in_kernels();
-  std::size_t staging_bytes = 16 << 20;  // of each copy that is under way; at least one piece
+  // For each copy under way; at least one piece.
+  std::size_t staging_bytes = 16 << 20;
   RegistrationOptions registration;
   Log log = [](std::string_view, std::string_view) {};
 };
 
 class CudaCopyEngine final : public CopyEngine {
  public:
-  // For pages in the context of `page`. kNotFound: it lies on no CUDA device. kInvalidArgument: less than 2 `kernel_blocks`. Measures the ways where this process has not done so for the
-  // context yet, and logs what it chose: the constants of StrategyTable, where measuring fails or takes too long. Throws std::bad_alloc.
+  // Makes an engine for pages in the context of `page`. Measures the ways, unless this process has
+  // measured the context before, and logs the choice. If the measurement fails or takes too long,
+  // the constants of StrategyTable stand. kNotFound: the page lies on no CUDA device.
+  // kInvalidArgument: fewer than 2 `kernel_blocks`. Throws std::bad_alloc.
   static Result<std::unique_ptr<CudaCopyEngine>> make(const void* page, CudaOptions options);
 
   const char* name() const override;
@@ -56,23 +67,27 @@ class CudaCopyEngine final : public CopyEngine {
   protocol::CopyStrategy strategy() const override;
   std::unique_ptr<ReadyMemory> make_ready(std::span<std::byte> memory, int file = -1) const override;
 
-  // That one call of load_parts() queues at once: above that a wait costs nothing any more.
+  // Bytes that one call of load_parts() queues at once: one batch of copies, one run of digests and
+  // one wait. Beyond this size the cost of another wait is negligible.
   static constexpr std::uint64_t kJoinedBytes = 32 << 20;
-  // That one kernel moves or digests at most, but for one piece: a kernel of the model that needs every multiprocessor waits for no longer than that takes.
+  // Bytes that one kernel moves or digests; one piece may be larger. A kernel of the model that
+  // needs every multiprocessor waits for at most one of these launches.
   static constexpr std::uint64_t kLaunchBytes = 4 << 20;
-  // That stores have under way by the copy engines at most, all threads together: the GPU copies in the order in which copies are ready, and the engine's own
-  // small ones (the tokens of a step) wait behind it. Loads are not held up so: a request waits for them.
+  // Bytes of stores under way by the device's copy engines, for all threads together. The GPU
+  // copies in the order in which copies become ready, so the engine's own small copies (the tokens
+  // of a step) wait behind this amount. Loads have no such limit, because a request waits for them.
   static constexpr std::uint64_t kStoreBatchBytes = 4 << 20;
-  // Multiprocessors for our kernels on a device that has so many: one in 16, of 2 to 8.
+  // The multiprocessors for Larder's kernels on a device with `processors` of them: one in 16, at
+  // least 2 and at most 8.
   static unsigned blocks_of(unsigned processors);
 
-  // Which way pieces go.
+  // The chosen way for each size.
   const StrategyTable& strategies() const { return strategies_; }
-  // Whether copies of this slot are direct by now. For tests and benchmarks.
+  // Whether copies of this slot are direct now. For tests and benchmarks.
   bool is_pinned(std::span<const std::byte> slot) const { return !pinned(slot).empty(); }
 
  private:
-  // The arenas that are being registered: one, or a second while the first is let go.
+  // The arenas under registration: one, or two while the first is taken back.
   struct Arenas {
     std::mutex mutex;
     std::vector<const Pinning*> all;
@@ -87,16 +102,16 @@ class CudaCopyEngine final : public CopyEngine {
   bool kernels_allowed() const;
   DeviceRange pinned(std::span<const std::byte> slot) const;
   std::size_t staged_pieces(std::size_t pieces, std::uint64_t piece_bytes) const;
-  // Pieces whose addresses stand in the stream's tables.
+  // Pieces with addresses in the stream's tables.
   struct Named {
     Direction direction;
     std::size_t first, count;
     std::uint64_t piece_bytes;
   };
   static Status make_tables(CopyStream& stream, std::size_t pieces, std::uint64_t piece_bytes);
-  // REQUIRES: make_tables() for all of them.
+  // REQUIRES: make_tables() for all pieces.
   static Named name_pieces(CopyStream& stream, Direction direction, const PieceList& list, std::size_t first = 0);
-  // Queues kernels over them, of kLaunchBytes each.
+  // Queues kernels over the pieces, kLaunchBytes each.
   Status run_kernels(CopyStream& stream, Move move, CopyStream::Behind behind, const Named& pieces, DevicePtr packed) const;
   Status store_pinned(CopyStream& stream, bool kernel, const PieceList& from, std::span<std::byte> slot,
                       const DeviceRange& device, std::span<std::uint64_t> table) const;
@@ -105,7 +120,7 @@ class CudaCopyEngine final : public CopyEngine {
                      std::span<std::uint64_t> table) const;
   Status load_staged(CopyStream& stream, std::span<const std::byte> slot, const PieceList& to,
                      std::span<std::uint64_t> table) const;
-  // Parts whose slots are registered, by one wait for all.
+  // Parts in registered slots, with one wait for all.
   struct DirectPart {
     const ChunkPart* part;
     DeviceRange device;
@@ -116,21 +131,23 @@ class CudaCopyEngine final : public CopyEngine {
   Status move(CopyStream& stream, Direction direction, bool kernel, const PieceList& list, const DeviceRange& device) const;
   Status move_and_digest(CopyStream& stream, Direction direction, bool kernel, const PieceList& list,
                          const DeviceRange& device) const;
-  // What a failed call means for the next ones.
+  // Ends the copies of this engine if the status is a CUDA error. No call is retried, because the
+  // context may be lost. Lack of memory and a refusal during a capture fail one copy only.
   Status noted(Status status) const;
 
   const ContextPtr context_;
   const CudaOptions options_;
   unsigned kernel_blocks_ = 0;
-  std::unique_ptr<PieceKernels> kernels_;  // or nullptr
-  std::unique_ptr<KernelLanes> lanes_;     // where there are kernels
+  std::unique_ptr<PieceKernels> kernels_;  // nullptr: all copies go by batch
+  std::unique_ptr<KernelLanes> lanes_;     // set with kernels_
   mutable std::atomic<bool> ended_{false};
   const std::shared_ptr<Arenas> arenas_ = std::make_shared<Arenas>();
   const std::shared_ptr<Fences> fences_;
   mutable CopyStreams streams_;
-  mutable std::mutex storing_;  // whose batch of a store is under way
+  mutable std::mutex storing_;  // held for one batch of a store
   StrategyTable strategies_ = options_.strategies;
-  std::unique_ptr<StrategyCalibration> measuring_;  // only where it was too late; it goes before what it uses
+  // Set only after a measurement that took too long. Destroyed before the members that it uses.
+  std::unique_ptr<StrategyCalibration> measuring_;
 };
 
 }  // namespace larder::copy::cuda

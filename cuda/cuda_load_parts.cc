@@ -1,4 +1,4 @@
-// Parts of chunks by themselves, one layer's of many chunks for example.
+// Loads of parts of chunks, for example one layer of many chunks.
 #include <algorithm>
 
 #include "cuda/cuda_copy_engine.h"
@@ -7,7 +7,8 @@
 namespace larder::copy::cuda {
 namespace {
 
-// Whether digests of what was written are the ones that are expected. Nothing was written of pieces that are left out.
+// Compares the digests of the written pieces with the expected digests. Null pieces were not
+// written.
 Status compared(const ChunkPart& part, std::uint64_t units, const std::uint64_t* digests) {
   for (std::size_t i = 0; i < part.pieces.size(); ++i)
     if (part.pieces[i] != nullptr && !std::equal(digests + i * units, digests + (i + 1) * units, part.digests.data() + i * units))
@@ -17,7 +18,7 @@ Status compared(const ChunkPart& part, std::uint64_t units, const std::uint64_t*
 
 }  // namespace
 
-// The digests behind the copy engines are of pages alone, so that one run of kernels goes over all parts.
+// After the copy engines a kernel digests pages only, so one run of kernels covers all parts.
 Status CudaCopyEngine::load_parts_pinned(CopyStream& stream, std::span<const DirectPart> parts, std::uint64_t piece_bytes) const {
   const std::uint64_t units = protocol::units_per_piece(piece_bytes);
   std::size_t pieces = 0;
@@ -61,7 +62,7 @@ Status CudaCopyEngine::load_part_staged(CopyStream& stream, const ChunkPart& par
   return compared(part, units, table.data());
 }
 
-// As many parts at once as kJoinedBytes has pieces, for which prepare() has made room.
+// Joins as many parts as fit in kJoinedBytes; prepare() has made tables of this size.
 Status CudaCopyEngine::load_parts(std::span<const ChunkPart> parts, std::uint64_t piece_bytes, const Fence* after) const {
   if (ended_) return {Code::kUnavailable, "copies from and to the GPU have ended in this engine"};
   const ContextScope scope(context_->driver(), context_->handle());

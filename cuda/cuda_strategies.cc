@@ -1,4 +1,5 @@
-// By which way CUDA's engine copies pieces, and with how many multiprocessors: as told, or as measured when it is made.
+// The choice between the two ways of CUDA's engine, and of the number of multiprocessors: given by
+// options, or measured when the engine is made.
 #include <algorithm>
 #include <system_error>
 
@@ -11,7 +12,7 @@ unsigned CudaCopyEngine::blocks_of(unsigned processors) {
   return std::clamp(processors / 16, 2U, 8U);
 }
 
-// As told, or of the device.
+// From the options, or from the device.
 Result<unsigned> CudaCopyEngine::count_blocks() const {
   if (options_.kernel_blocks != 0) return options_.kernel_blocks;
   const Driver& driver = context_->driver();
@@ -36,7 +37,7 @@ void CudaCopyEngine::choose_strategies() {
   try {
     measuring_ = std::make_unique<StrategyCalibration>([this](const std::atomic<bool>& stop) { return measure(stop); });
     measured = measuring_->wait(options_.calibrate_strategies);
-  } catch (const std::system_error&) {  // said below
+  } catch (const std::system_error&) {  // logged below
   }
   if (measured.status().code() != Code::kDeadlineExceeded) measuring_.reset();
   if (!measured.ok())
@@ -48,8 +49,9 @@ void CudaCopyEngine::choose_strategies() {
   options_.log("info", "GPU copies, measured in " + std::to_string(took.count()) + " ms: " + strategies_.told().in_words());
 }
 
-// Whole copies as the engine does them, digests included, by as many threads as an engine has for them; on memory of its own: the engine's pages are not touched.
-// What is measured is a steady rate: one copy alone would be judged by its waits.
+// Measures whole copies, digests included, by as many threads as an engine has. The copies use
+// memory of their own and never touch the engine's pages. The result is a steady rate: the time of
+// a single copy would mainly show its waits.
 Result<StrategyTable> CudaCopyEngine::measure(const std::atomic<bool>& stop) const {
   const ContextScope scope(context_->driver(), context_->handle());
   if (!scope.status().ok()) return scope.status();
@@ -59,7 +61,7 @@ Result<StrategyTable> CudaCopyEngine::measure(const std::atomic<bool>& stop) con
     if (!part.ok()) return part.status();
     memory.push_back(std::move(part).value());
   }
-  std::vector<CopyStreams::Lease> streams;  // go before the memory
+  std::vector<CopyStreams::Lease> streams;  // destroyed before the memory
   for (std::size_t i = 0; i < kTrialThreads; ++i) {
     Result<CopyStreams::Lease> stream = streams_.take();
     if (!stream.ok()) return stream.status();
@@ -87,14 +89,15 @@ protocol::CopyStrategy CudaCopyEngine::strategy() const {
   using Kind = protocol::CopyStrategy::Kind;
   if (kernels_ == nullptr) return {Kind::kNoKernels, 0, 0};
   if (!kernels_allowed()) return {Kind::kNotRegistered, 0, 0};
-  // As by_kernel() has it, of pieces as large as can be told.
+  // The largest piece size that the status can carry; by_kernel() uses kernels for all sizes.
   constexpr std::uint64_t kAllBytes = (16 << 20) - 1024;
   if (options_.method == Method::kBatch) return {Kind::kChosen, 0, 0};
   if (options_.method == Method::kKernel) return {Kind::kChosen, kAllBytes, kAllBytes};
   return strategies_.told();
 }
 
-// Where memory cannot be registered, what is called pinned may lie far away: kernels would fetch it page by page.
+// Where registration is not allowed, pinned memory may be far from the GPU, and a kernel would
+// fetch each page separately.
 bool CudaCopyEngine::kernels_allowed() const {
   const std::lock_guard lock(arenas_->mutex);
   return std::ranges::none_of(arenas_->all, [](const Pinning* arena) { return arena->not_allowed(); });

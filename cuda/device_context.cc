@@ -15,7 +15,7 @@ Result<ContextPtr> DeviceContext::of(const void* page) {
   const auto address = reinterpret_cast<DevicePtr>(page);
   unsigned type = 0;
   const ResultCode known = driver->pointer_get_attribute(&type, kPointerMemoryType, address);
-  // What it says of memory that CUDA does not know, and before anybody initialised it.
+  // CUDA's answers for memory unknown to CUDA, and before any initialisation.
   const bool unknown = known == kInvalidValue || known == kNotInitialized;
   if (unknown || (known == kSuccess && type != kMemoryTypeDevice))
     return Status(Code::kNotFound, "the page lies on no CUDA device");

@@ -1,4 +1,5 @@
-// DeviceContext: the CUDA context that the engine's KV pages belong to. Shared by all that made something in it. Thread-safe; immutable.
+// DeviceContext: the CUDA context of the engine's KV pages. All objects made in the context share
+// it. Thread-safe; immutable.
 #pragma once
 
 #include <memory>
@@ -10,10 +11,11 @@ namespace larder::copy::cuda {
 
 class DeviceContext {
  public:
-  // The context in which `page` was allocated, or its device's primary one where it is of no context (memory that was mapped by hand, as
-  // for engines that sleep). kNotFound: it lies on no device, or this process has no CUDA.
+  // The context in which `page` was allocated. Memory that was mapped by hand, as for engines that
+  // sleep, has no context; the result is then the primary context of the device. kNotFound: the
+  // page lies on no device, or this process has no CUDA.
   static Result<std::shared_ptr<const DeviceContext>> of(const void* page);
-  // The primary one of a device by its number in this process.
+  // The primary context of the device with this number in this process.
   static Result<std::shared_ptr<const DeviceContext>> primary(const Driver& driver, int ordinal);
   ~DeviceContext();
   DeviceContext(const DeviceContext&) = delete;
@@ -28,15 +30,19 @@ class DeviceContext {
 
   const Driver& driver_;
   const Handle handle_;
-  const std::optional<int> retained_;  // the device whose primary context is kept alive by this
+  // The device whose primary context this object keeps alive.
+  const std::optional<int> retained_;
 };
 
-// A stream for our work in the current context. The engine's work comes first: ours has the least priority that there is. That is also the default, so that
-// beside an engine whose streams have that one, as PyTorch's, a kernel of ours that has begun keeps its few multiprocessors until it ends.
+// Makes a stream with the least priority in the current context, because the engine's work comes
+// first. The least priority is also the default of CUDA and the priority of PyTorch's streams.
+// Beside such streams a running kernel of Larder keeps its few multiprocessors until the kernel
+// ends.
 Status make_stream(const Driver& driver, Handle& stream);
 
-// Until nothing of the stream is under way, where no event can tell: an error that was told may leave earlier work running, unless the context is lost, and
-// then there is none. Refused only because somebody captures a graph, that work goes on, and it is asked again.
+// Waits until the stream is idle, for callers without a usable event. After an error earlier work
+// may still run, unless the context is lost. A refusal during the capture of a graph leaves the
+// work running, so the call is repeated.
 void await_stream(const Driver& driver, Handle stream);
 
 using ContextPtr = std::shared_ptr<const DeviceContext>;

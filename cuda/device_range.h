@@ -1,4 +1,6 @@
-// DeviceRange: bytes of host memory as one device names them. They may lie in several registrations, which no single copy may leave. A plain value.
+// DeviceRange: bytes of host memory under their addresses on one device. Copies name registered
+// memory by the device's address, because a para-virtual GPU needs that address. The range may span
+// several registrations, and no single copy may cross from one into the next. A plain value.
 #pragma once
 
 #include <algorithm>
@@ -11,23 +13,26 @@ namespace larder::copy::cuda {
 
 class DeviceRange {
  public:
-  // Of one registration.
+  // A run within one registration.
   struct Run {
     DevicePtr start;
     std::size_t bytes;
   };
-  DeviceRange() = default;  // of no bytes: they are not registered
+  DeviceRange() = default;  // empty: the bytes are not registered
   DeviceRange(DevicePtr start, std::size_t bytes) : runs_{{start, bytes}} {}
 
   bool empty() const { return runs_.empty(); }
   void add(DevicePtr start, std::size_t bytes) { runs_.push_back({start, bytes}); }
-  // A kernel needs one address for all of it, and may go from one registration to the next. 0: the device has another order of them.
+  // One address for the whole range, as a kernel needs. A kernel may cross from one registration to
+  // the next. 0: the device has the registrations in another order.
   DevicePtr in_one_piece() const {
     for (std::size_t i = 1; i < runs_.size(); ++i)
       if (runs_[i - 1].start + runs_[i - 1].bytes != runs_[i].start) return 0;
     return runs_.empty() ? 0 : runs_.front().start;
   }
-  // Calls part(start, bytes) for `count` bytes from `offset` on: once for each registration that they touch. REQUIRES: they are in the range.
+  // Calls part(start, bytes) for `count` bytes from `offset` on, once for each touched
+  // registration. Example: a piece across the border of two slices is two copies. REQUIRES: the
+  // bytes are in the range.
   template <typename Part>
   void for_each(std::size_t offset, std::size_t count, Part part) const {
     for (const Run& run : runs_) {

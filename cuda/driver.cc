@@ -10,10 +10,12 @@ namespace larder::copy::cuda {
 namespace {
 
 constexpr int kVersion = 12000;
-constexpr int kWholeUuidVersion = 9020;  // since 11.4 the function of this name tells a MIG instance's own
-constexpr int kBatchVersion = 12080;     // 13.0's function of this name has one parameter less
+// Since 11.4 this name gives a function that tells the UUID of a MIG instance.
+constexpr int kWholeUuidVersion = 9020;
+// The function of this name in CUDA 13.0 has one parameter fewer.
+constexpr int kBatchVersion = 12080;
 
-// nullptr: this driver has none.
+// nullptr: the driver lacks the function.
 template <typename Function>
 bool get(GetProcAddress by_name, const char* name, int version, Function& function) {
   void* found = nullptr;
@@ -68,7 +70,7 @@ Status Driver::fill(GetProcAddress by_name) {
   return {};
 }
 
-// All or none: half of it is of no use.
+// All functions or no sharing: a part of them is useless.
 void Driver::fill_sharing(GetProcAddress by_name) {
   shares_ = true;
   const auto want = [&](const char* name, int version, auto& function) {
@@ -105,7 +107,8 @@ Result<const Driver*> Driver::find(int mode, const char* missing) {
   static std::optional<Driver> found;
   const std::lock_guard lock(mutex);
   if (found) return &*found;
-  void* const library = ::dlopen("libcuda.so.1", mode);  // kept: its functions are
+  // Stays open, because the table points into the library.
+  void* const library = ::dlopen("libcuda.so.1", mode);
   if (library == nullptr) return Status(Code::kUnavailable, missing);
   const auto get_proc_address = reinterpret_cast<GetProcAddress>(::dlsym(library, kGetProcAddressName));
   if (get_proc_address == nullptr)

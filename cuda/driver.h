@@ -1,7 +1,9 @@
-// Driver: NVIDIA's driver API as found in this process, and its errors as Status.
+// Driver: NVIDIA's driver API as loaded into this process, with errors as Status.
 //
-// It is never loaded by us into an engine: one with KV pages on a GPU has it in its process already, and any other has no use for it. So
-// liblarder.so needs no CUDA library, and an engine on CPUs pays nothing on a machine that has a GPU.
+// Larder never loads the library into an engine. An engine with KV pages on a GPU has loaded the
+// library already, and other engines do not need it. So liblarder.so links no CUDA library, and an
+// engine on CPUs has no cost on a machine with a GPU.
+//
 // Thread-safe; immutable, static lifetime.
 #pragma once
 
@@ -14,19 +16,21 @@ namespace larder::copy::cuda {
 
 class Driver {
  public:
-  // kUnavailable: this process has not loaded libcuda.so.1. kUnsupported: it is older than CUDA 12.0 or lacks a function: the text says
-  // which. What is found once is kept; what is not is looked for again at the next call.
+  // kUnavailable: this process has not loaded libcuda.so.1. kUnsupported: the library is older than
+  // CUDA 12.0 or lacks a function; the text names the function. A found library is kept; after a
+  // failure the next call looks again.
   static Result<const Driver*> find();
-  // The same, and loads it where this process has not: for a larderd that is told to copy itself. kUnavailable: there is none.
+  // As find(), and loads the library if needed: for a larderd with `transfer: sidecar`.
+  // kUnavailable: the library does not exist.
   static Result<const Driver*> load();
 
   const DriverTable* operator->() const { return &table_; }
   bool has_batch() const { return table_.memcpy_batch != nullptr; }
-  // Memory of one process can be opened by another.
+  // Whether another process can open the memory of this one.
   bool shares() const { return shares_; }
 
-  // A result in words: "cuMemcpyAsync: CUDA_ERROR_ILLEGAL_ADDRESS". kResourceExhausted: memory ran out; kFailedPrecondition: not while a graph is captured;
-  // else kUnavailable.
+  // A result in words: "cuMemcpyAsync: CUDA_ERROR_ILLEGAL_ADDRESS". kResourceExhausted: memory ran
+  // out. kFailedPrecondition: a refusal during the capture of a graph. Otherwise kUnavailable.
   Status status(ResultCode result, std::string_view function) const;
 
  private:
@@ -37,8 +41,10 @@ class Driver {
   bool shares_ = false;
 };
 
-// Makes a context this thread's for a scope, and gives back what was there: these calls are made on threads of the engine too. What is
-// called inside is no part of a CUDA graph that another thread captures meanwhile, and does not spoil it, as allocating memory would.
+// Makes a context current for a scope and restores the previous state at the end, since threads of
+// the engine make these calls too. All calls run in the relaxed capture mode: they stay out of a
+// CUDA graph that another thread captures, and do not invalidate the capture as an allocation
+// would.
 class ContextScope {
  public:
   ContextScope(const Driver& driver, Handle context);

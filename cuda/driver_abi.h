@@ -1,7 +1,9 @@
-// The part of NVIDIA's driver API (libcuda.so.1) that Larder uses, by its binary interface: no header of CUDA is needed to build, and none is
-// seen by anybody. driver_abi_check.cc holds it against cuda.h where the build has that.
+// The part of NVIDIA's driver API (libcuda.so.1) that Larder uses, by its binary interface. A build
+// needs no CUDA header, and no other file sees one. driver_abi_check.cc compares this file with
+// cuda.h where the build has cuda.h.
 //
-// Versions are those of CUDA 12.0, but for the batch of copies, which came with 12.8. Plain data.
+// All versions are those of CUDA 12.0, except the batch of copies, which came with 12.8. Plain
+// data.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +29,8 @@ inline constexpr ResultCode kIllegalAddress = 700;
 inline constexpr ResultCode kAlreadyRegistered = 712;
 inline constexpr ResultCode kNotPermitted = 800;
 inline constexpr ResultCode kNotSupported = 801;
-// A stream is being captured into a graph, and the call cannot be part of that or beside it (CUDA_ERROR_STREAM_CAPTURE_*, CUDA_ERROR_CAPTURED_EVENT): nothing
-// is wrong with the context.
+// A stream is being captured into a graph, and the call cannot run in or beside the capture
+// (CUDA_ERROR_STREAM_CAPTURE_*, CUDA_ERROR_CAPTURED_EVENT). The context is intact.
 inline constexpr ResultCode kFirstCaptureError = 900;
 inline constexpr ResultCode kCaptureImplicit = 906;
 inline constexpr ResultCode kLastCaptureError = 908;
@@ -38,10 +40,10 @@ constexpr bool is_capture_error(ResultCode code) {
 
 inline constexpr int kProcessorCount = 16;       // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 inline constexpr int kComputeMode = 20;          // CU_DEVICE_ATTRIBUTE_COMPUTE_MODE
-inline constexpr int kComputeModeDefault = 0;    // contexts of any number of processes
+inline constexpr int kComputeModeDefault = 0;    // any number of processes may have contexts
 inline constexpr int kPointerContext = 1;        // CU_POINTER_ATTRIBUTE_CONTEXT
 inline constexpr int kPointerMemoryType = 2;     // ..._MEMORY_TYPE
-inline constexpr int kPointerBufferId = 7;       // ..._BUFFER_ID: no two allocations of a process ever have the same
+inline constexpr int kPointerBufferId = 7;       // ..._BUFFER_ID: never repeats in a process
 inline constexpr int kPointerDeviceOrdinal = 9;  // ..._DEVICE_ORDINAL
 inline constexpr unsigned kMemoryTypeDevice = 2;
 
@@ -70,7 +72,7 @@ struct DeviceUuid {
   unsigned char bytes[16] = {};
 };
 
-struct IpcHandle {  // handed over by value
+struct IpcHandle {  // passed by value
   unsigned char bytes[64] = {};
 };
 
@@ -88,8 +90,8 @@ struct CopyAttributes {
   unsigned flags = 0;
 };
 
-// Entries by the names of cuda.h without "cu". All are there, but for memcpy_batch, which may be nullptr, and those of memory that two processes share,
-// all or none.
+// Functions by their names in cuda.h without "cu". memcpy_batch may be nullptr. The functions that
+// share memory between processes are all there or all absent. All other functions are there.
 struct DriverTable {
   ResultCode (*init)(unsigned flags);
   ResultCode (*get_error_name)(ResultCode, const char** name);
@@ -129,8 +131,10 @@ struct DriverTable {
                               unsigned threads_y, unsigned threads_z, unsigned shared_bytes, Handle stream, void** parameters,
                               void** extra);
   ResultCode (*device_get_count)(int* count);
-  ResultCode (*device_get_uuid)(DeviceUuid* uuid, int device);        // of a MIG instance its own
-  ResultCode (*device_get_uuid_whole)(DeviceUuid* uuid, int device);  // the GPU's also where it is cut into MIG instances
+  // The UUID of the MIG instance, if the device is one.
+  ResultCode (*device_get_uuid)(DeviceUuid* uuid, int device);
+  // The UUID of the GPU, also for a MIG instance.
+  ResultCode (*device_get_uuid_whole)(DeviceUuid* uuid, int device);
   ResultCode (*mem_get_address_range)(DevicePtr* base, std::size_t* bytes, DevicePtr);
   ResultCode (*ipc_get_mem_handle)(IpcHandle* handle, DevicePtr);
   ResultCode (*ipc_open_mem_handle)(DevicePtr* memory, IpcHandle handle, unsigned flags);
@@ -148,7 +152,7 @@ struct DriverTable {
   ResultCode (*mem_set_access)(DevicePtr address, std::size_t bytes, const AccessDescription* descriptions, std::size_t count);
 };
 
-// The function that finds all others, of CUDA 12.0 on: by name, and by the version whose interface is meant.
+// The function that finds all others by name and interface version, since CUDA 12.0.
 using GetProcAddress = ResultCode (*)(const char* name, void** function, int version, std::uint64_t flags, int* found);
 inline constexpr const char* kGetProcAddressName = "cuGetProcAddress_v2";
 

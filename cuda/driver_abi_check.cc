@@ -1,4 +1,5 @@
-// driver_abi.h is what cuda.h says: compiled where the build has CUDA's headers, and part of no program.
+// Compares driver_abi.h with cuda.h at build time, where the build has CUDA's headers. No program
+// contains this file.
 #include <cuda.h>
 #include <cudaTypedefs.h>
 
@@ -9,7 +10,7 @@
 namespace larder::copy::cuda {
 namespace {
 
-// Equal to the machine: numbers of one size, pointers of any kind.
+// Equal at the binary interface: numbers of one size, or pointers of any kind.
 template <typename Ours, typename Theirs>
 constexpr bool same_type() {
   if constexpr (std::is_pointer_v<Ours> || std::is_pointer_v<Theirs>)

@@ -6,8 +6,9 @@ Result<std::shared_ptr<const Fence>> Fences::record(Handle stream) {
   const Driver& driver = context_->driver();
   const ContextScope scope(driver, context_->handle());
   if (!scope.status().ok()) return scope.status();
-  // Recorded there, the event would be the graph's, and a copy that waits for it as well. Of the legacy stream even to record it spoils the capture of any
-  // other, which this question answers by an error, and does not.
+  // An event recorded during a capture would belong to the graph, and so would a copy that waits
+  // for it. A recording on the legacy stream would even invalidate the capture of another stream.
+  // This query answers with an error there and disturbs no capture.
   int capture = kNotCapturing;
   if (Status status = driver.status(driver->stream_is_capturing(stream, &capture), "cuStreamIsCapturing"); !status.ok())
     return status;
@@ -22,7 +23,8 @@ Result<std::shared_ptr<const Fence>> Fences::record(Handle stream) {
     give_back(*event);
     throw;
   }
-  // Who waits for an event waits for its latest recording before the wait: what waited for an earlier one is not touched.
+  // A wait for an event covers the latest recording before the wait, so reuse leaves earlier waits
+  // intact.
   if (Status status = driver.status(driver->event_record(*event, stream), "cuEventRecord"); !status.ok()) return status;
   return std::shared_ptr<const Fence>(std::move(fence));
 }
@@ -37,7 +39,8 @@ Status CudaFence::wait() const {
   return status;
 }
 
-// Some are waited for on the host, where larderd copies: for a step of the model, and without a processor. REQUIRES: the context is current.
+// The events use blocking synchronisation: where larderd copies, the host waits for a whole step of
+// the model, and should not occupy a processor. REQUIRES: the context is current.
 Result<Handle> Fences::take() {
   {
     const std::lock_guard lock(mutex_);
@@ -58,7 +61,7 @@ Result<Handle> Fences::take() {
 void Fences::give_back(Handle event) {
   {
     const std::lock_guard lock(mutex_);
-    if (free_.size() < kMaxFree) return free_.push_back(event);  // there is room for it
+    if (free_.size() < kMaxFree) return free_.push_back(event);  // kMaxFree are reserved
   }
   const ContextScope scope(context_->driver(), context_->handle());
   if (scope.status().ok()) context_->driver()->event_destroy(event);

@@ -1,5 +1,5 @@
-// Fences: points in the engine's own streams, for which copies wait. Their events are used again and again: asking for a load is two calls of the
-// driver, and no more.
+// Fences: points in the engine's own streams that copies wait for. Events are reused, so a request
+// for a load costs two calls of the driver.
 //
 // Thread-safe.
 #pragma once
@@ -16,14 +16,15 @@ namespace larder::copy::cuda {
 
 class Fences : public std::enable_shared_from_this<Fences> {
  public:
-  // Events that are kept for the next; more are destroyed.
+  // The number of free events to keep; more are destroyed.
   static constexpr std::size_t kMaxFree = 64;
 
   static std::shared_ptr<Fences> make(ContextPtr context) { return std::shared_ptr<Fences>(new Fences(std::move(context))); }
   ~Fences();
 
-  // All that is queued on that stream by now. kFailedPrecondition: it is being captured into a graph, or is the legacy stream while another is; the capture
-  // goes on as if nobody had asked. Throws std::bad_alloc. The fence keeps this.
+  // A fence behind all work now queued on the stream. kFailedPrecondition: the stream is being
+  // captured into a graph, or the stream is the legacy stream and another stream is being captured.
+  // The capture goes on undisturbed. Throws std::bad_alloc. The fence keeps this object alive.
   Result<std::shared_ptr<const Fence>> record(Handle stream);
 
  private:
@@ -37,7 +38,7 @@ class Fences : public std::enable_shared_from_this<Fences> {
   std::vector<Handle> free_;
 };
 
-// An event of theirs, recorded.
+// A recorded event of a Fences object.
 class CudaFence final : public Fence {
  public:
   CudaFence(std::shared_ptr<Fences> owner, Handle event) : owner_(std::move(owner)), event_(event) {}
@@ -46,7 +47,7 @@ class CudaFence final : public Fence {
   CudaFence& operator=(const CudaFence&) = delete;
   Status wait() const override;
   Handle event() const { return event_; }
-  // Told by whoever has waited for something behind it: nobody needs to wait for it any more.
+  // Called after a wait for work behind the fence. Later copies then skip the wait.
   void note_reached() const { reached_ = true; }
   bool reached() const { return reached_; }
 

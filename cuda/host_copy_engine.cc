@@ -15,8 +15,9 @@ namespace {
 
 using Table = std::vector<std::uint64_t>;
 
-// Of this thread, deleted at its end. By a POSIX key: for a thread_local with a destructor glibc ends the engine's process where it has no
-// memory to note it.
+// The table of this thread, deleted at the end of the thread. A POSIX key holds it: for a
+// thread_local with a destructor glibc ends the engine's process when memory for the registration
+// is short.
 Table& table_of_thread() {
   static const std::pair<pthread_key_t, int> key = [] {
     pthread_key_t made{};
@@ -30,8 +31,9 @@ Table& table_of_thread() {
   return *table.release();
 }
 
-// A digest table of this thread, kept from chunk to chunk: fresh memory for each would cost 1 to 2% of the copy in page faults.
-// Grows to the largest chunk's table (0.2% of it). Valid until the next call on this thread.
+// A digest table of this thread, reused from chunk to chunk. Fresh memory for each chunk would cost
+// 1 to 2% of the copy in page faults. The table grows to the size for the largest chunk (0.2% of
+// the chunk). Valid until the next call on this thread.
 std::span<std::uint64_t> scratch_table(std::uint64_t count) {
   Table& table = table_of_thread();
   if (table.size() < count) table.resize(count);
@@ -63,8 +65,8 @@ Status HostCopyEngine::load(std::span<const std::byte> slot, std::uint64_t root,
   if (slot.size() < protocol::digest_table_offset(payload_bytes) + count * sizeof(std::uint64_t))
     return {Code::kInvalidArgument, "slot is smaller than the pieces and their digest table"};
   const std::byte* const stored = slot.data() + protocol::digest_table_offset(payload_bytes);
-  // The digests of what was written, which the root speaks for, whatever becomes of the slot meanwhile. The slot's own table is read
-  // last: by then the loop has asked for it.
+  // Digests of the written bytes. The root proves them, whatever happens to the slot meanwhile. The
+  // slot's own table is read last, because the loop has prefetched it by then.
   const std::span<std::uint64_t> table = scratch_table(count);
   LARDER_POINT(load_begun);
   for (std::size_t i = 0; i < to.pieces.size(); ++i) {

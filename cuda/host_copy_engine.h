@@ -1,7 +1,7 @@
-// HostCopyEngine: the CopyEngine of plain memory, over one of the inner loops of host_loop.h.
+// HostCopyEngine: the CopyEngine for host memory, over one inner loop of host_loop.h.
 //
-// Thread-safe: it holds nothing but the loop. Products take host_copy_engine() (copy_engine.h); this class is for those that choose
-// the loop themselves: the conformance suite runs all that the processor has, the benchmark compares them.
+// Thread-safe: the loop is the only member. Products call host_copy_engine() (copy_engine.h). The
+// conformance suite and the benchmark make this class for each loop that the processor can run.
 #pragma once
 
 #include <vector>
@@ -23,7 +23,7 @@ class HostCopyEngine final : public CopyEngine {
   const HostLoop& loop_;
 };
 
-// The loops that this processor can run, the fastest first; the portable one is always last.
+// The loops that this processor can run, the fastest first. The portable loop is always last.
 std::vector<const HostLoop*> host_loops();
 
 }  // namespace larder::copy

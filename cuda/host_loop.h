@@ -1,7 +1,11 @@
-// The inner loops of the host's copy engine: copy one piece and hash, unit by unit, the very bytes that are stored.
+// The inner loops of the host's copy engine. A loop copies one piece and hashes the stored bytes,
+// unit by unit. The source of store and hash is the same register or private buffer.
 //
-// Each variant stands in an object file of its own, compiled for its instruction set. These files include no C++ standard library
-// header: an inline function of it, compiled there with AVX code, could be the copy that the linker keeps for everybody.
+// Each variant is compiled for its instruction set in its own object file, and
+// __builtin_cpu_supports chooses at first use. These files include no C++ standard library header:
+// the linker could otherwise keep an inline function with AVX code as the one copy for the whole
+// program.
+//
 // Thread-safe: pure functions over the caller's memory.
 #pragma once
 
@@ -12,39 +16,42 @@ namespace larder::copy {
 
 struct HostLoop {
   const char* name;
-  // Copies `bytes` from `from` to `to` and writes one digest for each unit of at most 4 KiB (protocol/checksum.h). Every digest is
-  // taken of the values that were stored. What it stored may become visible late: see publish. `next` is what the caller reads after
-  // this piece: it is brought into cache where the loop does that, and may be any address.
+  // Copies `bytes` bytes and writes one digest for each unit of at most 4 KiB
+  // (protocol/checksum.h). Each digest is of the stored values. Other threads may see the stores
+  // late: see publish. `next` is the address that the caller reads after this piece. A loop may
+  // prefetch there. Any address is allowed.
   void (*copy_piece)(void* to, const void* from, uint64_t bytes, uint64_t* digests, const void* next);
-  // The same without digests: a digest table, into memory that nobody reads soon. REQUIRES: both aligned to 8 bytes.
+  // Copies a digest table, without digests, into memory that is not read soon. REQUIRES: both
+  // addresses are aligned to 8 bytes.
   void (*copy_words)(void* to, const uint64_t* from, uint64_t words);
-  // Orders everything that was stored by these before whatever this thread stores next.
+  // Orders all stores of these functions before the next stores of this thread.
   void (*publish)();
 };
 
-// Runs everywhere.
+// Runs on every processor.
 extern const HostLoop kPortableLoop;
 #if defined(__x86_64__)
-// REQUIRES a processor that has the instruction set.
+// REQUIRES: the processor has the instruction set.
 extern const HostLoop kAvx2Loop;
 #endif
 
-// Payloads may be overwritten while they are read (a slot reclaimed under a load, a page reused under a save): that race is by design
-// and is found by the checksum. These attributes stand on the functions that touch payload bytes, and nowhere else.
-// Neither compiler may turn their loops into a call of memcpy, which ThreadSanitizer would see.
+// Another process may overwrite a payload during a read (a slot reclaimed during a load, a page
+// reused during a save). This race is by design, and the checksum detects it. The attributes stand
+// on the functions that touch payload bytes, and nowhere else. The attributes also keep both
+// compilers from turning a loop into a call of memcpy, which ThreadSanitizer would report.
 #if defined(__clang__)
 #define LARDER_RACES_BY_DESIGN __attribute__((no_sanitize("thread"), no_builtin("memcpy")))
 #else
 #define LARDER_RACES_BY_DESIGN __attribute__((no_sanitize("thread"), optimize("no-tree-loop-distribute-patterns")))
 #endif
 
-// The copy of everything that is no whole, aligned unit: digest tables and odd ends.
+// Copies bytes that are no whole, aligned unit: digest tables and odd ends.
 void racy_copy(void* to, const void* from, uint64_t bytes);
 
-// Whether they are equal, for a digest table that may be overwritten meanwhile: then either answer.
+// Whether both tables are equal. If another process writes meanwhile, either answer is right.
 bool racy_equal(const uint64_t* table, const void* other, uint64_t bytes);
 
-// One unit of at most 4 KiB at any alignment, through a buffer. Returns its digest.
+// Copies one unit of at most 4 KiB at any alignment through a buffer. Returns its digest.
 uint64_t copy_unit_portable(void* to, const void* from, uint64_t bytes);
 
 }  // namespace larder::copy

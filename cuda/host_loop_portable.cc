@@ -19,13 +19,15 @@ void copy_words(void* to, const uint64_t* from, uint64_t words) {
   racy_copy(to, from, words * sizeof(uint64_t));
 }
 
-void publish() {}  // ordinary stores: the release of whoever publishes the chunk is enough
+// These are ordinary stores: the release store that publishes the chunk orders them.
+void publish() {}
 
 }  // namespace
 
 const HostLoop kPortableLoop{"portable", copy_piece, copy_words, publish};
 
-// Words by __builtin_memcpy of a constant size, which is a load and a store: a call of memcpy would be seen by ThreadSanitizer.
+// Copies words by __builtin_memcpy of a constant size, which becomes a load and a store.
+// ThreadSanitizer would report a call of memcpy.
 LARDER_RACES_BY_DESIGN void racy_copy(void* to, const void* from, uint64_t bytes) {
   auto* out = static_cast<unsigned char*>(to);
   const auto* in = static_cast<const unsigned char*>(from);
@@ -49,7 +51,7 @@ LARDER_RACES_BY_DESIGN bool racy_equal(const uint64_t* table, const void* other,
   return different == 0;
 }
 
-// The buffer stays in the first-level cache and nobody else writes it: what is hashed is what is stored.
+// The buffer stays in the first-level cache and is private, so the hash is of the stored bytes.
 uint64_t copy_unit_portable(void* to, const void* from, uint64_t bytes) {
   alignas(64) unsigned char buffer[kUnitBytes];
   racy_copy(buffer, from, bytes);

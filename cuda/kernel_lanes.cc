@@ -26,8 +26,8 @@ KernelLanes::~KernelLanes() {
   }
 }
 
-// All blocks are given only while the other lane is empty; who comes there then waits, on the device, for those that have them. The kernels behind these
-// have half.
+// A kernel gets all blocks only while the other lane is empty. The first kernel on the other lane
+// then waits on the device for the kernels with all blocks. Later kernels get half.
 Status KernelLanes::launch(Direction direction, const Launch& kernel) {
   const std::lock_guard lock(mutex_);
   Lane& own = lanes_[static_cast<std::size_t>(direction)];
@@ -42,7 +42,8 @@ Status KernelLanes::launch(Direction direction, const Launch& kernel) {
   if (status.ok())
     ++own.with_all;
   else
-    await_stream(driver_, own.stream);  // under the mutex: nobody could wait for this kernel on the device
+    // Waits under the mutex, because kernels of the other lane have no event to wait for.
+    await_stream(driver_, own.stream);
   return status;
 }
 

@@ -1,8 +1,12 @@
-// KernelLanes: the two streams that all kernels of an engine run on, one for each direction, whichever threads copy: so that together they take no more
-// multiprocessors than the engine has for them. One direction alone has all of them, and both at once have half each.
+// KernelLanes: the two streams for all kernels of an engine, one for each direction. However many
+// threads copy, all kernels together run on at most `blocks` multiprocessors. One direction alone
+// gets all of them; both at once get half each.
 //
-// A lane's kernels run one after the other. So nothing may stand there that has to wait for anything else, the engine's own work above all: what a
-// kernel comes behind is waited for before it is launched. Thread-safe. REQUIRES of all functions: the context is current.
+// The kernels of a lane run one after the other, so a kernel that waits would delay all kernels
+// behind it. A caller therefore waits before the launch for the engine's work and for its own
+// copies. On the lane a kernel waits only for Larder's other kernels.
+//
+// Thread-safe. REQUIRES of all functions: the context is current.
 #pragma once
 
 #include <array>
@@ -17,14 +21,16 @@ namespace larder::copy::cuda {
 
 class KernelLanes {
  public:
-  // `blocks`: of all kernels that run at once. kInvalidArgument: less than 2, of which a direction would have none.
+  // `blocks`: the multiprocessors for all kernels at once. kInvalidArgument: fewer than 2, too few
+  // for two directions.
   static Result<std::unique_ptr<KernelLanes>> make(ContextPtr context, unsigned blocks);
   ~KernelLanes();
   KernelLanes(const KernelLanes&) = delete;
   KernelLanes& operator=(const KernelLanes&) = delete;
 
   using Launch = std::function<Status(unsigned blocks, Handle stream)>;
-  // Queues one kernel, which counts as under way from then on, also where this fails: the caller waits for the lane and calls ended().
+  // Queues one kernel. The kernel counts as under way from now on, also after a failure: the caller
+  // waits for the lane and calls ended().
   Status launch(Direction direction, const Launch& kernel);
   void ended(Direction direction, unsigned kernels);
   Handle stream(Direction direction) const { return lane(direction).stream; }
@@ -32,9 +38,9 @@ class KernelLanes {
  private:
   struct Lane {
     Handle stream = nullptr;
-    Handle last = nullptr;  // an event behind the last kernel that has all blocks
+    Handle last = nullptr;  // event behind the last kernel with all blocks
     unsigned under_way = 0;
-    unsigned with_all = 0;  // of these, kernels that may have all blocks
+    unsigned with_all = 0;  // kernels under way that may have all blocks
   };
   KernelLanes(ContextPtr context, unsigned blocks) : context_(std::move(context)), driver_(context_->driver()), blocks_(blocks) {}
   const Lane& lane(Direction direction) const { return lanes_[static_cast<std::size_t>(direction)]; }
@@ -43,7 +49,7 @@ class KernelLanes {
   const Driver& driver_;
   const unsigned blocks_;
   std::mutex mutex_;
-  std::array<Lane, 2> lanes_;  // their counts are under the mutex
+  std::array<Lane, 2> lanes_;  // the mutex guards the counts
 };
 
 }  // namespace larder::copy::cuda

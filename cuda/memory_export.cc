@@ -16,7 +16,8 @@ DevicePtr address(const std::byte* page) {
   return reinterpret_cast<DevicePtr>(page);
 }
 
-// Memory that is mapped by hand (pools that grow, engines that sleep) has an allocation handle; a descriptor of it is given where it was made for that.
+// Memory that was mapped by hand (pools that grow, engines that sleep) has an allocation handle.
+// The driver gives a descriptor only for an allocation made for export.
 TransferRefusal by_descriptor(const Driver& driver, cuda::AllocationHandle allocation, MemoryHandle& handle) {
   int fd = -1;
   const cuda::ResultCode exported = driver->mem_export_to_shareable_handle(&fd, allocation, cuda::kHandleTypeDescriptor, 0);
@@ -82,7 +83,7 @@ class CudaExporter final : public MemoryExporter {
     return {};
   }
 
-  // A buffer's number is told in a context alone, and threads that copy have none.
+  // The driver tells a buffer's number only in a context, and the copying threads have no context.
   Status still_there(const PageExport& made) const override {
     for (const PageExport::Range& range : made.ranges()) {
       const Result<cuda::ContextPtr> context = cuda::DeviceContext::of(range.first);
@@ -99,7 +100,7 @@ class CudaExporter final : public MemoryExporter {
   }
 
  private:
-  // The allocation that the span lies in, where it is not known yet.
+  // Adds the allocation of the span, unless `ranges` has the allocation already.
   static TransferRefusal add(const Driver& driver, const PageSpan& span, std::vector<PageExport::Range>& ranges) {
     DevicePtr base = 0;
     std::size_t bytes = 0;

@@ -1,4 +1,5 @@
-// What one process hands to another so that it can open memory of a device, and why it cannot. Plain values; no CUDA type in it.
+// The data with which one process opens device memory of another, or the reason for a refusal.
+// Plain values without CUDA types.
 #pragma once
 
 #include <array>
@@ -14,15 +15,15 @@ namespace larder::copy {
 
 using DeviceId = std::array<std::uint8_t, 16>;  // a GPU's UUID
 
-// One allocation. A descriptor keeps the memory alive for as long as it is open; a legacy handle is only a name.
+// One allocation. An open descriptor keeps the memory alive; a legacy handle is only a name.
 struct MemoryHandle {
   protocol::MemoryKind kind = protocol::MemoryKind::kHandle;
-  std::array<std::uint8_t, 64> bytes{};  // of kHandle
-  Fd fd;                                 // of kDescriptor
+  std::array<std::uint8_t, 64> bytes{};  // for kHandle
+  Fd fd;                                 // for kDescriptor
   std::uint64_t size_bytes = 0;
 };
 
-// kNone: it can be done.
+// kNone: no refusal.
 struct TransferRefusal {
   protocol::TransferReason reason = protocol::TransferReason::kNone;
   std::string text;

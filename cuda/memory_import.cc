@@ -34,7 +34,7 @@ class OpenedHandle final : public ImportedMemory {
   const std::uint64_t size_;
 };
 
-// A mapping of our own: nothing is left of it where a step of it failed.
+// A mapping made by this process. The destructor undoes the steps that succeeded.
 class MappedDescriptor final : public ImportedMemory {
  public:
   MappedDescriptor(ContextPtr context, std::uint64_t size) : context_(std::move(context)), size_(size) {}
@@ -55,7 +55,7 @@ class MappedDescriptor final : public ImportedMemory {
     code = driver->mem_address_reserve(&base_, size_, 0, 0, 0);
     if (code == cuda::kSuccess) code = driver->mem_map(base_, size_, 0, allocation, 0);
     mapped_ = code == cuda::kSuccess;
-    driver->mem_release(allocation);  // the mapping keeps it
+    driver->mem_release(allocation);  // the mapping keeps the allocation
     const cuda::AccessDescription access{{cuda::kLocationDevice, device}, cuda::kAccessReadWrite};
     if (code == cuda::kSuccess) code = driver->mem_set_access(base_, size_, &access, 1);
     if (code == cuda::kInvalidValue) return {TransferReason::kSize, "the allocation is not as large as the engine says"};
@@ -78,7 +78,7 @@ class CudaImporter final : public MemoryImporter {
     if (!driver.ok() || !(*driver)->shares() || (**driver)->init(0) != cuda::kSuccess ||
         (**driver)->device_get_count(&count) != cuda::kSuccess)
       return;
-    // What fails here is told by open(), to the engine that asks.
+    // open() reports a failure to the engine that asks.
     for (int ordinal = 0; ordinal < count; ++ordinal)
       if (is_for_all_processes(**driver, ordinal)) static_cast<void>(keep(**driver, ordinal));
   }
@@ -126,7 +126,7 @@ class CudaImporter final : public MemoryImporter {
     options.log = std::move(log);
     Result<std::unique_ptr<cuda::CudaCopyEngine>> made = cuda::CudaCopyEngine::make(memory.bytes().data(), std::move(options));
     if (!made.ok()) return made.status();
-    // Memory of a legacy handle names its context, and does not keep it.
+    // Memory of a legacy handle names its context but does not keep the context alive.
     const Driver& driver = **Driver::load();
     int ordinal = 0;
     Status kept = driver.status(
@@ -138,13 +138,13 @@ class CudaImporter final : public MemoryImporter {
   }
 
  private:
-  // A GPU in the compute mode EXCLUSIVE_PROCESS has one context, which the engine needs.
+  // In the compute mode EXCLUSIVE_PROCESS a GPU has one context, which the engine needs.
   static bool is_for_all_processes(const Driver& driver, int ordinal) {
     int device = 0, mode = cuda::kComputeModeDefault;
     return driver->device_get(&device, ordinal) == cuda::kSuccess &&
            driver->device_get_attribute(&mode, cuda::kComputeMode, device) == cuda::kSuccess && mode == cuda::kComputeModeDefault;
   }
-  // Until this importer goes, as its engines do.
+  // Keeps the primary context until the importer is destroyed; copy engines live no longer.
   Status keep(const Driver& driver, int ordinal) {
     const std::lock_guard lock(mutex_);
     ContextPtr& kept = kept_[ordinal];

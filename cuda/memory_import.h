@@ -1,6 +1,8 @@
-// MemoryImporter: memory of another process's device, opened here, and the copy engine of it. What larderd needs to copy itself (transfer: sidecar).
+// MemoryImporter: opens device memory of another process and makes its copy engine. larderd uses
+// the importer for `transfer: sidecar`.
 //
-// Thread-safe. Every call may take as long as a driver takes (9 ms for a handle, seconds for the first look): not on the event loop's thread.
+// Thread-safe. A call takes as long as the driver takes (9 ms for a handle, seconds for the first
+// look), so the event loop's thread must not call.
 #pragma once
 
 #include <memory>
@@ -11,29 +13,33 @@
 
 namespace larder::copy {
 
-// Open until it goes: the last copy of it has ended before. Owned by one thread at a time.
+// Memory that stays open until the destructor. REQUIRES of the destructor: the last copy has ended.
+// Owned by one thread at a time.
 class ImportedMemory {
  public:
   virtual ~ImportedMemory() = default;
-  // Device addresses: only a copy engine may use them.
+  // Device addresses, for a copy engine only.
   virtual std::span<std::byte> bytes() const = 0;
 };
 
 class MemoryImporter {
  public:
   virtual ~MemoryImporter() = default;
-  // Makes a context on each GPU that this process sees, before the first engine asks: that takes a second, and some 0.5 GB of the GPU, which an engine that starts
-  // later then reckons with. None on a GPU whose compute mode is not the default one, and nothing where there is no GPU; look() says why.
+  // Makes a context on each visible GPU before the first engine asks. A context takes a second and
+  // about 0.5 GB of the GPU's memory; engines that start later account for this memory. Skips a GPU
+  // in a compute mode other than the default. Without a GPU prepare() has no effect, and look()
+  // gives the reason.
   virtual void prepare() {}
-  // Whether memory of that device can be opened here at all.
+  // Whether this process can open memory of that device.
   virtual TransferRefusal look(const DeviceId& device) = 0;
-  // kNotOpened, kSize. REQUIRES: look() did not refuse.
+  // Refuses with kNotOpened or kSize. REQUIRES: look() did not refuse.
   virtual TransferRefusal open(const DeviceId& device, MemoryHandle handle, std::unique_ptr<ImportedMemory>& opened) = 0;
-  // Copies in such memory by the device's copy engines alone: kernels of two processes would take turns. `memory` was opened on that device. Throws std::bad_alloc.
+  // A copy engine for `memory`, which was opened on that device. The engine uses the device's copy
+  // engines only, because kernels of two processes would take turns. Throws std::bad_alloc.
   virtual Result<std::unique_ptr<CopyEngine>> engine(const ImportedMemory& memory, Log log) = 0;
 };
 
-// libcuda.so.1, which it loads at the first look.
+// The importer over libcuda.so.1. The first look loads the library.
 std::unique_ptr<MemoryImporter> cuda_importer();
 
 }  // namespace larder::copy

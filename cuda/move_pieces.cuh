@@ -1,19 +1,27 @@
-// What a warp of the copy kernels does: moves units between pieces and a packed payload, and digests the very values that it stores.
+// The work of one warp of the copy kernels: moves units between pieces and a packed payload, and
+// digests the stored values.
 //
-// Written once for host and device: a Warp runs a step for each of its 32 lanes (`each`) and adds over them between steps. On a device a
-// lane is a thread and sums are shuffles; HostWarp runs the lanes one after the other, which is how tests/cuda/move_pieces_test.cc proves
-// indices, tails and sums on a machine without a GPU, and what tests/cuda/fake_driver runs in the place of the kernels.
+// Why a kernel digests at the speed of its loads: XXH3's accumulators are sums within a block of 1
+// KiB. So 32 lanes take 16 bytes each of two rows, and shuffles add their parts. Only the four
+// scrambles of a unit are serial. Units that are no multiple of 1 KiB, or not aligned to 16 bytes,
+// go bytewise through shared memory, which is correct but slow.
+//
+// One source serves host and device. A Warp runs a step for each of its 32 lanes (`each`) and adds
+// over the lanes between steps. On a device a lane is a thread, and shuffles add. HostWarp runs the
+// lanes one after the other: tests/cuda/move_pieces_test.cc uses HostWarp to test indices, tails
+// and sums without a GPU, and tests/cuda/fake_driver runs HostWarp in place of the kernels.
 #pragma once
 
 #include "cuda/xxh3_device.cuh"
 
 namespace larder::copy {
 
-// A parameter of all kernels. Addresses are the device's.
+// The parameter of all kernels. All addresses are the device's.
 struct MoveJob {
   const uint64_t* pieces;  // addresses of the pieces; 0: left out
-  unsigned char* packed;   // the pieces one after the other
-  uint64_t* digests;       // one for each unit of each piece; those of pieces that are left out are not written
+  unsigned char* packed;   // the pieces in order
+  // One for each unit of each piece. Digests of pieces that are left out keep their value.
+  uint64_t* digests;
   uint64_t piece_bytes;
   uint64_t piece_count;
 };
@@ -21,25 +29,27 @@ struct MoveJob {
 enum class Move {
   kGather,   // pieces to packed
   kScatter,  // packed to pieces
-  kDigest,   // pieces stay where they are
+  kDigest,   // pieces stay in place
 };
 
 constexpr uint32_t kLanes = 32;
 constexpr uint32_t kWarpsPerBlock = 8;
 constexpr uint32_t kUnitBytes = 4096;
-constexpr uint32_t kRowBytes = 16 * kLanes;  // what the lanes load at once: eight stripes
+// The bytes that all lanes load at once: eight stripes.
+constexpr uint32_t kRowBytes = 16 * kLanes;
 constexpr uint32_t kRows = kUnitBytes / kRowBytes;
 constexpr uint32_t kStripesPerRow = kRowBytes / xxh3::kStripeBytes;
 static_assert(2 * kStripesPerRow == xxh3::kStripesPerBlock);
 
-// Lane n works on bytes 16 * n of each row: on accumulators 2 * (n % 4) and the next, of stripe n / 4 of the row's eight.
+// Lane n works on bytes 16 * n and following of each row. The lane works on accumulators 2 * (n %
+// 4) and the next, and on stripe n / 4 of the eight in the row.
 struct Lane {
   uint32_t number;
   xxh3::Pair keys[2];  // for the first and the second row of a block
   xxh3::Pair last_key, scramble_key, merge_key;
   xxh3::Pair rows[kRows];
   xxh3::Pair sum;   // of all blocks so far; equal in the eight lanes of a pair
-  xxh3::Pair part;  // of this lane alone, until it is added up
+  xxh3::Pair part;  // of this lane alone, before the addition
 };
 
 LARDER_DEVICE void start_lane(Lane& lane, uint32_t number) {
@@ -52,7 +62,8 @@ LARDER_DEVICE void start_lane(Lane& lane, uint32_t number) {
   lane.merge_key = xxh3::secret_pair(xxh3::kMergeSecret, pair);
 }
 
-// Exactly one load, whatever the compiler: the slot may be overwritten meanwhile, and what is hashed must be what is stored.
+// Exactly one load, whatever the compiler does: the slot may change meanwhile, and the hash must be
+// of the stored value.
 LARDER_DEVICE xxh3::Pair load_16(const unsigned char* from) {
   xxh3::Pair data;
 #if defined(__CUDA_ARCH__)
@@ -73,7 +84,8 @@ LARDER_DEVICE void store_16(unsigned char* to, xxh3::Pair data) {
 #endif
 }
 
-// A unit of 1 to 4 whole blocks, all of it in registers. `to` may be nullptr. REQUIRES: both aligned to 16 bytes.
+// Moves a unit of 1 to 4 whole blocks, all in registers. `to` may be nullptr. REQUIRES: both
+// addresses are aligned to 16 bytes.
 template <typename Warp>
 LARDER_DEVICE void move_blocks(Warp& warp, unsigned char* to, const unsigned char* from, uint32_t blocks, uint64_t* digest) {
   warp.each([&](Lane& lane) {
@@ -109,7 +121,7 @@ LARDER_DEVICE void move_blocks(Warp& warp, unsigned char* to, const unsigned cha
   });
 }
 
-// Any unit, through the warp's buffer.
+// Moves any unit, through the warp's buffer.
 template <typename Warp>
 LARDER_DEVICE void move_bytes(Warp& warp, unsigned char* to, const unsigned char* from, uint32_t bytes, uint64_t* digest) {
   unsigned char* const buffer = warp.buffer();
@@ -125,13 +137,14 @@ LARDER_DEVICE void move_bytes(Warp& warp, unsigned char* to, const unsigned char
   warp.sync();
 }
 
-// The share of warp `first` of `warps`: each takes a unit, then the one `warps` further on.
+// The share of warp `first` of `warps`: units first, first + warps, first + 2 * warps and so on.
 template <Move kMove, typename Warp>
 LARDER_DEVICE void move_pieces(Warp& warp, const MoveJob& job, uint64_t first, uint64_t warps) {
   const uint64_t units = (job.piece_bytes + kUnitBytes - 1) / kUnitBytes;
   const uint64_t all = units * job.piece_count;
   warp.each([&](Lane& lane) { start_lane(lane, lane.number); });
-  // The list lies in the host's memory: the address of the next piece is asked for while this unit is on its way.
+  // The list lies in host memory, so the address of the next piece is fetched during the move of
+  // this unit.
   uint64_t next = first < all ? job.pieces[first / units] : 0;
   for (uint64_t unit = first; unit < all; unit += warps) {
     const uint64_t piece = unit / units, at = unit % units * kUnitBytes, address = next;
@@ -150,7 +163,7 @@ LARDER_DEVICE void move_pieces(Warp& warp, const MoveJob& job, uint64_t first, u
   }
 }
 
-// Its lanes run one after the other.
+// Runs its lanes one after the other.
 class HostWarp {
  public:
   HostWarp() {
@@ -162,7 +175,7 @@ class HostWarp {
   }
   void sync() {}
   unsigned char* buffer() { return buffer_; }
-  // Over the stripes: lanes of equal number % 4.
+  // Adds over the stripes: lanes with equal number % 4.
   void add_stripes() {
     for (uint32_t distance = 4; distance < kLanes; distance *= 2) add(distance);
   }

@@ -1,5 +1,6 @@
-// CudaCopyEngine::digests(): what stands on pages, told by a kernel that copies nothing. It is on the lane of loads, whatever was copied: who loads is waited
-// for. Verifying a store can stand there before a load's, by one kernel of each other thread that copies.
+// CudaCopyEngine::digests(): digests pages in place by a kernel, without a copy. The kernel always
+// runs on the lane of loads, because a request waits for loads. In front of the kernels of a load
+// there may be one digest kernel of each other thread.
 #include <algorithm>
 
 #include "cuda/cuda_copy_engine.h"

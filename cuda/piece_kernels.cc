@@ -4,7 +4,7 @@
 
 namespace larder::copy::cuda {
 
-// KERNEL_IMAGES is what the names of the compiler's files begin with. PTX is a text that ends with a 0.
+// KERNEL_IMAGES is the common start of the image files' names. PTX is a text that ends with a 0.
 #if defined(KERNEL_IMAGES)
 #define LARDER_IMAGE(name)                                       \
   __asm__(                                                       \
@@ -42,7 +42,7 @@ KernelImages built_in_kernels() {
 
 namespace {
 
-// Which of them is this processor's the driver knows best: it refuses the others.
+// The driver refuses images for other processors, so the first success is the right one.
 Status load_one(const Driver& driver, KernelImages images, Handle& module) {
   Status status;
   for (const std::span<const std::byte> image : images) {

@@ -1,4 +1,5 @@
-// The copy kernels: move_pieces.cuh on a device. Few blocks, whatever there is to move, so that the model keeps its multiprocessors.
+// The copy kernels: move_pieces.cuh on a device. The number of blocks stays small for any amount of
+// data, so that the model keeps its multiprocessors.
 #include "cuda/move_pieces.cuh"
 
 namespace larder::copy {

@@ -1,4 +1,4 @@
-// PieceKernels: the copy kernels as loaded into one context. Thread-safe; immutable.
+// PieceKernels: the copy kernels, loaded into one context. Thread-safe; immutable.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,20 @@
 
 namespace larder::copy::cuda {
 
-// Machine code, each for a kind of processor, the newest first, and PTX for all others last.
+// Machine code for each kind of processor, the newest first, and last PTX for all other processors.
 using KernelImages = std::span<const std::span<const std::byte>>;
 
-// What NVIDIA's compiler made of piece_kernels.cu. Empty where the build had none.
+// The images of piece_kernels.cu from NVIDIA's compiler (compile_kernels.py). Empty if the build
+// had no compiler.
+//
+// By NVIDIA's rules, drivers from 525 on take the machine code. The machine code for sm_100 and the
+// PTX need a driver from 570 on (CUDA 12.8). If a driver refuses all images, the engine logs that
+// and works as without kernels.
 KernelImages built_in_kernels();
 
 class PieceKernels {
  public:
-  // The first of them that the driver takes. REQUIRES: `images` is not empty.
+  // Loads the first image that the driver takes. REQUIRES: `images` is not empty.
   static Result<std::unique_ptr<PieceKernels>> load(ContextPtr context, KernelImages images);
   ~PieceKernels();
   PieceKernels(const PieceKernels&) = delete;

@@ -1,6 +1,9 @@
-// PinnedBuffer: memory of the host that a device reads and writes, and that grows when more is asked. Thread-compatible.
+// PinnedBuffer: host memory that a device reads and writes, and that grows on demand.
+// Thread-compatible.
 //
-// What it has outgrown stays until it goes: to give such memory back may wait for all that the GPU does.
+// Allocation of pinned memory waits for any process of the node that registers memory. Release may
+// wait for all work of the GPU. So outgrown memory stays until the destructor, and
+// CopyEngine::prepare() makes memory before the copies.
 #pragma once
 
 #include <algorithm>
@@ -15,17 +18,19 @@ namespace larder::copy::cuda {
 class PinnedBuffer {
  public:
   explicit PinnedBuffer(const DeviceContext& context) : driver_(context.driver()) {}
-  // REQUIRES: the context is current, and nothing uses it any more.
+  // REQUIRES: the context is current, and the memory is out of use.
   ~PinnedBuffer() {
     for (void* const memory : all_) driver_->mem_free_host(memory);
   }
   PinnedBuffer(const PinnedBuffer&) = delete;
   PinnedBuffer& operator=(const PinnedBuffer&) = delete;
 
-  // So much at least; and when it grows so much more than is asked at most: to make such memory takes the driver as long as many copies do.
+  // The smallest allocation, and the largest surplus when the buffer grows. An allocation takes the
+  // driver as long as many copies.
   static constexpr std::size_t kLeastBytes = 64 << 10, kMostAheadBytes = 4 << 20;
 
-  // At least so many bytes; what it held before is not there where it grows. REQUIRES: the context is current.
+  // Makes the buffer at least `wanted` bytes large. Growth loses the contents. REQUIRES: the
+  // context is current.
   Status ensure(std::size_t wanted) {
     if (wanted <= size_) return {};
     const std::size_t bytes = std::max({wanted, kLeastBytes, std::min(2 * size_, wanted + kMostAheadBytes)});
@@ -49,14 +54,14 @@ class PinnedBuffer {
   T* data() const {
     return static_cast<T*>(memory_);
   }
-  // The same as a device names it.
+  // The buffer under the device's address.
   DevicePtr device() const { return device_; }
   DeviceRange range(std::size_t bytes) const { return {device_, bytes}; }
 
  private:
   const Driver& driver_;
   std::vector<void*> all_;
-  void* memory_ = nullptr;  // the latest of them
+  void* memory_ = nullptr;  // the latest in all_
   DevicePtr device_ = 0;
   std::size_t size_ = 0;
 };

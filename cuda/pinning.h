@@ -1,7 +1,9 @@
-// Pinning: the arena as one device can copy from and to it directly, as far as it is registered (registration.h).
+// Pinning: the registered part of the arena, as one device can copy from and to it directly
+// (registration.h). Copies of other slots go through staging memory: for good, if the driver
+// refuses the registration.
 //
-// Until a slot is registered, and for ever where the driver refuses, copies of it go through staging memory. Thread-safe. The last one of a memory in this process
-// takes the registration back: its destructor waits for that, and so for the GPU.
+// Thread-safe. The destructor of the last Pinning of a memory takes the registration back, and so
+// waits for the GPU.
 #pragma once
 
 #include <memory>
@@ -15,19 +17,21 @@ namespace larder::copy::cuda {
 
 class Pinning final : public ReadyMemory {
  public:
-  // `memory` and `file`, of which it is a mapping (or -1), outlive it. Throws std::system_error where no thread can be made.
+  // `memory` and `file` outlive the Pinning; `memory` is a mapping of `file`, or `file` is -1.
+  // Throws std::system_error where no thread can be made.
   Pinning(ContextPtr context, std::span<std::byte> memory, Log log, const RegistrationOptions& options = {}, int file = -1);
   ~Pinning() override;
   void present(std::uint64_t bytes) override { registration_->present(bytes); }
   void take_back_slowly() override { registration_->take_back_slowly(); }
 
-  // The device's addresses of these bytes. Empty: not all of them are registered.
+  // The device's addresses of these bytes. Empty: a part is not registered.
   DeviceRange device(std::span<const std::byte> bytes) const;
   std::uint64_t ready_bytes() const override;
   const std::byte* start() const { return registration_->memory().data(); }
-  // No longer, whatever comes.
+  // Whether registration has ended for good.
   bool gave_up() const { return view_.ended; }
-  // The kind of GPU or container does not allow it: kernels of ours would find pinned memory far away as well.
+  // Whether the kind of GPU or container forbids registration. Kernels would find any pinned memory
+  // far away there.
   bool not_allowed() const { return view_.not_allowed; }
 
  private:

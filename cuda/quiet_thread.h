@@ -1,4 +1,5 @@
-// A thread of our own in an engine's process: it blocks every signal, since the engine's are for its own threads.
+// A thread of Larder in an engine's process. The thread blocks every signal, because the engine's
+// threads handle the engine's signals.
 #pragma once
 
 #include <pthread.h>
@@ -9,7 +10,7 @@
 
 namespace larder::copy::cuda {
 
-// Throws std::system_error where none can be made.
+// Throws std::system_error where no thread can be made.
 template <typename Work>
 std::thread quiet_thread(Work work) {
   sigset_t all, before;

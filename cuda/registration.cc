@@ -17,7 +17,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kTurnPoll{5};
 
-// Of this process, by address. Static lifetime, as threads of the engine may outlive the process's statics.
+// The Registrations of this process by address. Static lifetime, because threads of the engine may
+// outlive static objects.
 struct Known {
   std::mutex mutex;
   std::condition_variable gone;
@@ -33,7 +34,8 @@ std::string mib(std::uint64_t bytes) {
   return std::to_string(bytes >> 20) + " MiB";
 }
 
-// Errors of one device's context, which fails from there on: another device can register all the same.
+// Errors of one device's context. That context fails from then on, but another device can still
+// register.
 bool is_lost_context(ResultCode code) {
   return code == kInvalidContext || code == kUncorrectableMemory || (code >= 700 && code < 800 && code != kAlreadyRegistered);
 }
@@ -42,12 +44,14 @@ bool of_its_kind(ResultCode code) {
   return code == kNotPermitted || code == kNotSupported;
 }
 
-// By a thread of ours, and not by the driver under its locks. A kernel before 5.14 cannot: then the driver does it.
+// Makes the pages present on Larder's own thread, outside the driver's locks. Before kernel 5.14
+// the call fails, and the driver makes the pages present.
 void populate(std::span<std::byte> bytes) {
   ::madvise(bytes.data(), bytes.size(), MADV_POPULATE_WRITE);
 }
 
-// As good as ours where all of it is, each page: the driver answers for a single address. REQUIRES: a context is current.
+// Whether other code has registered the whole range. The driver answers for single addresses, so
+// each page is checked. REQUIRES: a context is current.
 bool registered_by_others(const Driver& driver, std::span<std::byte> bytes) {
   constexpr std::size_t kPage = 4096;
   DevicePtr first = 0;
@@ -60,7 +64,8 @@ bool registered_by_others(const Driver& driver, std::span<std::byte> bytes) {
   return true;
 }
 
-// What a refusal means to whoever reads the log. The driver pins by itself and asks for no limit of the process.
+// The meaning of a refusal, for the log. The driver pins memory itself and ignores the limits of
+// the process.
 const char* reason(ResultCode code) {
   switch (code) {
     case kOutOfMemory:
@@ -78,7 +83,8 @@ const char* reason(ResultCode code) {
 
 }  // namespace
 
-// One that is just being taken back is waited for: CUDA would refuse the same bytes until then.
+// Waits for a Registration of the same bytes that is being taken back, because CUDA would refuse
+// the bytes until then.
 std::shared_ptr<Registration> Registration::of(std::span<std::byte> memory, int file, const RegistrationOptions& options) {
   Known& all = known();
   std::unique_lock lock(all.mutex);
@@ -97,7 +103,7 @@ std::shared_ptr<Registration> Registration::of(std::span<std::byte> memory, int 
 
 Registration::Registration(std::span<std::byte> memory, int file, const RegistrationOptions& options)
     : memory_(memory), options_(options), turn_(file) {
-  owners_.reserve(slices());  // a slice that is registered is never forgotten
+  owners_.reserve(slices());  // a registered slice is never forgotten
   thread_ = quiet_thread([this] { work(); });
 }
 
@@ -109,7 +115,7 @@ Registration::~Registration() {
   changed_.notify_all();
   thread_.join();
   take_back();
-  if (!known_) return;  // of() has failed, and has the mutex
+  if (!known_) return;  // of() failed and holds the mutex
   Known& all = known();
   const std::lock_guard lock(all.mutex);
   all.all.erase({memory_.data(), memory_.size()});
@@ -165,7 +171,7 @@ void Registration::work() {
   Lock lock(mutex_);
   try {
     while (!closing_) go_on(lock);
-  } catch (const std::exception&) {  // out of memory: the engine must not die of it
+  } catch (const std::exception&) {  // lack of memory must not end the engine
     if (!lock.owns_lock()) lock.lock();
     named_ = nullptr;
     refused_ = "out of memory";
@@ -186,7 +192,8 @@ void Registration::go_on(Lock& lock) {
     register_next(lock);
 }
 
-// A device that does not know all addresses yet. A refusal leaves it those that it has.
+// A device without the addresses of all registered slices. After a refusal the device keeps its
+// addresses.
 Registration::View* Registration::behind() const {
   for (View* const view : views_)
     if (view->ready < owners_.size() && !view->ended)
@@ -232,8 +239,9 @@ void Registration::end(View& view, const std::string& why) const {
   view.log("warning", why + ": copies of the rest go through staging memory");
 }
 
-// The turn lasts for the pause behind a call, so that the pause is one of all processes that share the memory. Then it is free for longer than others that wait
-// for it sleep. Meanwhile the pages of the next slice are made present.
+// The turn includes the pause after a call, so that all processes on the arena pause together. Then
+// the turn is free for 2 * kTurnPoll (10 ms), longer than a waiting process sleeps. During the
+// pause the pages of the next slice are made present.
 void Registration::rest(Lock& lock) {
   if (next_is_present() && populated_ == owners_.size()) {
     const std::span<std::byte> next = slice(populated_++);
@@ -248,7 +256,8 @@ void Registration::rest(Lock& lock) {
   }
 }
 
-// False: it is to be looked at anew. A process that stands still keeps its turn, and is waited for once.
+// False: the caller checks its state again. A stopped process keeps its turn: after one wait of
+// turn_wait this process registers without the turn.
 bool Registration::wait_for_turn(Lock& lock) {
   const Clock::time_point deadline = Clock::now() + options_.turn_wait;
   while (!turn_.take() && turns_) {

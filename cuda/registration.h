@@ -1,11 +1,19 @@
-// Registration: an arena as this process registers it with CUDA, in the background, once for all devices: a registration is the process's, and CUDA refuses
-// a second one of the same bytes. Each device has addresses of its own for it.
+// Registration: registers an arena with CUDA in the background, once for all devices of this
+// process. CUDA refuses a second registration of the same bytes; each device has its own addresses
+// for the registered memory.
 //
-// A driver registers under locks of the whole node: launches of every process there wait meanwhile. So it is done by slices, whose pages are made present
-// before the call and outside these locks; behind each call there is a pause as long as the call; and one process of those that share the memory's file has
-// the turn, for a call and its pause.
-// Only memory that is present is registered: who touches first is charged. Thread-safe; owns a thread. Its destructor waits for the slice that is under way, and takes
-// all back, which waits for the GPU.
+// A driver registers memory under locks of the whole node, and launches of every process wait for
+// these locks. To keep these waits short:
+// - Each call registers one slice. The pages of the slice are made present before, outside the
+// locks.
+// - After each call there is a pause as long as the call.
+// - Of the processes that share the arena, one has the turn for a call and its pause (turn.h).
+//
+// Only pages that larderd has touched are registered, because the kernel charges a page to the
+// first process that touches it.
+//
+// Thread-safe; owns a thread. The destructor waits for the current slice and takes all slices back,
+// which waits for the GPU.
 #pragma once
 
 #include <atomic>
@@ -25,33 +33,39 @@
 namespace larder::copy::cuda {
 
 struct RegistrationOptions {
-  std::size_t slice_bytes = 64 << 20;           // a call of 5 ms on an H100 (driver 580); of 128 MiB 8 ms, and 9% less in all (gpu_probe.py)
-  std::chrono::milliseconds turn_wait{10'000};  // for other processes; longer than this none is waited for any more
+  // On an H100 (driver 580) a call for 64 MiB takes 5 ms. Slices of 128 MiB take 8 ms a call and 9%
+  // less time in all (tests/bench/gpu_probe.py).
+  std::size_t slice_bytes = 64 << 20;
+  // The wait for the turn of other processes. After one such wait the process stops waiting.
+  std::chrono::milliseconds turn_wait{10'000};
   std::chrono::milliseconds progress_every{10'000};
 };
 
 class Registration {
  public:
-  // The memory as one device sees it. Made by whoever copies there, which gives its log.
+  // The memory as seen by one device. The code that copies there makes the view and gives its log.
   struct View {
     View(ContextPtr of, Log its_log, std::size_t slices) : context(std::move(of)), log(std::move(its_log)), devices(slices) {}
     const ContextPtr context;
     const Log log;
-    std::vector<DevicePtr> devices;        // of each slice; the first `ready` are set
-    std::atomic<std::size_t> ready{0};     // slices
-    std::atomic<bool> ended{false};        // no more will be
-    std::atomic<bool> not_allowed{false};  // by the kind of GPU or container: nothing can be registered there
+    std::vector<DevicePtr> devices;     // of each slice; the first `ready` are set
+    std::atomic<std::size_t> ready{0};  // in slices
+    std::atomic<bool> ended{false};     // registration has ended for this device
+    // The kind of GPU or container forbids registration.
+    std::atomic<bool> not_allowed{false};
   };
 
-  // The one of this memory in this process: made, or found. `memory` and `file` (of which the memory is a mapping, or -1) outlive it. Where it is found, options
-  // and file are the first one's. Throws std::system_error where no thread can be made.
+  // Finds or makes the Registration of this memory in this process. `memory` and `file` outlive the
+  // result; `memory` is a mapping of `file`, or `file` is -1. A found Registration keeps its first
+  // options and file. Throws std::system_error where no thread can be made.
   static std::shared_ptr<Registration> of(std::span<std::byte> memory, int file, const RegistrationOptions& options);
   ~Registration();
   Registration(const Registration&) = delete;
   Registration& operator=(const Registration&) = delete;
 
-  // From here on the view is filled, by the thread. It lives until leave(). At least one must have joined before anything is registered. These, but for leave(),
-  // never wait for the driver: a thread that has to beat calls them.
+  // After join() the thread fills the view, which must live until leave(). Registration starts
+  // after the first join(). Only leave() may wait for the driver: the thread that sends heartbeats
+  // calls the other functions.
   void join(View& view);
   void leave(View& view);
   void present(std::uint64_t bytes);
@@ -66,7 +80,8 @@ class Registration {
  private:
   using Clock = std::chrono::steady_clock;
   using Lock = std::unique_lock<std::mutex>;
-  // What has been registered: by whose context, which alone can take it back. nullptr: somebody else's.
+  // The context that registered each slice; only that context can take the slice back. nullptr:
+  // another library registered the slice.
   using Owners = std::vector<ContextPtr>;
 
   Registration(std::span<std::byte> memory, int file, const RegistrationOptions& options);
@@ -89,20 +104,20 @@ class Registration {
 
   const std::span<std::byte> memory_;
   const RegistrationOptions options_;
-  Turn turn_;           // the thread's
-  bool turns_ = true;   // the thread's: others are waited for
-  bool known_ = false;  // under Known's mutex: it can be found
+  Turn turn_;           // of the thread
+  bool turns_ = true;   // the thread waits for other processes
+  bool known_ = false;  // under Known's mutex: of() can find it
   std::atomic<bool> slowly_{false};
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<View*> views_;
-  const View* named_ = nullptr;  // by the thread just now
+  const View* named_ = nullptr;  // the view that the thread fills now
   Owners owners_;
   std::uint64_t present_ = 0;
-  std::string refused_;  // not empty: no more is registered
+  std::string refused_;  // not empty: registration has ended
   bool not_allowed_ = false;
   bool closing_ = false;
-  std::size_t populated_ = 0;  // slices
+  std::size_t populated_ = 0;  // in slices
   Clock::time_point rest_until_{}, begun_{}, told_{};
   Clock::duration longest_{};
   std::thread thread_;

@@ -7,7 +7,7 @@
 namespace larder::copy::cuda {
 namespace {
 
-// In turns, so that what else the machine does meets both.
+// Both ways take turns, so that other load of the machine affects both.
 Result<bool> kernel_is_faster(const Trial& trial, const std::atomic<bool>& stop, Direction direction, std::uint64_t piece_bytes) {
   double best[2] = {};
   for (int round = 0; round < kTrialRounds; ++round)
@@ -111,7 +111,8 @@ void KnownWays::keep(const void* context, unsigned kernel_blocks, const Strategy
 }
 
 KnownWays& KnownWays::of_process() {
-  static KnownWays* const the = new KnownWays;  // threads of the engine may outlive the process's statics
+  // Never destroyed: threads of the engine may outlive static objects.
+  static KnownWays* const the = new KnownWays;
   return *the;
 }
 

@@ -1,7 +1,8 @@
-// StrategyCalibration: fills a StrategyTable from the rates that copies reach on this machine, on a thread of its own, so that who starts an engine waits
-// for it no longer than told, whatever the device does. And what was measured is kept for the process.
+// StrategyCalibration: fills a StrategyTable with rates measured on this machine. Measures on its
+// own thread, so that the start of an engine waits for a bounded time even if the device hangs.
+// KnownWays keeps the results for the process.
 //
-// Owned by one thread. Its destructor waits for the copy that is under way.
+// Owned by one thread. The destructor waits for the current copy.
 #pragma once
 
 #include <atomic>
@@ -18,23 +19,27 @@
 
 namespace larder::copy::cuda {
 
-// The rate at which copies go in pieces of that size, in bytes a second.
+// The rate of copies in pieces of that size, in bytes a second.
 using Trial = std::function<Result<double>(Direction direction, bool kernel, std::uint64_t piece_bytes)>;
 
-// From the least size on, in each direction, as long as kernels are so much faster by the best of kTrialRounds. kUnavailable, kResourceExhausted: a trial's.
-// kDeadlineExceeded: told to stop.
+// Goes up from the smallest size in each direction while kernels are faster by kKernelGain, by the
+// best of kTrialRounds. kUnavailable, kResourceExhausted: from a trial. kDeadlineExceeded: `stop`
+// was set.
 Result<StrategyTable> calibrate_strategies(const Trial& trial, const std::atomic<bool>& stop);
-inline constexpr int kTrialRounds = 3;  // the first of them finds cold caches and code that is not loaded yet
-// Kernels take multiprocessors from the model, which copy engines do not: they have to be so much faster.
+// The first round meets cold caches and unloaded code.
+inline constexpr int kTrialRounds = 3;
+// Kernels take multiprocessors from the model and copy engines do not, so kernels must be this much
+// faster.
 inline constexpr double kKernelGain = 1.3;
 
-// What several threads together copy a second, each `bytes` again and again for kTrialTime and at least once. `copy`(number of the thread) makes one. `now`: the
-// clock, which all threads ask. Throws std::system_error where no thread can be made.
+// The common rate of several threads. Each thread copies `bytes` at least once and repeats for
+// kTrialTime. `copy`(number of the thread) makes one copy. All threads read the clock `now`. Throws
+// std::system_error where no thread can be made.
 Result<double> steady_rate(std::size_t threads, std::size_t bytes, const std::atomic<bool>& stop,
                            const std::function<Status(std::size_t number)>& copy,
                            const std::function<std::chrono::steady_clock::time_point()>& now = std::chrono::steady_clock::now);
 inline constexpr std::size_t kTrialThreads = 4;
-inline constexpr std::chrono::milliseconds kTrialTime{4};  // some 200 MB on a link of 50 GB/s
+inline constexpr std::chrono::milliseconds kTrialTime{4};  // about 200 MB on a link of 50 GB/s
 
 class StrategyCalibration {
  public:
@@ -44,7 +49,7 @@ class StrategyCalibration {
   StrategyCalibration(const StrategyCalibration&) = delete;
   StrategyCalibration& operator=(const StrategyCalibration&) = delete;
 
-  // kDeadlineExceeded: it took longer, and what it finds later is of no use any more.
+  // kDeadlineExceeded: the measurement took longer. A later result is discarded.
   Result<StrategyTable> wait(std::chrono::milliseconds at_most);
 
  private:
@@ -55,7 +60,8 @@ class StrategyCalibration {
   std::thread thread_;
 };
 
-// What this process has measured, by context and the kernels' multiprocessors; at most kMost. Thread-safe.
+// The measured tables of this process, by context and number of multiprocessors; at most kMost.
+// Thread-safe.
 class KnownWays {
  public:
   static constexpr std::size_t kMost = 64;

@@ -1,8 +1,10 @@
-// StrategyTable: by which of CUDA's two ways pieces of a size go, in each direction: by kernels, or by the copy engines. A plain value.
+// StrategyTable: which of CUDA's two ways moves pieces of a size, in each direction: kernels, or
+// the device's copy engines. A plain value.
 //
-// Kernels take multiprocessors from the model, so that they are for small pieces alone, whatever is measured: an engine that copied all of its pages by kernels lost
-// 6 to 32% from end to end where the same rate by copy engines lost nothing (vLLM, 2026-01). Loads may go by kernels below 64 KiB, and stores, which nobody
-// waits for, below 16 KiB.
+// Kernels take multiprocessors from the model, so kernels only move small pieces, whatever the
+// measurement says. An engine that copied all pages by kernels lost 6 to 32% end to end; the copy
+// engines at the same rate caused no loss (vLLM, 2026-01). Loads may go by kernels below 64 KiB.
+// Stores may go by kernels below 16 KiB only, because no request waits for a store.
 #pragma once
 
 #include <array>
@@ -17,14 +19,16 @@ enum class Direction { kStore, kLoad };
 
 class StrategyTable {
  public:
-  // That are measured, as engines have their pieces; and where kernels end.
+  // The smallest measured piece size, typical of engines, and the sizes from which kernels are
+  // never used.
   static constexpr std::uint64_t kLeast = 8 << 10;
   static constexpr std::array<std::uint64_t, 2> kKernelsEnd{16 << 10, 64 << 10};  // by direction
 
-  // What is taken where nothing was measured: loads below 32 KiB by kernels. A guess, near what vLLM 0.32 has as a constant (28 KiB).
+  // The table without a measurement: kernels for loads below 32 KiB. A guess near the constant of
+  // vLLM 0.32 (28 KiB).
   StrategyTable() = default;
 
-  // Pieces below so many bytes go by kernels; more than kKernelsEnd is that.
+  // Kernels move pieces below `below` bytes. The bound is at most kKernelsEnd.
   void set(Direction direction, std::uint64_t below);
   bool by_kernel(Direction direction, std::uint64_t piece_bytes) const { return piece_bytes < below(direction); }
   std::uint64_t below(Direction direction) const { return below_[static_cast<std::size_t>(direction)]; }

@@ -23,7 +23,7 @@ TrialMemory::~TrialMemory() {
   if (pages_ != 0) driver_->mem_free(pages_);
 }
 
-// Each comes once: two copies of a batch onto one page have no order.
+// Each piece comes once: two copies of one batch onto the same page have no order.
 PieceList TrialMemory::pieces(std::uint64_t piece_bytes) {
   const std::uint64_t count = bytes_ / piece_bytes;
   const std::uint64_t step = count % 17 == 0 ? 1 : 17;

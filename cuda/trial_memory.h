@@ -1,6 +1,8 @@
-// TrialMemory: pages on the device, and a slot of pinned memory, that belong to nobody else: for copies that only take time.
+// TrialMemory: device pages and a slot in pinned memory for trial copies. No engine uses this
+// memory.
 //
-// Owned by one thread. REQUIRES of make() and the destructor: the context is current; and of the latter: nothing uses it any more.
+// Owned by one thread. REQUIRES of make() and the destructor: the context is current. REQUIRES of
+// the destructor: all trial copies have ended.
 #pragma once
 
 #include <memory>
@@ -14,15 +16,16 @@ namespace larder::copy::cuda {
 
 class TrialMemory {
  public:
-  // So many bytes of each, rounded up to the greatest piece that a StrategyTable knows. `context` outlives it.
+  // Makes `bytes` bytes of each, rounded up to the largest piece of a StrategyTable. `context`
+  // outlives the result.
   static Result<std::unique_ptr<TrialMemory>> make(const DeviceContext& context, std::size_t bytes);
   ~TrialMemory();
   TrialMemory(const TrialMemory&) = delete;
   TrialMemory& operator=(const TrialMemory&) = delete;
 
-  // All of it in pieces of that size, in an order like a block table's; valid until the next call.
+  // All pages as pieces of that size, in an order like a block table's. Valid until the next call.
   PieceList pieces(std::uint64_t piece_bytes);
-  // For the digests of such a list; valid until the next call.
+  // Memory for the digests of such a list. Valid until the next call.
   std::span<std::uint64_t> table(const PieceList& list);
   std::span<std::byte> slot() const { return {slot_.data<std::byte>(), bytes_}; }
   DeviceRange slot_on_device() const { return slot_.range(bytes_); }

@@ -1,7 +1,8 @@
-// Turn: which process of a node registers memory just now: a record lock on the first byte of the arena's file, which every process that maps the arena has
-// open. It goes with the process that has it.
+// Turn: the right of one process on a node to register memory now. A record lock on the first byte
+// of the arena's file, which every process with the arena has open. The kernel releases the lock
+// when the process dies. Pods with different arenas do not see each other's turns.
 //
-// Owned by one thread. Within a process all have the turn together.
+// Owned by one thread. All threads of a process share the process's turn.
 #pragma once
 
 #include <fcntl.h>
@@ -12,13 +13,13 @@ namespace larder::copy::cuda {
 
 class Turn {
  public:
-  // `file` stays open. -1: there is no other process, and it is always this one's turn.
+  // `file` stays open. -1: no other process exists, and take() always succeeds.
   explicit Turn(int file) : file_(file) {}
   ~Turn() { give_back(); }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
-  // False: another process has it. A file system without locks has no turns either.
+  // False: another process has the turn. On a file system without locks take() always succeeds.
   bool take() {
     taken_ = file_ >= 0 && set(F_WRLCK);
     return taken_ || file_ < 0 || (errno != EACCES && errno != EAGAIN);

@@ -1,7 +1,8 @@
-// XXH3-64 of one unit of at most 4 KiB, seed 0 and the default secret, written from xxHash's specification: the same function compiled for
-// host and device. tests/cuda/xxh3_device_test.cc compares it with protocol/checksum.h at every length.
+// XXH3-64 of one unit of at most 4 KiB, with seed 0 and the default secret, written from xxHash's
+// specification because xxhash.h does not compile for a device. Host and device compile the same
+// function. tests/cuda/xxh3_device_test.cc compares it with protocol/checksum.h at every length.
 //
-// xxhash.h itself does not compile for a device. Nothing here reads more than the bytes it is given; any alignment is fine.
+// All functions read only the bytes that they are given, at any alignment.
 #pragma once
 
 #include <stdint.h>
@@ -42,7 +43,7 @@ __constant__ const uint64_t kDeviceSecret[kSecretBytes / 8] = {LARDER_XXH3_SECRE
 #endif
 inline constexpr uint64_t kHostSecret[kSecretBytes / 8] = {LARDER_XXH3_SECRET};
 
-// Eight bytes of the default secret from any of its bytes on.
+// Eight bytes of the default secret, from any byte on.
 LARDER_DEVICE uint64_t secret(uint32_t at) {
 #if defined(__CUDA_ARCH__)
   const uint64_t* const words = kDeviceSecret;
@@ -66,7 +67,7 @@ LARDER_DEVICE uint64_t read_half(const unsigned char* from) {
   return half;
 }
 
-// The halves of the 128-bit product, one xor the other.
+// One half of the 128-bit product xor the other.
 LARDER_DEVICE uint64_t fold(uint64_t a, uint64_t b) {
 #if defined(__CUDA_ARCH__)
   return a * b ^ __umul64hi(a, b);
@@ -88,7 +89,8 @@ LARDER_DEVICE uint64_t swap_bytes(uint64_t word) {
   return swapped;
 }
 
-// ---- One pair of the eight accumulators, 2 * pair and 2 * pair + 1: what a stripe does to one pair does not touch the others.
+// ---- One pair of the eight accumulators: 2 * pair and 2 * pair + 1. A stripe changes each pair
+// independently.
 
 struct Pair {
   uint64_t even, odd;
@@ -107,7 +109,7 @@ LARDER_DEVICE Pair secret_pair(uint32_t at, uint32_t pair) {
   return {secret(at + 16 * pair), secret(at + 16 * pair + 8)};
 }
 
-// Within a block these are sums: stripes may be accumulated in any order, and apart.
+// Within a block the accumulators are sums: stripes may be added in any order and separately.
 LARDER_DEVICE void accumulate(Pair& sum, Pair data, Pair key) {
   const uint64_t even = data.even ^ key.even, odd = data.odd ^ key.odd;
   sum.even += data.odd + (even & 0xffffffffU) * (even >> 32);
@@ -119,12 +121,12 @@ LARDER_DEVICE void scramble(Pair& sum, Pair key) {
   sum.odd = (sum.odd ^ sum.odd >> 47 ^ key.odd) * kPrime32_1;
 }
 
-// The digest is the avalanche of `bytes` * kPrime64_1 and the four pairs' shares.
+// The digest is the avalanche of `bytes` * kPrime64_1 plus the shares of the four pairs.
 LARDER_DEVICE uint64_t share(Pair sum, Pair key) {
   return fold(sum.even ^ key.even, sum.odd ^ key.odd);
 }
 
-// ---- A unit in the hands of one thread, by classes of its length.
+// ---- A unit in one thread, by classes of length.
 
 LARDER_DEVICE uint64_t digest_1_to_16(const unsigned char* from, uint32_t bytes) {
   if (bytes > 8) {
@@ -174,7 +176,8 @@ LARDER_DEVICE void accumulate_stripe(Pair* sums, const unsigned char* from, uint
 
 LARDER_DEVICE uint64_t digest_long(const unsigned char* from, uint32_t bytes) {
   Pair sums[4] = {initial(0), initial(1), initial(2), initial(3)};
-  const uint32_t stripes = (bytes - 1) / kStripeBytes;  // and the last, which may overlap them
+  // The last stripe comes separately and may overlap these.
+  const uint32_t stripes = (bytes - 1) / kStripeBytes;
   for (uint32_t stripe = 0; stripe < stripes; ++stripe) {
     accumulate_stripe(sums, from + stripe * kStripeBytes, stripe % kStripesPerBlock * 8);
     if ((stripe + 1) % kStripesPerBlock != 0) continue;

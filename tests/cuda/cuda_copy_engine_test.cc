@@ -1,4 +1,5 @@
-// What CUDA's engine adds to the conformance suite: order after the engine's work, and the ways that it picks.
+// Tests of CUDA's engine beyond the conformance suite: order behind the engine's work, and the
+// choice of the way.
 #include <gmock/gmock.h>
 
 #include <chrono>
@@ -13,7 +14,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// The pages of a save are filled by work that is still queued when the save begins; those of a load are still written by it.
+// When a save begins, work that is still queued fills its pages; when a load begins, queued work
+// still writes its pages.
 TEST_F(CudaCopyEngineTest, CopiesComeAfterWhatTheEngineQueued) {
   for (const Way& strategy : strategies()) {
     SCOPED_TRACE(strategy.name);
@@ -36,8 +38,9 @@ TEST_F(CudaCopyEngineTest, CopiesComeAfterWhatTheEngineQueued) {
   }
 }
 
-// The second piece is the first one of a batch (copy_entries.cc). A load waits on the device; its slot is overwritten meanwhile, and is as before again as soon as it was copied. Where the copy is direct, what came to lie on the pages is found out; where
-// it went through staging before, the pages get what was there before.
+// The second piece is the first of a batch (copy_entries.cc). During a load on the device the slot
+// is overwritten, and restored right after the copy. A direct copy must find the difference on the
+// pages. A load that went through staging before must give the earlier bytes.
 TEST_F(CudaCopyEngineTest, WhatLiesOnThePagesIsVerifiedNotWhatLiesInTheSlot) {
   for (const Way& strategy : strategies()) {
     SCOPED_TRACE(strategy.name);
@@ -72,7 +75,7 @@ TEST_F(CudaCopyEngineTest, NoByteIsWrittenAfterAFailedCallReturned) {
   chunk.fill(1);
   const std::uint64_t root = engine.store(chunk.list(), chunk.slot()).value();
   fake_cuda::delay_ms(20);
-  fake_cuda::fail("cuLaunchKernel", 1, kInvalidValue);  // of the digests, when the copies are on their way
+  fake_cuda::fail("cuLaunchKernel", 1, kInvalidValue);  // of the digests, with the copies under way
   EXPECT_EQ(engine.load(chunk.slot(), root, chunk.list()).code(), Code::kUnavailable);
   expect_nothing_late(chunk);
 }
@@ -96,7 +99,8 @@ TEST_F(CudaCopyEngineTest, SmallPiecesGoByTheKernelAndLargeOnesByTheCopyEngines)
   EXPECT_LE(fake_cuda::counters().most_blocks, 8U);
 }
 
-// No thread of the host reads what the copy engines wrote: the pages are digested where they lie, so that a byte that went wrong on its way into the slot is found.
+// Host threads do not read the bytes that the copy engines wrote. The pages are digested in place,
+// so a byte that changed on its way into the slot is found.
 TEST_F(CudaCopyEngineTest, AStoreByTheCopyEnginesIsDigestedWhereItsPagesLie) {
   DeviceChunk chunk(8192, 3);
   CudaCopyEngine& engine = make(Method::kBatch, chunk.page());
@@ -128,7 +132,7 @@ TEST_F(CudaCopyEngineTest, ADriverWithoutBatchesCopiesPieceByPiece) {
   EXPECT_TRUE(said_.lines().empty());
 }
 
-// Chunks of an engine come in many sizes; the 13th piece of pinned memory that is asked for is refused.
+// An engine has chunks of many sizes. The driver refuses the 13th allocation of pinned memory.
 TEST_F(CudaCopyEngineTest, PinnedMemoryIsAskedForSeldomWhileChunksGrow) {
   DeviceChunk first(4096, 1);
   CudaCopyEngine& engine = make(Method::kKernel, first.page());
@@ -148,7 +152,7 @@ TEST_F(CudaCopyEngineTest, LackOfMemoryFailsOneCopyAlone) {
   EXPECT_TRUE(said_.lines().empty());
 }
 
-// As a driver refuses the machine code of other processors.
+// A driver refuses machine code for other processors.
 TEST_F(CudaCopyEngineTest, KernelsAreThoseThatTheDriverTakes) {
   constexpr int kNoBinaryForGpu = 209;
   DeviceChunk chunk(4096, 2);
@@ -164,7 +168,7 @@ TEST_F(CudaCopyEngineTest, KernelsAreThoseThatTheDriverTakes) {
   EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("the copy kernels cannot be loaded")));
 }
 
-// Making an event for each load would cost the engine's thread more than the rest of asking for it.
+// A new event for each load would cost the engine's thread more than the rest of the request.
 TEST_F(CudaCopyEngineTest, TheEventOfAFenceThatIsNotNeededAnyMoreIsTheNextOnes) {
   DeviceChunk chunk(4096, 2);
   CudaCopyEngine& engine = make(Method::kKernel, chunk.page());

@@ -1,4 +1,4 @@
-// What becomes of CUDA's engine when CUDA fails, or refuses a call because somebody captures a graph.
+// Failures of CUDA, and its refusals during a capture of a graph, as CUDA's engine handles them.
 #include <gmock/gmock.h>
 
 #include <future>
@@ -12,8 +12,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Whatever fails at whatever call, sticking or not: no wrong byte, one line in the log, no thread left with a context of ours, and nothing
-// left behind.
+// Any failure at any call, sticky or not: no wrong byte, one line in the log, no thread left with
+// Larder's context, and no resource left behind.
 // covers F-025
 TEST_F(CudaCopyEngineTest, AnErrorEndsTheEngineForGoodAndIsSaidOnce) {
   for (const char* function : {"cuCtxPushCurrent", "cuStreamCreateWithPriority", "cuStreamWaitEvent", "cuEventCreate",
@@ -22,7 +22,8 @@ TEST_F(CudaCopyEngineTest, AnErrorEndsTheEngineForGoodAndIsSaidOnce) {
     for (const bool sticky : {false, true})
       for (const Way& strategy : strategies())
         for (int nth = 1; nth <= 3; ++nth) {
-          if (!sticky && (function == std::string("kernel") || function == std::string("copy"))) continue;  // those always stick
+          // These faults are always sticky.
+          if (!sticky && (function == std::string("kernel") || function == std::string("copy"))) continue;
           SCOPED_TRACE(testing::Message() << function << " " << nth << (sticky ? " sticks " : " ") << strategy.name);
           DeviceChunk chunk(5000, 3);
           CudaCopyEngine& engine = make(strategy.method, chunk.page());
@@ -45,14 +46,16 @@ TEST_F(CudaCopyEngineTest, AnErrorEndsTheEngineForGoodAndIsSaidOnce) {
             EXPECT_EQ(said_.lines().size(), 1U);
           }
           EXPECT_EQ(fake_cuda::contexts_of_thread(), 0U);
-          if (!sticky) fake_cuda::forget_faults();  // one that nothing met: what is given back needs a context
+          // Clears a fault that no call met, because a release needs a context.
+          if (!sticky) fake_cuda::forget_faults();
           engine_.reset();
           EXPECT_EQ(fake_cuda::counters().streams, 0U);
           fake_cuda::forget_faults();
         }
 }
 
-// An engine captures a graph of its forward pass, on this thread, while copies of ours run on this one and on others.
+// An engine captures a graph of its forward pass on this thread. Copies run on this thread and on
+// others.
 // covers F-027
 TEST_F(CudaCopyEngineTest, ACaptureGoesOnWhateverIsCopiedMeanwhile) {
   for (const Way& strategy : strategies()) {
@@ -93,7 +96,8 @@ TEST_F(CudaCopyEngineTest, NoCopyComesBehindAStreamThatIsCaptured) {
   EXPECT_TRUE(said_.lines().empty());
 }
 
-// Whatever is refused because of a capture that we did not expect: that copy fails, when nothing of it is under way any more, and the next one is made.
+// After an unexpected refusal because of a capture, that copy fails when all its work has ended,
+// and the next copy works.
 // covers F-027
 TEST_F(CudaCopyEngineTest, ARefusalBecauseOfACaptureEndsOneCopyAlone) {
   for (const char* function : {"cuStreamCreateWithPriority", "cuStreamIsCapturing", "cuStreamWaitEvent", "cuEventCreate",

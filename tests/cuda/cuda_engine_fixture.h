@@ -1,4 +1,5 @@
-// CudaCopyEngineTest: an engine over the fake driver that measures no ways, and what it logged.
+// CudaCopyEngineTest: an engine over the fake driver without a measurement of the ways, and the
+// engine's log.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -47,7 +48,7 @@ class CudaCopyEngineTest : public testing::Test {
             {"kernel staged", Method::kKernel, false},
             {"batch staged", Method::kBatch, false}};
   }
-  // Of a call that has returned: whoever has the pages now keeps what he writes.
+  // After a failed call the pages belong to their next owner: later writes by the test must stay.
   static void expect_nothing_late(DeviceChunk& chunk) {
     chunk.fill(2);
     std::this_thread::sleep_for(std::chrono::milliseconds(100));

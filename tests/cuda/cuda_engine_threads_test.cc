@@ -1,4 +1,5 @@
-// CUDA's engine with several threads that copy at once: how many multiprocessors they take together, and who waits for whom.
+// CUDA's engine with several threads that copy at once: their multiprocessors together, and their
+// waits for each other.
 #include <atomic>
 #include <chrono>
 #include <future>
@@ -32,7 +33,7 @@ TEST_F(CudaCopyEngineTest, SeveralThreadsCopyAtOnce) {
   EXPECT_EQ(right, kThreads * 20);
 }
 
-// The engine's own small copies home, the tokens of a step, wait behind what is queued there.
+// The engine's own small copies to the host, the tokens of a step, wait behind the queued copies.
 TEST_F(CudaCopyEngineTest, StoresOfAllThreadsTogetherHaveOneBatchUnderWay) {
   constexpr int kThreads = 4;
   for (const Way& strategy : {Way{"batch", Method::kBatch, true}, Way{"batch staged", Method::kBatch, false}}) {
@@ -64,7 +65,7 @@ TEST_F(CudaCopyEngineTest, StoresOfAllThreadsTogetherHaveOneBatchUnderWay) {
   }
 }
 
-// A store that waits for its step has no turn meanwhile.
+// A store that waits for its step does not hold the turn.
 TEST_F(CudaCopyEngineTest, AStoreBehindAStepThatRunsHoldsUpNoOther) {
   for (const KernelImages& kernels : {KernelImages(testing_support::fake_kernels()), KernelImages()}) {
     DeviceChunk late(64 << 10, 4), other(64 << 10, 4);
@@ -86,7 +87,8 @@ TEST_F(CudaCopyEngineTest, AStoreBehindAStepThatRunsHoldsUpNoOther) {
   }
 }
 
-// What a model keeps of its multiprocessors does not hang on how many threads copy, nor on the way that they do it.
+// The model's share of multiprocessors is independent of the number of copying threads and of the
+// way.
 TEST_F(CudaCopyEngineTest, AllKernelsOfAnEngineTogetherHaveItsMultiprocessors) {
   constexpr int kThreads = 4;
   for (const Way& strategy : strategies()) {
@@ -118,7 +120,7 @@ TEST_F(CudaCopyEngineTest, AllKernelsOfAnEngineTogetherHaveItsMultiprocessors) {
   }
 }
 
-// Else a link that could carry both ways at once would be used by one at a time.
+// Otherwise a link with capacity in both directions would carry one at a time.
 TEST_F(CudaCopyEngineTest, KernelsOfBothDirectionsShareTheMultiprocessorsAndRunAtOnce) {
   DeviceChunk loaded(64 << 10, 4), stored(64 << 10, 4);
   CudaCopyEngine& engine = make(Method::kKernel, loaded.page());
@@ -141,7 +143,8 @@ TEST_F(CudaCopyEngineTest, KernelsOfBothDirectionsShareTheMultiprocessorsAndRunA
   EXPECT_EQ(fake_cuda::counters().most_blocks, 8U);
 }
 
-// A save that waits for a long step of the model keeps no load waiting, though their kernels share multiprocessors.
+// A save that waits for a long step of the model delays no load, although their kernels share
+// multiprocessors.
 TEST_F(CudaCopyEngineTest, ACopyThatWaitsForTheEngineKeepsNoOtherWaiting) {
   for (const Way& strategy : strategies()) {
     SCOPED_TRACE(strategy.name);

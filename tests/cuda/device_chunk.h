@@ -1,4 +1,4 @@
-// A chunk on the fake device, and a slot for it.
+// A chunk on the fake device and a slot for it.
 #pragma once
 
 #include <cstdlib>
@@ -13,7 +13,7 @@
 
 namespace larder::copy::testing_support {
 
-// Kernels for the fake driver, which looks at nothing of them.
+// Kernel images for the fake driver, which ignores their contents.
 inline std::span<const std::span<const std::byte>> fake_kernels() {
   static const std::span<const std::byte> images[] = {std::as_bytes(std::span("an image")), std::as_bytes(std::span("another"))};
   return images;
@@ -38,7 +38,7 @@ class DeviceChunk {
         if (fake_cuda::view(pieces_[i])[at] != static_cast<std::byte>(value(seed, i))) return false;
     return true;
   }
-  // Until all of the slot is registered.
+  // Waits until the whole slot is registered.
   void pin(const CopyEngine& engine) {
     const std::uint64_t before = fake_cuda::counters().registered_bytes;
     ready_ = engine.make_ready(slot());

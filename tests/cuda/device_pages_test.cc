@@ -1,4 +1,5 @@
-// An engine whose KV pages lie on a device, through the whole client and a real larderd: over the fake driver, by the kernels' own code.
+// An engine with KV pages on a device, the whole client and a real larderd in one process: over the
+// fake driver, with the kernels' own code.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -32,11 +33,11 @@ class DevicePagesTest : public loop::testing_support::SidecarTest {
     EXPECT_TRUE(engine_->client->wait_attached(5000).ok());
     return *engine_;
   }
-  // The arena is registered by the control thread's beats.
+  // The beats of the control thread drive the registration of the arena.
   static bool await_registered(std::uint64_t bytes) {
     return wait([&] { return fake_cuda::counters().registered_bytes == bytes; }, 10);
   }
-  // The pages of a layer, of the first `count` places, as stored from chunk 0 on.
+  // Whether the first `count` places of a layer hold the chunks from chunk 0 on.
   static bool layer_holds(EngineClient& engine, std::uint32_t layer, std::uint32_t count) {
     const LayerPages& pages = engine.engine.pages()[layer];
     for (std::uint32_t place = 0; place < count; ++place) {
@@ -49,7 +50,7 @@ class DevicePagesTest : public loop::testing_support::SidecarTest {
     }
     return true;
   }
-  // Lines of the log that hold `words`.
+  // The number of log lines with `words`.
   int said(const std::string& words) {
     int count = 0;
     while (const std::optional<std::string> line = engine_->client->next_log())
@@ -77,7 +78,7 @@ TEST_F(DevicePagesTest, EveryLayoutIsStoredAndLoaded) {
   }
 }
 
-// How far the arena is registered, and by what the engine copies, stands in larderd's status.
+// larderd's status tells the registered part of the arena and the engine's way of copying.
 TEST_F(DevicePagesTest, LarderdIsToldHowItsMemoryIsCopied) {
   start();
   attach(kLayout);
@@ -143,7 +144,8 @@ TEST_F(DevicePagesTest, ALayerIsOnTheDeviceWhenItWasWaitedFor) {
   EXPECT_TRUE(engine.engine.gaps_untouched());
 }
 
-// Nobody knows behind what its pages are written or read: neither is asked for, and the capture is none the worse.
+// During the capture the order of the pages' reads and writes is unknown. The client refuses both
+// requests, and the capture stays valid.
 // covers F-027
 TEST_F(DevicePagesTest, WhatIsAskedForDuringACaptureIsRefusedAndTheNextIsNot) {
   start();
@@ -173,7 +175,8 @@ TEST_F(DevicePagesTest, AnErrorOfCudaEndsTheCacheInThisEngineAndIsSaidOnce) {
   EngineClient& engine = attach(kLayout);
   ASSERT_EQ(engine.store(0, 2).stored, 2U);
   ASSERT_TRUE(engine.await_present(0, 2));
-  for (const char* work : {"kernel", "copy"}) fake_cuda::fail(work, 1, 700, true);  // whichever way was measured to be the faster
+  // Covers both ways, because either may have been measured as faster.
+  for (const char* work : {"kernel", "copy"}) fake_cuda::fail(work, 1, 700, true);
   EXPECT_EQ(engine.load(0, 2).status, Code::kUnavailable);
   EXPECT_EQ(engine.load(0, 2).status, Code::kUnavailable);
   EXPECT_EQ(engine.store(5, 2).refused, 2U);

@@ -1,4 +1,5 @@
-// A process that has not loaded CUDA: nothing is looked for, and all memory is the host's. Linked without the fake driver.
+// A process that has not loaded CUDA: Larder does not look for it, and all memory is host memory.
+// Linked without the fake driver.
 #include "cuda/driver.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ TEST(DriverTest, AProcessWithoutCudaHasNoDevice) {
   EXPECT_EQ(device_copy_engine(&page, {}).status().code(), Code::kNotFound);
 }
 
-// Machine code is an ELF file, PTX a text; without NVIDIA's compiler there is neither.
+// Machine code is an ELF file and PTX a text. A build without NVIDIA's compiler has neither.
 TEST(DriverTest, TheKernelsAreBuiltIn) {
   if (built_in_kernels().empty()) GTEST_SKIP() << "built without NVIDIA's compiler (make deps-cuda)";
   const KernelImages images = built_in_kernels();

@@ -1,5 +1,6 @@
-// ExportableMemory: memory of a GPU that is mapped by hand (cuMemCreate, cuMemMap) and made so that a descriptor of it can be given to another process: what an
-// engine has whose pages larderd opens by descriptors. One allocation. Owned by one thread.
+// ExportableMemory: GPU memory that is mapped by hand (cuMemCreate, cuMemMap) and exportable by a
+// descriptor, like the KV memory that larderd opens by descriptors. One allocation. Owned by one
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,8 @@ namespace larder::copy::testing_support {
 
 class ExportableMemory {
  public:
-  // kUnsupported: this driver has no such memory, or none that can be given away. kResourceExhausted: too little of it. `device` outlives it.
+  // kUnsupported: the driver has no such memory or cannot export it. kResourceExhausted: memory is
+  // short. `device` outlives the result.
   static Result<std::unique_ptr<ExportableMemory>> make(RealDevice& device, std::size_t bytes) {
     const auto granularity = device.function<int(std::size_t*, const Properties*, int)>("cuMemGetAllocationGranularity");
     const auto create =
@@ -29,7 +31,7 @@ class ExportableMemory {
     if (Status status = driver.status(create(&allocation, made->bytes_, &properties, 0), "cuMemCreate"); !status.ok())
       return status;
     const Status mapped = made->map(allocation, properties.location);
-    driver->mem_release(allocation);  // the mapping keeps it
+    driver->mem_release(allocation);  // the mapping keeps the allocation
     if (!mapped.ok()) return mapped;
     return made;
   }
@@ -43,7 +45,7 @@ class ExportableMemory {
   std::byte* first() const { return reinterpret_cast<std::byte*>(address_); }
 
  private:
-  // CUmemAllocationProp.
+  // The layout of CUmemAllocationProp.
   struct Properties {
     int type = 1;  // CU_MEM_ALLOCATION_TYPE_PINNED
     int handle_types = cuda::kHandleTypeDescriptor;

@@ -1,4 +1,4 @@
-// Fences: what a thread of the host does that waits for one, and when nobody needs to.
+// Fences: waits of host threads, and waits that are skipped.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -23,13 +23,13 @@ class FencesTest : public testing::Test {
     engine_.reset();
     fake_cuda::reset();
   }
-  // Behind a step of the engine's that takes a moment.
+  // Behind a step of the engine that takes a moment.
   std::shared_ptr<const Fence> behind_a_step() {
     void* const stream = fake_cuda::make_stream();
     fake_cuda::run(stream, [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); });
     return engine_->fence(stream).value();
   }
-  // Whoever asks CUDA for a fence from here on is refused.
+  // From now on CUDA refuses further waits for a fence.
   static void refuse_waits() {
     for (const char* function : {"cuEventSynchronize", "cuStreamWaitEvent"}) fake_cuda::fail(function, 1, kIllegalAddress);
   }
@@ -38,7 +38,7 @@ class FencesTest : public testing::Test {
   std::unique_ptr<CudaCopyEngine> engine_;
 };
 
-// A step of a model takes many milliseconds, and the engine has other use for the processor.
+// A step of a model takes many milliseconds, and the engine needs the processor meanwhile.
 TEST_F(FencesTest, WhoWaitsForOneOnTheHostTakesNoProcessor) {
   const std::shared_ptr<const Fence> fence = behind_a_step();
   EXPECT_TRUE(fence->wait().ok());

@@ -1,4 +1,5 @@
-// On a real GPU: every way stores what the host's engine would, loads it again, and finds damage. Skipped where there is none.
+// On a real GPU: every way stores the same bytes as the host's engine, loads them again, and finds
+// damage. Skipped on a machine without a GPU.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -59,10 +60,11 @@ TEST_P(GpuTest, StoresAndLoadsAsTheHostDoes) {
     const std::span<std::byte> slot(memory.get(), slot_bytes);
     CudaOptions options;
     options.method = strategy.method;
-    options.calibrate_strategies = std::chrono::seconds(10);  // how long it takes is no matter here
+    options.calibrate_strategies = std::chrono::seconds(10);  // the time is no matter here
     if (!strategy.kernels) options.kernels = {};
     options.log = [](std::string_view level, std::string_view text) {
-      if (level != "info") ADD_FAILURE() << level << " " << text;  // what was measured is told as info
+      // The measurement logs at level info.
+      if (level != "info") ADD_FAILURE() << level << " " << text;
     };
     const std::unique_ptr<CudaCopyEngine> engine = CudaCopyEngine::make(pages, options).value();
     std::unique_ptr<ReadyMemory> ready;

@@ -1,4 +1,4 @@
-// KernelLanes alone: what the copy engine cannot bring about at will.
+// Tests of KernelLanes alone, for cases that the copy engine cannot force.
 #include "cuda/kernel_lanes.h"
 
 #include <gmock/gmock.h>
@@ -21,13 +21,13 @@ class KernelLanesTest : public testing::Test {
   const ContextPtr context_ = DeviceContext::of(page_).value();
 };
 
-// Each direction has a half where both are at work, and a kernel on no multiprocessor is none.
+// Each direction gets half while both work, and a kernel needs at least one multiprocessor.
 TEST_F(KernelLanesTest, LessThanTwoMultiprocessorsAreRefused) {
   for (const unsigned blocks : {0U, 1U}) {
     const Status refused = KernelLanes::make(context_, blocks).status();
     EXPECT_EQ(refused.code(), Code::kInvalidArgument);
     EXPECT_THAT(refused.text(), HasSubstr("2 multiprocessors at least, not " + std::to_string(blocks)));
-    if (blocks == 0) continue;  // an engine takes that for as many as the device allows
+    if (blocks == 0) continue;  // to an engine this means the device's default
     CudaOptions options;
     options.calibrate_strategies = {};
     options.kernels = testing_support::fake_kernels();
@@ -37,7 +37,8 @@ TEST_F(KernelLanesTest, LessThanTwoMultiprocessorsAreRefused) {
   EXPECT_TRUE(KernelLanes::make(context_, 2).ok());
 }
 
-// The other direction waits for the event behind a kernel that has all multiprocessors, and here there is none.
+// The other direction waits for the event behind a kernel with all multiprocessors. Here the event
+// fails.
 TEST_F(KernelLanesTest, AKernelThatCannotBeWaitedForOnTheDeviceHasEndedBeforeTheNextBegins) {
   for (const ResultCode code : {kFirstCaptureError, kIllegalAddress}) {
     const std::unique_ptr<KernelLanes> lanes = KernelLanes::make(context_, 8).value();

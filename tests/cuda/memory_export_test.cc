@@ -1,4 +1,5 @@
-// What an engine's exporter and larderd's importer ask of the driver, on threads that have no context.
+// The questions of an engine's exporter and of larderd's importer to the driver, on threads without
+// a context.
 #include "cuda/memory_export.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +23,7 @@ class MemoryExportTest : public testing::Test {
     EXPECT_FALSE(refusal.refused()) << refusal.text;
     return made;
   }
-  // As a thread asks that copies.
+  // On a thread like one that copies.
   static Code asked(const PageExport& made) {
     Code code = Code::kInternal;
     std::thread([&] { code = cuda_exporter().still_there(made).code(); }).join();
@@ -51,11 +52,12 @@ TEST_F(MemoryExportTest, MemoryThatWentOrIsAnotherIsGone) {
 
 TEST_F(MemoryExportTest, ADriverThatFailsSaysNothingOfTheMemory) {
   const PageExport made = exported(fake_cuda::allocate(4096), 4096);
-  fake_cuda::fail("cuPointerGetAttribute", 3, 999);  // behind where it lies, and in which context
+  // After the questions for the place and the context.
+  fake_cuda::fail("cuPointerGetAttribute", 3, 999);
   EXPECT_EQ(asked(made), Code::kUnavailable);
 }
 
-// What takes a second, and memory of the GPU, is there before the first engine asks.
+// The context takes a second and GPU memory, so it exists before the first engine asks.
 TEST_F(MemoryExportTest, TheImporterMakesAContextOnEachGpuThatItSees) {
   ::setenv("FAKE_CUDA_DEVICES", "2", 1);
   {
@@ -70,7 +72,7 @@ TEST_F(MemoryExportTest, TheImporterMakesAContextOnEachGpuThatItSees) {
   ::unsetenv("FAKE_CUDA_DEVICES");
 }
 
-// Else larderd has the one context of the GPU before the engine asks for it.
+// Otherwise larderd would take the one context of the GPU before the engine.
 // covers F-035
 TEST_F(MemoryExportTest, TheImporterMakesNoContextWhereAGpuAllowsOneProcessAlone) {
   ::setenv("FAKE_CUDA_COMPUTE_MODE", "3", 1);
@@ -80,7 +82,7 @@ TEST_F(MemoryExportTest, TheImporterMakesNoContextWhereAGpuAllowsOneProcessAlone
   EXPECT_EQ(fake_cuda::counters().retained, 0);
 }
 
-// A legacy handle's memory names its context, which ends with its last retain.
+// Memory of a legacy handle names its context, which ends with the last retain.
 TEST_F(MemoryExportTest, AnEngineOfImportedMemoryKeepsItsContext) {
   class Imported final : public ImportedMemory {
    public:

@@ -1,4 +1,5 @@
-// The kernels' logic, lane by lane for every block and warp of a grid, against the host's engine: it is the code that NVIDIA's compiler gets.
+// Compares the kernels' code, lane by lane for every block and warp of a grid, with the host's
+// engine. NVIDIA's compiler gets the same code.
 #include "cuda/move_pieces.cuh"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ struct Shape {
   std::size_t misalign;  // of the pieces
 };
 
-// Pieces with gaps, and a slot which the host's engine filled from them.
+// Pieces with gaps, and a slot filled from them by the host's engine.
 class Grid {
  public:
   explicit Grid(const Shape& shape)
@@ -103,7 +104,7 @@ TEST(MovePiecesTest, EveryMoveGivesTheHostsBytesAndDigests) {
       const std::vector<std::byte> before = grid.pages();
       for (std::byte* piece : grid.pieces()) std::memset(piece, 0, shape.piece_bytes);
       grid.run<Move::kScatter>(reinterpret_cast<unsigned char*>(grid.slot().data()), blocks, grid.pieces());
-      ASSERT_EQ(grid.pages(), before);  // the gaps as well
+      ASSERT_EQ(grid.pages(), before);  // including the gaps
       ASSERT_TRUE(grid.digests_right());
     }
   }

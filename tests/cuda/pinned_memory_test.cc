@@ -1,4 +1,5 @@
-// What stands in a copy's way: pinned memory that is made or given back, waits, large kernels; and the ways that a batch can fail.
+// Delays that a copy must not meet: allocation or release of pinned memory, extra waits, large
+// kernels. Also the failures of a batch.
 #include <gmock/gmock.h>
 
 #include "tests/cuda/cuda_engine_fixture.h"
@@ -12,7 +13,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-// To make pinned memory waits for who registers, anywhere on the node.
+// An allocation of pinned memory waits for any registration on the node.
 TEST_F(CudaCopyEngineTest, NoCopyMakesPinnedMemoryOnceTheEngineIsPrepared) {
   constexpr std::size_t kPieces = 300;
   for (const Way& strategy : strategies()) {
@@ -37,7 +38,7 @@ TEST_F(CudaCopyEngineTest, NoCopyMakesPinnedMemoryOnceTheEngineIsPrepared) {
   }
 }
 
-// To give it back may wait for all that the GPU does: for a model's step.
+// A release may wait for all work of the GPU: for a model's step.
 TEST_F(CudaCopyEngineTest, NoCopyGivesPinnedMemoryBackWhenItNeedsMore) {
   DeviceChunk small(8192, 2), large(8192, 9000);
   CudaCopyEngine& engine = make(Method::kKernel, small.page());
@@ -59,7 +60,7 @@ TEST_F(CudaCopyEngineTest, LackOfPinnedMemoryAtTheStartIsSaidAndCopiesTryAgain) 
   EXPECT_TRUE(engine.store(chunk.list(), chunk.slot()).ok());
 }
 
-// A sleep and a wake-up take as long as a small chunk's copy does.
+// One sleep and wake-up take as long as the copy of a small chunk.
 TEST_F(CudaCopyEngineTest, AStoreByTheCopyEnginesWaitsOnceAndDigestsMeanwhile) {
   DeviceChunk chunk(64 << 10, 4);
   CudaCopyEngine& engine = make(Method::kBatch, chunk.page());
@@ -97,7 +98,7 @@ TEST_F(CudaCopyEngineTest, PartsOfManyChunksAreOneBatchAndOneWait) {
   EXPECT_TRUE(one.holds(1) && other.holds(1));
 }
 
-// A kernel of the model that has every multiprocessor waits until ours has ended.
+// A kernel of the model that needs every multiprocessor waits for the end of Larder's kernels.
 TEST_F(CudaCopyEngineTest, NoKernelStandsForMoreThanAFewMebibytes) {
   for (const Way& strategy : strategies()) {
     SCOPED_TRACE(strategy.name);
@@ -128,7 +129,8 @@ TEST_F(CudaCopyEngineTest, TheMultiprocessorsAreASixteenthOfTheDevices) {
   EXPECT_EQ(fake_cuda::counters().most_blocks, 3U);
 }
 
-// A refusal that is of the call and not of the device: its copies and all later ones go one by one, and no error ends the engine.
+// After a refusal of the call, not of the device, these copies and all later ones go one by one.
+// The engine goes on.
 // covers F-039
 TEST_F(CudaCopyEngineTest, ABatchThatFailsByItselfIsTheLastAndIsSaidOnce) {
   constexpr int kUnknown = 999;
@@ -165,7 +167,8 @@ TEST_F(CudaCopyEngineTest, LackOfMemoryForABatchIsNoReasonToGiveBatchesUp) {
   EXPECT_THAT(said_.lines(), IsEmpty());
 }
 
-// WSL2 and para-virtual GPUs: a batch with the host's address of registered memory is an error that sticks.
+// WSL2 and para-virtual GPUs: a batch with the host address of registered memory gives a sticky
+// error.
 TEST_F(CudaCopyEngineTest, RegisteredMemoryIsNamedAsTheDeviceNamesIt) {
   fake_cuda::have(132, false);
   DeviceChunk chunk(8192, 3);

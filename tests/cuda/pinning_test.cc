@@ -1,4 +1,5 @@
-// The arena is registered span by span, as far as it is present, and copies work before, meanwhile, and where it cannot be.
+// The arena is registered slice by slice, as far as its pages are present. Copies work before,
+// during and without the registration.
 #include "cuda/pinning.h"
 
 #include <gmock/gmock.h>

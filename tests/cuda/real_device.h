@@ -1,6 +1,9 @@
-// RealDevice: the first GPU of this machine, for the test and the benchmark that need one. It loads the libcuda.so.1 that the loader finds, as an
-// engine would; that may be the fake one (LD_LIBRARY_PATH), over which both are tried without a GPU.
-// Owned by one thread, whose context it is; memory that it gives out lives as long as it, or until release().
+// RealDevice: the first GPU of this machine, for the test and the benchmark that need a GPU. Loads
+// the libcuda.so.1 that the loader finds, as an engine would. With LD_LIBRARY_PATH this may be the
+// fake driver, so that test and benchmark can be tried without a GPU.
+//
+// Owned by one thread, which also has the context. Allocated memory lives until release() or the
+// destructor.
 #pragma once
 
 #include <dlfcn.h>
@@ -18,7 +21,7 @@ namespace larder::copy::testing_support {
 
 class RealDevice {
  public:
-  // nullptr: there is none, and `why` says so.
+  // nullptr: there is no device, and `why` gives the reason.
   static std::unique_ptr<RealDevice> open(std::string& why) {
     void* const library = ::dlopen("libcuda.so.1", RTLD_NOW);
     if (library == nullptr) {
@@ -45,20 +48,21 @@ class RealDevice {
   ~RealDevice() {
     if (bounce_ != nullptr) driver_->mem_free_host(bounce_);
     for (; !allocated_.empty(); allocated_.pop_back())
-      driver_->mem_free(allocated_.back());  // of the fake one the end alone is given out again
+      // Backwards, because the fake driver reuses only the end of its heap.
+      driver_->mem_free(allocated_.back());
   }
 
-  // With the driver's version.
+  // The name of the device, with the driver's version.
   const std::string& name() const { return name_; }
   int number() const { return number_; }
   const cuda::Driver& driver() const { return driver_; }
-  // One of those that the product does not use. nullptr: this driver has none of the name.
+  // A driver function that the product does not use. nullptr: the driver has no such function.
   template <typename Function>
   Function* function(const char* name) const {
     return reinterpret_cast<Function*>(::dlsym(library_, name));
   }
   cuda::Handle context() const { return context_; }
-  // nullptr: it has not so much.
+  // nullptr: device memory is short.
   std::byte* allocate(std::size_t bytes) {
     cuda::DevicePtr memory = 0;
     if (driver_->mem_alloc(&memory, bytes) != cuda::kSuccess) return nullptr;
@@ -68,7 +72,8 @@ class RealDevice {
   void release(std::byte* memory) {
     if (std::erase(allocated_, address(memory)) != 0) driver_->mem_free(address(memory));
   }
-  // A stream whose work goes into a graph from here on, in CUDA's default mode. nullptr: it cannot be had.
+  // A stream that is being captured into a graph from now on, in CUDA's default mode. nullptr: the
+  // capture cannot begin.
   cuda::Handle begin_capture() {
     const auto begin = function<int(cuda::Handle, int)>("cuStreamBeginCapture_v2");
     cuda::Handle stream = nullptr;
@@ -77,7 +82,7 @@ class RealDevice {
       return nullptr;
     return stream;
   }
-  // False: a call of somebody's has spoilt the capture.
+  // False: some call has invalidated the capture.
   bool end_capture(cuda::Handle stream) {
     const auto end = function<int(cuda::Handle, cuda::Handle*)>("cuStreamEndCapture");
     const auto destroy = function<int(cuda::Handle)>("cuGraphDestroy");
@@ -87,8 +92,9 @@ class RealDevice {
     driver_->stream_destroy(stream);
     return whole;
   }
-  // Over when it returns, for streams of every kind: from memory that is not pinned CUDA's own calls return before the last bytes are there,
-  // and a stream that does not block does not wait for them.
+  // Complete on return, for all streams. The copies go through pinned memory: from other memory
+  // CUDA's own calls return before the last bytes have arrived, and a non-blocking stream does not
+  // wait for them.
   bool write(std::byte* to, const void* from, std::size_t bytes) {
     const auto* const source = static_cast<const std::byte*>(from);
     return by_parts(bytes, [&](std::size_t at, std::size_t count) {
@@ -122,7 +128,7 @@ class RealDevice {
       if (!part(at, std::min(kBounceBytes, bytes - at))) return false;
     return true;
   }
-  // The fake one has neither function.
+  // The fake driver has neither function.
   std::string told_name(int number) const {
     const auto get_name = function<int(char*, int, int)>("cuDeviceGetName");
     const auto get_version = function<int(int*)>("cuDriverGetVersion");

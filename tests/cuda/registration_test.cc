@@ -1,4 +1,5 @@
-// What registering the arena costs others, and what it is for several devices: over a driver that takes its time, and its lock.
+// The cost of a registration for others, and registration for several devices, over a driver with
+// delays and a lock.
 #include "cuda/registration.h"
 
 #include <fcntl.h>
@@ -32,7 +33,7 @@ class RegistrationTest : public testing::Test {
   RegistrationTest() {
     file_ = ::memfd_create("arena", MFD_CLOEXEC);
     EXPECT_EQ(::ftruncate(file_, kBytes), 0);
-    // One mapping touches, as larderd does; the other is an engine's.
+    // One mapping touches the pages, as larderd does; the other is the engine's.
     larderds_ = map();
     std::memset(larderds_.data(), 1, kBytes);
     memory_ = map();
@@ -57,7 +58,7 @@ class RegistrationTest : public testing::Test {
   static bool all_ready(const Pinning& pinning) {
     return test::eventually([&] { return pinning.ready_bytes() == kBytes; });
   }
-  // Another process has the turn, until it ends.
+  // Another process has the turn until it ends.
   void let_other_register() {
     int told[2] = {};
     ASSERT_EQ(::pipe(told), 0);
@@ -74,7 +75,7 @@ class RegistrationTest : public testing::Test {
     ::close(told[0]);
     ::close(told[1]);
   }
-  // When a process took its turns, which it holds for `holds` each, as long as it lives.
+  // The times at which a process took its turns. The process holds each turn for `holds`.
   int let_other_take_turns(std::chrono::milliseconds holds) {
     int told[2] = {};
     EXPECT_EQ(::pipe2(told, O_NONBLOCK), 0);
@@ -104,7 +105,8 @@ class RegistrationTest : public testing::Test {
   testing_support::Said said_;
 };
 
-// CUDA refuses the same bytes for a second device of the process (712): they are registered already, for every device.
+// CUDA refuses a second device of the process the same bytes (712): they are registered already,
+// for every device.
 TEST_F(RegistrationTest, TwoDevicesShareOneRegistrationAndEachHasItsOwnAddresses) {
   const std::unique_ptr<Pinning> first = pin(0), second = pin(1);
   ASSERT_TRUE(all_ready(*first));
@@ -150,7 +152,7 @@ TEST_F(RegistrationTest, EnginesOfTwoDevicesCopyFromOneArenaDirectly) {
   EXPECT_TRUE(other.holds(1));
 }
 
-// Else the driver faults them in one by one, under its locks.
+// Otherwise the driver would fault in the pages one by one, under its locks.
 TEST_F(RegistrationTest, EachSliceIsInThisProcesssMapBeforeTheDriverPinsIt) {
   const std::unique_ptr<Pinning> pinning = pin();
   ASSERT_TRUE(all_ready(*pinning));
@@ -169,7 +171,8 @@ TEST_F(RegistrationTest, BetweenTwoCallsThereIsAPauseAsLongAsACall) {
   for (std::size_t i = 1; i < all.size(); ++i) EXPECT_GE(all[i].begun - all[i - 1].ended, 20ms);
 }
 
-// The pause is the node's: between any two calls of the processes that share the arena. Each of them has its turns.
+// The pause belongs to the node: it lies between any two calls of the processes that share the
+// arena. Each process gets turns.
 TEST_F(RegistrationTest, APauseBehindACallIsKeptByAllProcessesOfTheArena) {
   fake_cuda::cost("register", 40'000);
   const int told = let_other_take_turns(10ms);
@@ -188,7 +191,7 @@ TEST_F(RegistrationTest, APauseBehindACallIsKeptByAllProcessesOfTheArena) {
       << "the other process has its turns as well";
 }
 
-// Others of the node launch kernels meanwhile.
+// Other processes of the node launch kernels meanwhile.
 TEST_F(RegistrationTest, WhoseProcessGoesOnTakesItBackWithPauses) {
   fake_cuda::cost("free", 20'000);
   std::unique_ptr<Pinning> pinning = pin();
@@ -199,12 +202,12 @@ TEST_F(RegistrationTest, WhoseProcessGoesOnTakesItBackWithPauses) {
   EXPECT_GE(std::chrono::steady_clock::now() - start, 2 * kSlices * 20ms);
 }
 
-// The heartbeat of a session calls these.
+// The heartbeat of a session calls these functions.
 TEST_F(RegistrationTest, WhoTellsWhatIsPresentOrComesOrAsksDoesNotWaitForTheDriver) {
   fake_cuda::cost("register", 300'000);
   const std::unique_ptr<Pinning> pinning = pin();
   ASSERT_TRUE(test::eventually([&] { return pinning->ready_bytes() > 0; }));
-  std::this_thread::sleep_for(350ms);  // into the second call
+  std::this_thread::sleep_for(350ms);  // during the second call
   const auto start = std::chrono::steady_clock::now();
   pinning->present(kBytes);
   const std::unique_ptr<Pinning> other = pin(1);
@@ -222,7 +225,7 @@ TEST_F(RegistrationTest, OneProcessOfTheNodeRegistersAtATime) {
   EXPECT_THAT(said_.lines(), IsEmpty());
 }
 
-// Stopped, or hostile.
+// The other process is stopped, or hostile.
 // covers F-038
 TEST_F(RegistrationTest, AProcessThatKeepsItsTurnIsWaitedForOnceAndThenNoMore) {
   options_.turn_wait = 50ms;
@@ -278,7 +281,7 @@ TEST_F(RegistrationTest, ASliceOfWhichAnotherHasRegisteredAPartEndsItByName) {
   EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("another library of this process")));
 }
 
-// The reason is the driver's code. No limit of the process has to do with it.
+// The log gives the reason of the driver's code, which no limit of the process can cause.
 // covers F-033
 TEST_F(RegistrationTest, ARefusalIsToldByItsCode) {
   constexpr int kUnknown = 999;
@@ -298,7 +301,7 @@ TEST_F(RegistrationTest, ARefusalIsToldByItsCode) {
   }
 }
 
-// Errors of one GPU are no reason for the arena.
+// An error of one GPU does not end the registration of the arena.
 // covers F-034
 TEST_F(RegistrationTest, ADeviceWhoseContextIsLostLeavesRegisteringToTheNext) {
   for (const int code : {kIllegalAddress, 719 /* a kernel failed */, kInvalidContext, kUncorrectableMemory}) {
@@ -334,7 +337,8 @@ TEST_F(RegistrationTest, ADeviceThatComesAfterARefusalIsToldToo) {
   EXPECT_EQ(said_.lines().size(), 2U);
 }
 
-// Where memory cannot be registered, memory that the driver calls pinned is managed: kernels would fetch it fault by fault.
+// Without registration the memory that the driver calls pinned is managed memory: kernels would
+// fetch it fault by fault.
 // covers F-037
 TEST_F(RegistrationTest, WhereTheKindOfGpuAllowsNoneCopiesGoByTheCopyEngines) {
   testing_support::DeviceChunk chunk(8192, 3);
@@ -365,10 +369,11 @@ TEST_F(RegistrationTest, HowFarItIsIsToldWhereItTakesLong) {
   EXPECT_THAT(said_.lines().back(), AllOf(HasSubstr("the longest call "), testing::Not(HasSubstr("until then"))));
 }
 
-// Of many chunks of 80 MiB one in a few lies across a border.
+// One in a few chunks of 80 MiB lies across a border.
 TEST_F(RegistrationTest, AChunkAcrossSlicesIsCopiedDirectlyAndOnlyThePieceThatLiesAcrossInTwo) {
   for (const Method method : {Method::kBatch, Method::kKernel}) {
-    testing_support::DeviceChunk chunk(40'000, 4);  // 160,000 bytes over slices of 65,536: two pieces lie across
+    // 160,000 bytes over slices of 65,536: two pieces lie across a border.
+    testing_support::DeviceChunk chunk(40'000, 4);
     CudaOptions options;
     options.kernels = testing_support::fake_kernels();
     options.calibrate_strategies = {};

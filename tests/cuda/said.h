@@ -1,4 +1,4 @@
-// What an engine told its log, from whichever thread. Thread-safe.
+// The log lines of an engine, from any thread. Thread-safe.
 #pragma once
 
 #include <mutex>

@@ -1,4 +1,5 @@
-// Which way copies go is measured when an engine is made: within its time, once a process, and on memory of its own.
+// The measurement of the ways at the start of an engine: in bounded time, once a process, and on
+// its own memory.
 #include "cuda/strategy_calibration.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +27,7 @@ TEST(StrategyTable, AGuessIsKernelsForSmallLoadsAlone) {
   EXPECT_EQ(guessed.told().in_words(), "stores by the copy engines, loads below 32 KiB a piece by kernels");
 }
 
-// By what trial() says of bytes a second.
+// Measures with the rates of trial(), in bytes a second.
 StrategyTable measured(const std::function<double(Direction, bool kernel, std::uint64_t piece_bytes)>& trial) {
   return calibrate_strategies([&](Direction direction, bool kernel,
                                   std::uint64_t bytes) { return Result<double>(trial(direction, kernel, bytes)); },
@@ -34,7 +35,7 @@ StrategyTable measured(const std::function<double(Direction, bool kernel, std::u
       .value();
 }
 
-// What was measured on an idle device says nothing of what kernels cost the model.
+// A measurement on an idle device does not show the cost of kernels for the model.
 TEST(MeasureWays, LargePiecesNeverGoByKernelsHoweverFastTheseAre) {
   const StrategyTable table = measured([](Direction, bool kernel, std::uint64_t) { return kernel ? 1e12 : 1e9; });
   EXPECT_TRUE(table.by_kernel(Direction::kLoad, (64 << 10) - 1));
@@ -72,7 +73,8 @@ TEST(MeasureWays, AFailedCopyEndsIt) {
 }
 
 TEST(SteadyRate, SeveralThreadsCopyForAWhileAndAFailureIsTold) {
-  // Each copy takes 1 ms of the test's own clock: a thread of a busy machine may begin when the machine's clock says that all is over.
+  // Each copy takes 1 ms on the test's own clock. On a busy machine a thread may start after the
+  // end by the machine's clock.
   std::atomic<int> copies{0}, of_thread[3]{};
   const Result<double> rate = steady_rate(
       3, 1000, kGoOn,
@@ -111,7 +113,7 @@ class ChosenWaysTest : public testing::Test {
     engine_ = CudaCopyEngine::make(page_, options).value();
     return *engine_;
   }
-  // It copies, whatever was chosen.
+  // Copies work with either choice.
   void expect_it_works() {
     testing_support::DeviceChunk chunk(8192, 3);
     chunk.pin(*engine_);
@@ -137,7 +139,7 @@ TEST_F(ChosenWaysTest, ADeviceOfSlowKernelsStoresByItsCopyEngines) {
   expect_it_works();
 }
 
-// For benchmarks, and as told in larderd's status.
+// For benchmarks, and told in larderd's status.
 TEST_F(ChosenWaysTest, TheWayThatWasOrderedIsTold) {
   testing_support::DeviceChunk chunk(8192, 3);
   CudaOptions options;
@@ -166,7 +168,7 @@ TEST_F(ChosenWaysTest, MeasuredIsOnceAProcessAndTheMemoryForItGoesBack) {
   EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("info GPU copies, as measured before in this process: stores ")));
 }
 
-// The device hangs, and nothing but the engine's own end waits for it.
+// The device hangs. Only the engine's destructor waits for the measurement.
 TEST_F(ChosenWaysTest, WhoStartsAnEngineWaitsNoLongerThanTold) {
   std::promise<void> go_on;
   fake_cuda::then("kernel", [&] { go_on.get_future().wait(); });
@@ -189,7 +191,8 @@ TEST_F(ChosenWaysTest, WhereItFailsTheGuessStandsAndCopiesGoOn) {
   for (const char* function : {"cuMemAlloc", "cuMemHostAlloc", "cuLaunchKernel", "cuMemcpyBatchAsync", "cuCtxPushCurrent"}) {
     SCOPED_TRACE(function);
     said_.clear();
-    // The first three times are the number of multiprocessors', the kernels' and their lanes'.
+    // The first three calls are for the number of multiprocessors, the kernels and their lanes.
+
     fake_cuda::fail(function, function == std::string("cuCtxPushCurrent") ? 4 : 1, kOutOfMemory);
     make();
     EXPECT_EQ(engine_->strategies().told().in_words(), StrategyTable().told().in_words());

@@ -1,4 +1,5 @@
-// The device's XXH3-64, compiled for the host, is protocol/checksum.h's at every length that a unit can have.
+// Compares the device's XXH3-64, compiled for the host, with protocol/checksum.h at every length of
+// a unit.
 #include "cuda/xxh3_device.cuh"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 """Paths, the device, and real larderds for the tests of this room.
 
-LARDER_ENGINE_DEVICE: cpu (the default, as in `make test`) or cuda (`make test-gpu`). LARDER_TEST_BIN and LARDER_LIBRARY name what was built
-(default: build/dev)."""
+LARDER_ENGINE_DEVICE: cpu (the default, as in `make test`) or cuda (`make test-gpu`).
+LARDER_TEST_BIN and LARDER_LIBRARY name the built programs and library (default: build/dev)."""
 
 import itertools
 import os
@@ -17,7 +17,7 @@ os.environ.setdefault("LARDER_TEST_BIN", str(ROOT / "build" / "dev" / "bin"))
 os.environ.setdefault("LARDER_LIBRARY", str(ROOT / "build" / "dev" / "lib" / "liblarder.so"))
 sys.path[:0] = [str(Path(__file__).parent), str(ROOT / "shim" / "python"), str(ROOT / "e2e")]
 
-PATIENCE_S = 60  # for what comes for certain, on a machine that may be busy
+PATIENCE_S = 60  # for a certain event on a machine that may be busy
 _numbers = itertools.count()
 
 
@@ -27,7 +27,7 @@ def device():
     name = os.environ.get("LARDER_ENGINE_DEVICE", "cpu")
     if name == "cuda" and not torch.cuda.is_available():
         pytest.skip("no CUDA device: torch.cuda.is_available() is false")
-    torch.set_num_threads(1)  # sums in one order, so that equal computations give equal bits
+    torch.set_num_threads(1)  # one order of sums: equal computations give equal bits
     return name
 
 
@@ -55,7 +55,7 @@ def wait_for():
 
 @pytest.fixture(scope="session")
 def prompt():
-    """prompt(seed, tokens): token ids that every shape of the tests has."""
+    """prompt(seed, tokens): token ids within the vocabulary of every shape of the tests."""
 
     def of(seed, tokens):
         source = random.Random(seed)

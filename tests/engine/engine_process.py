@@ -1,4 +1,4 @@
-"""An engine as a process of its own, asked over its pipes: no answer takes longer than DEADLINE_S."""
+"""Starts an engine as a separate process and asks over pipes: DEADLINE_S for each answer."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ class Died(RuntimeError):
 
 
 class EngineProcess:
-    """`program`: what Python runs, with the options as its only argument."""
+    """`program`: Python's arguments; the options follow as the last one."""
 
     def __init__(self, log, program=("-m", "paged_engine.process"), **options):
         path = os.pathsep.join((str(HERE), str(HERE.parents[1] / "shim" / "python"), os.environ.get("PYTHONPATH", "")))
@@ -37,7 +37,7 @@ class EngineProcess:
     def __exit__(self, *_):
         self._child.stdin.close()
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._child.pid, signal.SIGKILL)  # vLLM has processes of its own
+            os.killpg(self._child.pid, signal.SIGKILL)  # vLLM starts more processes
         self._child.wait(timeout=30)
         self._child.stdout.close()
 
@@ -55,7 +55,7 @@ class EngineProcess:
         self._child.stdin.flush()
 
     def read(self):
-        """The next answer; Died where there comes none."""
+        """The next answer. Died: no answer came."""
         deadline = time.monotonic() + DEADLINE_S
         while b"\n" not in self._unread:
             ready, _, _ = select.select([self._child.stdout], [], [], max(deadline - time.monotonic(), 0))
@@ -67,9 +67,9 @@ class EngineProcess:
         return json.loads(line)
 
     def kill(self):
-        """SIGKILL, and nobody waits for its end."""
+        """Sends SIGKILL and returns without a wait."""
         self._child.kill()
 
     def wait_ended(self):
-        """The status it ended with."""
+        """Waits for the end and returns the exit status."""
         return self._child.wait(timeout=DEADLINE_S)

@@ -1,7 +1,8 @@
-"""Answers with Larder under the engine, against those from the engine's own prefix cache: bit for bit.
+"""Compares answers with Larder bit for bit with answers from the engine's own prefix cache.
 
-Both compute the same tail over the same KV, so that nothing but wrong bytes can make a difference. Before anything is loaded the engine
-scribbles over all of its pages."""
+Both compute the same tail over the same KV, so only wrong bytes can make a difference. Before a
+load the engine writes NaN over all its pages. Answers without a cache are compared within a
+tolerance, because a prefill of another length rounds differently."""
 
 import mmap
 from pathlib import Path
@@ -36,7 +37,8 @@ def make(device, larderd):
         engine = Engine(shape, device, dtype, block_size=BLOCK, **how)
         engines.append(engine)
         link = engine.attach(larderd.socket, CHUNK)
-        link.store_wait_ms = 5000  # a busy machine's larderd answers late: what is not stored is no error, and no test
+        # On a busy machine larderd may answer late, and a chunk that is not stored is no error.
+        link.store_wait_ms = 5000
         assert link.wait_attached(60_000), link.log_lines()
         return engine
 
@@ -47,7 +49,7 @@ def make(device, larderd):
 
 @pytest.fixture
 def stored(wait_for):
-    """stored(engine, prompt): all whole chunks of it can be loaded."""
+    """stored(engine, prompt): waits until all whole chunks of the prompt can be loaded."""
 
     def wait(engine, prompt):
         whole = len(prompt) // CHUNK * CHUNK
@@ -64,7 +66,7 @@ def same(one, other):
 
 @pytest.mark.parametrize("tail", [0, 5])
 def test_loaded_is_what_the_engine_itself_reuses(make, stored, prompt, shape_and_dtype, tail):
-    """tail 0: all of the prompt is found, and its last token computed again."""
+    """tail 0: the whole prompt is found, and its last token is computed again."""
     engine, text = make(*shape_and_dtype), prompt(tail, 3 * CHUNK + tail)
     cold = engine.generate(text, 4)
     assert (cold.local_tokens, cold.loaded_tokens, cold.stored_chunks) == (0, 0, 3)
@@ -98,7 +100,8 @@ def test_of_another_prompt_the_common_beginning_is_loaded(make, stored, prompt):
 
 
 def test_what_the_engine_has_is_not_loaded_and_not_written(make, stored, prompt):
-    """Three blocks of its own: one chunk and a half. The other half and a chunk are loaded."""
+    """The engine has three blocks, one chunk and a half. The other half and one chunk are
+    loaded."""
     engine, text = make(), prompt(30, 3 * CHUNK)
     engine.generate(text)
     own = engine.generate(text, 3, larder=False)
@@ -107,7 +110,8 @@ def test_what_the_engine_has_is_not_loaded_and_not_written(make, stored, prompt)
     engine.generate(text[: 3 * BLOCK], larder=False)
     warm = engine.generate(text, 3)
     assert (warm.local_tokens, warm.loaded_tokens) == (3 * BLOCK, 3 * CHUNK - 3 * BLOCK)
-    torch.testing.assert_close(warm.logits, own.logits, rtol=0.1, atol=0.2)  # the first blocks are of a shorter prefill
+    # A shorter prefill made the first blocks.
+    torch.testing.assert_close(warm.logits, own.logits, rtol=0.1, atol=0.2)
 
     engine.forget()
     engine.generate(text[: 3 * BLOCK], larder=False)
@@ -123,7 +127,7 @@ def test_chunks_are_stored_as_they_fill(make, stored, prompt):
     """In a prefill of several steps, and in decode."""
     engine, text = make(step_tokens=40), prompt(40, 2 * CHUNK + 3)
     cold = engine.generate(text, 2 * CHUNK)
-    whole = text + cold.tokens[:-1]  # the last one has no KV yet
+    whole = text + cold.tokens[:-1]  # the last token has no KV yet
     assert (len(whole), cold.stored_chunks) == (4 * CHUNK + 2, 4)
     own = engine.generate(whole, 3, larder=False)
     stored(engine, whole)
@@ -134,7 +138,7 @@ def test_chunks_are_stored_as_they_fill(make, stored, prompt):
 
 
 def test_what_is_waited_for_as_a_whole_is_the_same(make, stored, prompt):
-    """As vLLM does it: the forward pass begins when all layers are there."""
+    """As in vLLM: the forward pass begins after all layers are loaded."""
     engine, text = make(), prompt(45, 3 * CHUNK + 5)
     engine.generate(text)
     own = engine.generate(text, 3, larder=False)
@@ -148,7 +152,7 @@ def test_what_is_waited_for_as_a_whole_is_the_same(make, stored, prompt):
 
 @pytest.mark.parametrize("layer", [0, 2])
 def test_a_damaged_chunk_is_computed_and_no_answer_changes(make, stored, larderd, prompt, wait_for, layer):
-    """layer 2: what the pass made of the layers before it is void."""
+    """layer 2: the output of the pass over the earlier layers is void."""
     failures = larderd.metrics()["larder_checksum_failures_total"]
     engine, text = make(), prompt(50 + layer, 2 * CHUNK)
     alone = engine.generate(text, 3, larder=False, own=False)
@@ -163,7 +167,7 @@ def test_a_damaged_chunk_is_computed_and_no_answer_changes(make, stored, larderd
 
 
 def damage(engine, text, layer, arena):
-    """One byte of the second block, as it stands in the arena."""
+    """Changes one byte of the second block in the arena."""
     blocks = engine.pool.hits(engine.request(text).hashes)
     engine.pool.free(blocks)
     page = engine.kv.layers[layer][blocks[1]].cpu().view(torch.uint8).numpy().tobytes()

@@ -1,4 +1,4 @@
-"""Attention over pages against attention by hand over plain tensors."""
+"""Compares attention over pages with attention by hand over plain tensors."""
 
 import pytest
 

@@ -5,7 +5,7 @@ from paged_engine.block_pool import BlockPool, NoBlocks
 
 
 def pool_with_abc(size):
-    """(pool, blocks) of which three are known and nobody's."""
+    """(pool, blocks): three blocks are cached and free."""
     pool = BlockPool(size)
     blocks = pool.allocate(3)
     for block, name in zip(blocks, "abc"):

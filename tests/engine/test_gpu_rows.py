@@ -1,5 +1,6 @@
-"""make bench-gpu's G4 and G5 as far as they need PyTorch: on the CPU, or on a GPU in `make test-gpu`. G5 over a real larderd. And the whole of
-gpu_copy_bench.py from its first line to its report, over the driver of tests/cuda that has no GPU behind it. No time is judged."""
+"""Tests of `make bench-gpu`: the parts of G4 and G5 that need PyTorch, on the CPU or, in `make
+test-gpu`, on a GPU; G5 over a real larderd. Also all of gpu_copy_bench.py, up to its report, over
+the fake driver of tests/cuda. The tests judge no time."""
 
 import contextlib
 import gc
@@ -26,7 +27,7 @@ SMALL = gpu_first_layer.Scale(layers=4, page_bytes=8 << 10, chunk_blocks=4, chun
 
 
 class Clock:
-    """Seconds of a loop that takes one, and longer while copies run."""
+    """Seconds of a loop: one alone, more while copies run."""
 
     def __init__(self, slowed=1.0, reached=0.9):
         self.slowed, self.reached, self.running, self.order = slowed, reached, False, []
@@ -89,7 +90,8 @@ def test_the_loops_do_their_work(device):
 
 
 def test_a_captured_step_keeps_its_tensors(device, monkeypatch):
-    """A graph has but their addresses: freed, they would be others' memory at its next replay."""
+    """A graph holds only addresses of tensors: after a free, the next replay would use foreign
+    memory."""
     if device != "cpu":
         pytest.skip("a graph of the CPU's own is captured here")
     stream = SimpleNamespace(wait_stream=lambda other: None)
@@ -183,7 +185,7 @@ def test_the_whole_bench_runs_over_the_fake_driver(tmp_path):
     assert {row["part"] for row in report["rows"]} == {"G1", "G2", "G3", "G4", "G5", "G6", "G8"}
     goals = {goal["id"] for goal in report["goals"]}
     assert {"G1.load_of_large", "G3.both_of_large", "G5.first_layer_share", "G6.back_ms", "G8.4_kib.times_faster"} <= goals
-    # Where NVIDIA's compiler is not there, kernels are not measured, and that is said.
+    # Without NVIDIA's compiler kernels are not measured, and the report says so.
     losses = [row for row in report["rows"] if row["part"] == "G4" and "loss" in row]
     assert [(row["loop"], row["direction"]) for row in losses if row["way"] == "batch"] == [
         ("gemm", "loads"), ("gemm", "stores"), ("decode", "loads"), ("decode", "stores")]

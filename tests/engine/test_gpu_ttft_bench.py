@@ -1,4 +1,5 @@
-"""make bench-gpu's T on a tiny shape, over real larderds: it measures what it says, and ends where something is wrong. No time is judged."""
+"""Tests of T of `make bench-gpu`, on a tiny shape over real larderds: the benchmark measures the
+right thing and ends at a fault. The tests judge no time."""
 
 import json
 import os
@@ -87,7 +88,8 @@ def test_without_a_gpu_nothing_is_measured(device, monkeypatch, tmp_path, capsys
 
 @pytest.fixture
 def whole(monkeypatch, tmp_path):
-    """whole(): the bench from its first line to its report, on the CPU, by a tiny shape. Its status and its rows by place."""
+    """whole(): runs the whole bench up to its report, on the CPU with a tiny shape. Returns the
+    status and the rows by place."""
     monkeypatch.setattr(gpu_ttft_bench, "BUILD", tmp_path)
     monkeypatch.setattr(gpu_ttft_bench, "DEVICE", "cpu")
     monkeypatch.setattr(gpu_ttft_bench, "TOKENS", CHUNKS * gpu_ttft_bench.CHUNK_TOKENS)

@@ -1,4 +1,4 @@
-"""The forward pass against transformers with the same weights, and against itself in other steps."""
+"""Compares the forward pass with transformers at equal weights, and with itself in other steps."""
 
 import pytest
 
@@ -71,7 +71,7 @@ def test_a_prompt_in_steps_gives_what_it_gives_at_once(device, shape, step_token
 
 
 def test_an_answer_needs_the_kv_before_it(device, prompt):
-    """The control of every comparison of logits: with other KV they are others."""
+    """The control for every comparison of logits: other KV gives other logits."""
     engine = Engine(TINY_LLAMA, device)
     engine.generate(prompt(3, 64))
     again = engine.generate(prompt(3, 64))

@@ -1,4 +1,5 @@
-"""`transfer: sidecar`: larderd copies in the engines' KV memory itself where that lies on a GPU, and says why not where it does not. Answers are the same."""
+"""`transfer: sidecar`: on a GPU larderd copies in the engines' KV memory itself; otherwise larderd
+gives the reason. The answers are equal."""
 
 import os
 from pathlib import Path
@@ -26,7 +27,7 @@ def copying_larderd(tmp_path_factory):
 @pytest.fixture(scope="module")
 def engines(device, copying_larderd, tmp_path_factory):
     folder = tmp_path_factory.mktemp("engines")
-    # larderd copies whole chunks: a load by layers is the engine's own.
+    # larderd copies whole chunks only; the engine itself makes a load by layers.
     options = dict(by_layer=False, shape="wide_kv", dtype="float32", device=device, seed=11, blocks=2 * TOKENS // 16)
     started = []
     for name in ("first", "second"):
@@ -39,7 +40,7 @@ def engines(device, copying_larderd, tmp_path_factory):
 
 
 def ways(larderd):
-    """Of the sessions that have pages, and say or do something about it."""
+    """The transfer status of each session with larderd's copies or with a reason against them."""
     told = [session["transfer"] for session in larderd.status()["sessions"]["attached"]]
     return [way for way in told if way["way"] == "sidecar" or way["reason"]]
 

@@ -1,4 +1,5 @@
-"""Two engine processes over one arena: the second loads what the first computed, and survives that a third is killed while it loads."""
+"""Two engine processes over one arena: the second loads the KV of the first, and survives the death
+of a third during a load."""
 
 import os
 import signal
@@ -10,13 +11,13 @@ from engine_process import Died, EngineProcess
 pytest.importorskip("torch")
 
 CHUNK = 64
-TOKENS = 2048  # 32 MiB of KV: a load of them is hardly over before its engine can be killed
+TOKENS = 2048  # 32 MiB of KV: long enough to kill the engine during the load
 ATTEMPTS = 20
 
 
 @pytest.fixture(scope="module")
 def start(device, larderd, tmp_path_factory):
-    """start(name): an engine process; all have the same weights."""
+    """start(name): an engine process; all processes have equal weights."""
     folder = tmp_path_factory.mktemp("engines")
     started = []
 
@@ -44,7 +45,7 @@ def text(prompt):
 
 @pytest.fixture(scope="module")
 def own(engines, larderd, text, wait_for):
-    """The first engine has computed it; what it answers from its own prefix cache."""
+    """The first engine has computed the text. Its answer from its own prefix cache."""
     first, _ = engines
     cold = first.ask(text)
     assert (cold["loaded_tokens"], cold["stored_chunks"]) == (0, TOKENS // CHUNK), cold["log"]
@@ -62,7 +63,8 @@ def test_the_second_loads_what_the_first_has_computed(engines, own, text):
 
 
 def test_the_first_layer_is_used_while_the_second_is_on_its_way(start, own, text, device, monkeypatch):
-    """In liblarder_test.so a layer takes a while, all of the first before any of the second."""
+    """In liblarder_test.so each layer takes a while, and the whole first layer precedes the
+    second."""
     if device != "cpu":
         pytest.skip("it slows the copies of the host's engine")
     monkeypatch.setenv("LARDER_LIBRARY", str(Path(os.environ["LARDER_LIBRARY"]).with_name("liblarder_test.so")))

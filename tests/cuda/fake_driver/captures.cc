@@ -56,7 +56,8 @@ ResultCode Captures::unordered() {
   return spoil(kCaptureUnsupported);
 }
 
-// Streams that an engine makes block the legacy one, as those of fake_cuda::make_stream() do; ours do not.
+// Streams of an engine, as from fake_cuda::make_stream(), block the legacy stream; Larder's streams
+// do not.
 ResultCode Captures::on(void* stream) {
   return stream == nullptr && any() ? spoil(copy::cuda::kCaptureImplicit) : copy::cuda::kSuccess;
 }
@@ -77,7 +78,7 @@ bool end_capture(void* stream) {
 
 }  // namespace larder::fake_cuda
 
-// By name, as the engine of gpu_test asks for them. The graph is none.
+// Found by name, for the engine of gpu_test. The graph is empty.
 extern "C" int cuStreamBeginCapture_v2(void* stream, int mode) {
   if (mode != larder::fake_cuda::kGlobal) return larder::copy::cuda::kNotSupported;
   larder::fake_cuda::begin_capture(stream);

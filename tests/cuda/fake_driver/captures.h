@@ -1,7 +1,9 @@
-// Streams of the engine's that are being captured into a graph, all of them in CUDA's default mode, and what becomes of calls meanwhile.
+// The engine's streams under capture into a graph, all in CUDA's default mode, and the fate of
+// calls meanwhile.
 //
-// A call that belongs to no stream spoils them, of whatever thread, unless that thread has said that it is relaxed. So does one that touches the
-// legacy stream, or that waits for an event which a capture has recorded: a copy of ours behind it would be the graph's. Thread-safe.
+// A call without a stream invalidates all captures, on any thread that is not in relaxed mode. The
+// same holds for a call on the legacy stream, and for a wait for an event that a capture has
+// recorded, because a copy behind that event would belong to the graph. Thread-safe.
 #pragma once
 
 #include <mutex>
@@ -14,19 +16,19 @@ namespace larder::fake_cuda {
 class Captures {
  public:
   void begin(void* stream);
-  // False: it was spoilt.
+  // False: the capture was invalidated.
   bool end(void* stream);
   bool capturing(void* stream) const;
   bool any() const;
 
-  // The answer of a call of this kind.
+  // The driver's answer to a call without a stream, or on this stream.
   copy::cuda::ResultCode unordered();
   copy::cuda::ResultCode on(void* stream);
-  // Everything that is captured just now is void.
+  // Invalidates all current captures.
   copy::cuda::ResultCode spoil(copy::cuda::ResultCode answer);
   void forget();
 
-  // Of this thread; gives back the one before.
+  // Sets the mode of this thread and returns the previous mode.
   static void exchange_mode(int* mode);
 
  private:

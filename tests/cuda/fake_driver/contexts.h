@@ -1,4 +1,4 @@
-// The primary context of each device, and the contexts that a thread has pushed. Thread-safe.
+// The primary context of each device, and the stack of contexts of each thread. Thread-safe.
 #pragma once
 
 #include "cuda/driver_abi.h"
@@ -6,12 +6,12 @@
 namespace larder::fake_cuda {
 
 copy::cuda::Handle context_of(int device);
-// Of the context that is current on this thread; -1: none is.
+// The device of the current context of this thread. -1: no context is current.
 int current_device();
-// REQUIRES: context_of() gave it.
+// REQUIRES: the handle came from context_of().
 int device_of_context(copy::cuda::Handle context);
 void push_context(copy::cuda::Handle context);
-// nullptr: there is none.
+// nullptr: no context is current.
 copy::cuda::Handle pop_context();
 
 }  // namespace larder::fake_cuda

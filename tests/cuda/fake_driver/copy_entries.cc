@@ -1,4 +1,4 @@
-// The functions by which bytes move: copies by copy engines, and kernels, which run on the host.
+// The functions that move bytes: copies by copy engines, and kernels, which run on the host.
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -18,7 +18,7 @@ using namespace copy::cuda;
 int module_object;
 int function_objects[3];
 
-// On a stream's thread: takes its time, and does nothing once an error sticks.
+// On a stream's thread: spends the cost, and skips the work after a sticky error.
 void perform(int on, const char* kind, const char* counted_as, std::size_t bytes, const std::function<bool()>& work) {
   std::function<void()> behind;
   {
@@ -38,7 +38,7 @@ struct OneCopy {
   const std::byte* in = nullptr;
 };
 
-// Of such copies' bytes, until they are done.
+// Counts the bytes of such copies until they are done.
 class WayHome {
  public:
   explicit WayHome(std::uint64_t bytes) : bytes_(bytes) {
@@ -72,7 +72,8 @@ void make(int on, const OneCopy& copy, bool reachable) {
     const Memory& memory = device().memory;
     if (!reachable || memory.for_copy(on, copy.to, copy.bytes) != copy.out ||
         memory.for_copy(on, copy.from, copy.bytes) != copy.in)
-      return false;  // it cannot be reached, or is gone meanwhile
+      // The address is out of reach or was freed meanwhile.
+      return false;
     std::memcpy(copy.out, copy.in, copy.bytes);
     return true;
   });
@@ -109,7 +110,8 @@ bool overlap(std::vector<OneCopy> copies) {
   return false;
 }
 
-// No order is promised among a batch's copies: every second one comes first, and from the end.
+// CUDA promises no order among a batch's copies. Here every second copy comes first, starting from
+// the end.
 void make_batch(int on, const std::vector<OneCopy>& copies, bool host_pointers) {
   const auto reachable = [&](const OneCopy& copy) {
     const Memory& memory = device().memory;
@@ -120,8 +122,8 @@ void make_batch(int on, const std::vector<OneCopy>& copies, bool host_pointers) 
       if (i % 2 == first) make(on, copies[i], reachable(copies[i]));
 }
 
-// Pages must be read in the stream's order, or before the fence: a batch without that is refused, and one that does not leave the multiprocessors
-// to the model.
+// Pages must be read in the stream's order, not before the fence. A batch without this attribute is
+// refused, and so is a batch without the hint to leave the multiprocessors to the model.
 ResultCode memcpy_batch(DevicePtr* to, DevicePtr* from, std::size_t* bytes, std::size_t count, CopyAttributes* attributes,
                         std::size_t* starts, std::size_t attribute_count, std::size_t* failed, Handle stream) {
   LARDER_BEGIN("cuMemcpyBatchAsync");
@@ -180,7 +182,7 @@ ResultCode module_get_function(Handle* function, Handle, const char* name) {
   return copy::cuda::kNotFound;
 }
 
-// With every address checked, and turned into one that the host can use. False: one is nobody's.
+// Checks each address and turns it into one for the host. False: an address is invalid.
 bool run_kernel(int on, copy::Move move, copy::MoveJob job, unsigned blocks) {
   const Memory& memory = device().memory;
   const std::uint64_t units = (job.piece_bytes + copy::kUnitBytes - 1) / copy::kUnitBytes * job.piece_count;
@@ -210,7 +212,7 @@ bool run_kernel(int on, copy::Move move, copy::MoveJob job, unsigned blocks) {
   return true;
 }
 
-// A kernel has its multiprocessors from its begin to its end.
+// A kernel occupies its multiprocessors from begin to end.
 class Running {
  public:
   explicit Running(unsigned blocks) : blocks_(blocks) {
@@ -272,7 +274,7 @@ const Entries& copy_entries() {
 
 }  // namespace larder::fake_cuda
 
-// Found by name alone, as benchmarks do that launch small work of an engine's.
+// Found by name only, for benchmarks that launch small work of an engine.
 extern "C" int cuMemsetD8Async(larder::copy::cuda::DevicePtr to, unsigned char value, std::size_t bytes, void* stream) {
   namespace fake = larder::fake_cuda;
   fake::Stream* const of = fake::device().stream(stream);

@@ -122,7 +122,8 @@ void Device::drain() {
 }
 
 Device& device() {
-  static Device* const the = new Device;  // threads of the process may outlive its statics
+  // Never destroyed: threads of the process may outlive static objects.
+  static Device* const the = new Device;
   return *the;
 }
 
@@ -132,7 +133,8 @@ void reset() {
   captures().forget();
   for (Stream& stream : d.default_streams) stream.wait();
   {
-    std::map<void*, std::shared_ptr<Stream>> gone;  // outside the lock, which their work takes
+    // Destroyed outside the lock, which their work takes.
+    std::map<void*, std::shared_ptr<Stream>> gone;
     const std::lock_guard lock(d.mutex);
     gone.swap(d.streams);
   }

@@ -1,4 +1,4 @@
-// The state behind the fake driver: memory that addresses are checked against, faults, streams.
+// The state of the fake driver: memory against which addresses are checked, faults, streams.
 #pragma once
 
 #include <chrono>
@@ -27,9 +27,10 @@ class Faults {
  public:
   void add(const std::string& function, int nth, ResultCode code, bool sticky, int times);
   void clear();
-  // The answer of a call of this function, or of work of this kind, in the context of a device. -1: in none.
+  // The answer to a call of this function, or to work of this kind, in the context of `device`. -1:
+  // without a context.
   ResultCode next(const std::string& function, int device);
-  // The error that sticks to a device's context. -1: to any.
+  // The sticky error of a device's context. -1: of any context.
   ResultCode sticky(int device) const;
   void set_sticky(int device, ResultCode code);
 
@@ -44,7 +45,7 @@ class Faults {
   ResultCode sticky_[kDevices] = {};
 };
 
-// Its work is done by a thread of its own, in order.
+// A stream with a thread that does the work in order.
 class Stream {
  public:
   explicit Stream(int device = 0) : device_(device), thread_(&Stream::work, this) {}
@@ -63,24 +64,26 @@ class Stream {
   std::thread thread_;
 };
 
-// Each recording is a point of its own, as CUDA has it: who waits waits for the latest before the wait.
+// Each recording is a separate point, as in CUDA: a wait covers the latest recording before the
+// wait.
 struct Point {
   std::mutex mutex;
   std::condition_variable changed;
   bool reached = false;
-  bool captured = false;  // it is a graph's: nobody may wait for it
+  bool captured = false;  // part of a graph: a wait is an error
   std::chrono::steady_clock::time_point when;
   void reach();
   void wait();
   bool over();
 };
 struct Event {
-  bool blocking;  // who waits for it sleeps
-  int device;     // of the context that made it
+  bool blocking;  // a waiting thread sleeps
+  int device;     // of the context that made the event
   std::shared_ptr<Point> latest;
 };
 
-// How long work and calls take, by kind ("copy", "kernel", "digest"; "register", "host_alloc", "free", "wake").
+// The cost of work and calls, by kind ("copy", "kernel", "digest"; "register", "host_alloc",
+// "free", "wake").
 struct Cost {
   int each_us = 0, per_mib_us = 0;
 };
@@ -92,25 +95,25 @@ struct Device {
   Counters counted;
   std::vector<Registration> registrations;
   unsigned running_blocks = 0, running_kernels = 0;
-  std::uint64_t home_bytes = 0;  // of copies to the host, queued and not done
+  std::uint64_t home_bytes = 0;  // of queued copies to the host
   int processors = 132;
   bool host_pointers = true;
   int retained[kDevices] = {};    // primary contexts
-  bool destroyed[kDevices] = {};  // such contexts
-  bool used[kDevices] = {};       // by an engine, which retains them for good
+  bool destroyed[kDevices] = {};  // destroyed primary contexts
+  bool used[kDevices] = {};       // retained for good by an engine
   std::map<std::string, Cost> costs;
   std::map<std::string, std::function<void()>> behind;  // by kind of work
   std::map<void*, std::shared_ptr<Stream>> streams;
   std::map<void*, std::unique_ptr<Event>> events;
   Stream default_streams[kDevices]{Stream(0), Stream(1)};
-  // Whoever pins memory, or lets go of some, has the whole driver to itself meanwhile.
+  // Held during each call that pins or releases memory, as by the whole driver.
   std::mutex pinning;
 
-  // nullptr is the default one of the context that is current.
+  // nullptr: the default stream of the current context.
   Stream* stream(void* handle);
-  // So long takes work of that kind, of so many bytes: this thread stands still meanwhile.
+  // Blocks this thread for the cost of such work.
   void spend(const std::string& kind, std::size_t bytes);
-  // Until nothing is queued or running on any stream.
+  // Waits until all streams are idle.
   void drain();
 };
 

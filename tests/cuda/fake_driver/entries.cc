@@ -1,4 +1,5 @@
-// The functions of libcuda.so.1 as cuGetProcAddress_v2 gives them out, of those here: devices, contexts, streams, events.
+// The functions that cuGetProcAddress_v2 of libcuda.so.1 finds. Here: devices, contexts, streams,
+// events.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -65,7 +66,8 @@ ResultCode pointer_get_attribute(void* value, int attribute, DevicePtr address) 
     *static_cast<Handle*>(value) = device().memory.of_a_context(address) ? context_of(on) : nullptr;
   if (attribute == kPointerDeviceOrdinal) *static_cast<int*>(value) = on;
   if (attribute != kPointerBufferId) return kSuccess;
-  if (current_device() < 0) return kInvalidContext;  // others are answered on any thread
+  // Other attributes are answered on any thread.
+  if (current_device() < 0) return kInvalidContext;
   *static_cast<std::uint64_t*>(value) = device().memory.where(address)->id;
   return kSuccess;
 }
@@ -110,7 +112,8 @@ ResultCode device_primary_ctx_release(int number) {
   return kSuccess;
 }
 
-// The last release destroys a context, unless an engine of this process made memory in it: CUDA's runtime retains the context as well.
+// The last release destroys a context, unless an engine of this process allocated memory in it:
+// CUDA's runtime then retains the context too.
 bool is_destroyed(Handle context) {
   const int on = device_of_context(context);
   const std::lock_guard lock(device().mutex);
@@ -124,7 +127,7 @@ ResultCode ctx_push_current(Handle context) {
   return kSuccess;
 }
 
-// Also after a sticky error: the thread's stack is no part of the context.
+// Works after a sticky error too: the thread's stack is not part of the context.
 ResultCode ctx_pop_current(Handle* context) {
   *context = pop_context();
   return *context == nullptr ? kInvalidContext : kSuccess;
@@ -142,7 +145,7 @@ ResultCode thread_exchange_stream_capture_mode(int* mode) {
   return kSuccess;
 }
 
-// Of the legacy stream it cannot be told while another is captured, and to ask spoils nothing.
+// During another capture the legacy stream has no answer. The question invalidates no capture.
 ResultCode stream_is_capturing(Handle stream, int* status) {
   LARDER_BEGIN("cuStreamIsCapturing");
   if (stream == nullptr && captures().any()) return kCaptureImplicit;
@@ -159,7 +162,8 @@ ResultCode stream_create_with_priority(Handle* stream, unsigned flags, int prior
   return kSuccess;
 }
 
-// Where an error sticks, as on a GPU: the context's work is stopped before anybody is told. What had begun here is waited for instead.
+// The place where an error becomes sticky. As on a GPU, the context's work stops before any caller
+// learns of the error. Work that has begun is waited for instead.
 ResultCode stream_synchronize(Handle stream) {
   Stream* const of = device().stream(stream);
   if (of == nullptr) return kInvalidHandle;
@@ -286,7 +290,7 @@ const Entries& entries() {
   return all;
 }
 
-// nullptr: there is none of this name.
+// nullptr: there is no function of this name.
 void* entry(const std::string& name) {
   for (const Entries* some : {&entries(), &copy_entries(), &memory_entries(), &sharing_entries()})
     if (const auto at = some->find(name); at != some->end()) return at->second;
@@ -304,8 +308,10 @@ ResultCode begin_giving_back() {
   return current_device() < 0 && device().faults.sticky(-1) == kSuccess ? kInvalidContext : kSuccess;
 }
 
-// FAKE_CUDA_DEVICES=n (so many are visible), FAKE_CUDA_UUID=n (another GPU), FAKE_CUDA_MIG=1, FAKE_CUDA_DELAY_MS=n (each copy takes so long),
-// FAKE_CUDA_COMPUTE_MODE=n, FAKE_CUDA_NO_STAGING=1 (no pinned memory but what is registered), FAKE_CUDA_FAIL_COPY=n (the nth copy ends with an error, and everything with it), FAKE_CUDA_OLD=1 (functions are missing).
+// Variables: FAKE_CUDA_DEVICES=n (visible devices), FAKE_CUDA_UUID=n (another GPU),
+// FAKE_CUDA_MIG=1, FAKE_CUDA_DELAY_MS=n (delay of each copy), FAKE_CUDA_COMPUTE_MODE=n,
+// FAKE_CUDA_NO_STAGING=1 (pinned memory only by registration), FAKE_CUDA_FAIL_COPY=n (the nth copy
+// ends with a sticky error), FAKE_CUDA_OLD=1 (functions are missing).
 int setting(const char* name, int otherwise) {
   const char* const text = std::getenv(name);
   return text == nullptr ? otherwise : std::atoi(text);
@@ -313,13 +319,13 @@ int setting(const char* name, int otherwise) {
 
 }  // namespace larder::fake_cuda
 
-// The interface of CUDA 12.8 alone: with 13.0's version a batch has one parameter less.
+// The interface of CUDA 12.8 only: a batch of version 13.0 has one parameter fewer.
 extern "C" int cuGetProcAddress_v2(const char* name, void** function, int version, std::uint64_t, int*) {
   void* const entry = larder::fake_cuda::entry(name);
   if (entry == nullptr || version > 12080) return larder::copy::cuda::kNotFound;
   if (larder::fake_cuda::setting("FAKE_CUDA_OLD", 0) != 0 && std::strcmp(name, "cuMemMap") == 0)
     return larder::copy::cuda::kNotFound;
-  // The one function of which two versions are asked for.
+  // The only function that is requested in two versions.
   if (std::strcmp(name, "cuDeviceGetUuid") == 0 && version < 11040) {
     *function = larder::fake_cuda::any(larder::fake_cuda::device_get_uuid_whole);
     return larder::copy::cuda::kSuccess;
@@ -328,7 +334,7 @@ extern "C" int cuGetProcAddress_v2(const char* name, void** function, int versio
   return larder::copy::cuda::kSuccess;
 }
 
-// Found by name alone, as benchmarks do: the product times nothing by events.
+// Found by name only, for benchmarks: the product measures no time by events.
 extern "C" int cuEventElapsedTime(float* milliseconds, void* start, void* end) {
   namespace fake = larder::fake_cuda;
   const auto reached = [](const std::shared_ptr<fake::Point>& point) { return point != nullptr && point->over(); };

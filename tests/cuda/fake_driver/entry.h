@@ -1,4 +1,5 @@
-// What the driver's functions are made with, and where they are found: by name, as cuGetProcAddress_v2 gives them out. Thread-safe.
+// The building blocks of the driver's functions, and the tables in which cuGetProcAddress_v2 finds
+// the functions by name. Thread-safe.
 #pragma once
 
 #include <map>
@@ -11,23 +12,25 @@ namespace larder::fake_cuda {
 
 inline constexpr copy::cuda::ResultCode kInvalidHandle = 400;
 
-// The answer of every function first: what was ordered, or what an earlier error left. With a context, this thread must have it.
+// The start of every function: returns an ordered fault or an earlier sticky error. With
+// `needs_context` the thread must have a current context.
 copy::cuda::ResultCode begin(const char* function, bool needs_context = true);
 
 #define LARDER_BEGIN(...) \
   if (const copy::cuda::ResultCode answer = begin(__VA_ARGS__); answer != kSuccess) return answer
 
-// The same for what CUDA calls unsafe while somebody captures a graph.
+// The same for calls that are unsafe during a capture of a graph.
 #define LARDER_BEGIN_UNSAFE(...) \
   LARDER_BEGIN(__VA_ARGS__);     \
   if (const copy::cuda::ResultCode answer = captures().unordered(); answer != kSuccess) return answer
 
-// For what gives something back, which a lost context lets pass: all of it went with the context.
+// The same for calls that release something. They succeed after the context is lost, because all
+// resources went with the context.
 copy::cuda::ResultCode begin_giving_back();
 #define LARDER_BEGIN_GIVING_BACK() \
   if (const copy::cuda::ResultCode answer = begin_giving_back(); answer != kSuccess) return answer
 
-// What this process's driver is like, by its environment: see entries.cc.
+// A property of this process's driver, from the environment (entries.cc).
 int setting(const char* name, int otherwise);
 
 using Entries = std::map<std::string, void*>;
@@ -37,7 +40,7 @@ void* any(Function* function) {
   return reinterpret_cast<void*>(function);
 }
 
-// Those by which bytes move, of memory, and those by which processes share memory.
+// The functions that move bytes, that allocate memory, and that share memory between processes.
 const Entries& copy_entries();
 const Entries& memory_entries();
 const Entries& sharing_entries();

@@ -1,11 +1,17 @@
-// What tests ask of the fake libcuda.so.1 besides CUDA's own functions: memory of its "device", faults, and what was called.
+// The tests' controls for the fake libcuda.so.1, besides CUDA's own functions: device memory,
+// faults, and counters of calls.
 //
-// It keeps the device's memory where no other code can reach it: a device address that is read or written by the host is a crash, a
-// host address that is neither registered nor pinned is refused by copies and kernels. Streams are threads that do their work in order, and
-// kernels are the same code that NVIDIA's compiler gets (cuda/move_pieces.cuh). A batch's copies run in no order. Two devices, each with one context: a call needs a
-// current context, and a stream, an event or device memory is used in its own context alone; registrations are the process's. Registering, allocating
-// and freeing pinned memory take one lock of the driver, and freeing waits for all work. Stricter than a GPU in all that, and no proof of anything about speed.
-// Thread-safe.
+// Host code cannot reach the device's memory: an access to a device address crashes. Copies and
+// kernels refuse host addresses that are neither registered nor pinned. A stream is a thread that
+// works in order. Kernels are the code that NVIDIA's compiler gets (cuda/move_pieces.cuh). The
+// copies of a batch run in no fixed order.
+//
+// Two devices have one context each. A call needs a current context; a stream, an event and device
+// memory work in their own context only; registrations belong to the process. Registration, and
+// allocation and release of pinned memory, take one lock of the driver, and a release waits for all
+// work.
+//
+// In all this the fake driver is stricter than a GPU. Its times prove no speed. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -16,51 +22,59 @@
 
 namespace larder::fake_cuda {
 
-// Everything as at the start: no faults, no memory, no registrations. REQUIRES: nothing is under way.
+// Back to the start: no faults, no memory, no registrations. REQUIRES: no work is under way.
 void reset();
 
-// Device memory, which is there until reset(). `without_context`: it belongs to no context, as VMM's does. `on`: device 0 or 1.
+// Device memory that lives until reset(). `without_context`: the memory belongs to no context, as
+// with virtual memory management. `on`: device 0 or 1.
 std::byte* allocate(std::size_t bytes, bool without_context = false, int on = 0);
-// As cudaFree() would, whoever else has it open.
+// Frees like cudaFree(), even if another process has the memory open.
 void free_unasked(std::byte* page);
-// Memory that is mapped by hand, as for engines that sleep: it can go, and be there anew at the same address, as other memory. `exportable`: it was made so
-// that a descriptor of it can be given away. `same_id`: as if CUDA gave one number to two allocations, which it promises not to.
+// Memory that is mapped by hand, as for engines that sleep. The memory can go, and other memory can
+// come to the same address. `exportable`: a descriptor can be given away. `same_id`: both
+// allocations have one number, against CUDA's promise.
 std::byte* map_by_hand(std::size_t bytes, bool exportable = true);
 void unmap_by_hand(std::byte* page);
 void map_again(std::byte* page, bool same_id = false);
-// Where the host finds what lies at a device address.
+// The host's view of a device address.
 std::byte* view(const void* device);
 
-// The nth call from now on of `function` ("cuMemcpyAsync"; "kernel", "copy": when its work is done), and `times` of them, answer `code`. A
-// sticky one is the answer of everything in that context from then on, and nothing of the context runs any more.
+// Makes the nth call from now of `function` fail with `code`, and the calls after it, `times` in
+// all. "kernel" and "copy" fail when their work is done. After a sticky fault every call in the
+// context gives the code, and the context does no more work.
 void fail(const char* function, int nth, int code, bool sticky = false, int times = 1);
-// No faults any more, and no sticky error.
+// Clears all faults and sticky errors.
 void forget_faults();
-// So long each copy and kernel takes besides its work; or those of one `kind` alone ("copy"; "kernel", that moves; "digest", a kernel that only digests).
+// Delays each copy and kernel, or only those of one `kind` ("copy"; "kernel", which moves;
+// "digest", a kernel that only digests).
 void delay_ms(int milliseconds, const char* kind = nullptr);
-// Time of each piece of work or call of a kind, and of each MiB of it: "copy", "kernel", "digest"; "register", "host_alloc", "free" while the driver's lock is
-// held; "wake", until a thread that waited for an event runs again.
+// The cost of each call or piece of work of a kind, and of each MiB. Kinds: "copy", "kernel",
+// "digest"; "register", "host_alloc", "free", which hold the driver's lock; "wake", the delay
+// before a thread that waited for an event runs.
 void cost(const char* kind, int each_us, int per_mib_us = 0);
-// Multiprocessors of a device; and whether copies take the host's addresses of registered memory, which a para-virtual GPU's do not: a batch with one is then
-// an error that sticks.
+// The number of multiprocessors, and whether copies accept host addresses of registered memory.
+// Para-virtual GPUs do not: a batch with such an address gives a sticky error.
 void have(int processors, bool host_pointers = true);
-// From here until reset() each registration has a device address of its own, far from its neighbour's: no kernel may go from one to the next.
+// From now until reset() each registration has a device address far from its neighbour's, and no
+// kernel may cross from one to the next.
 void scatter_registrations();
-// `work` is done once, on the stream's thread, behind the next work of that kind ("copy", "kernel").
+// Runs `work` once on the stream's thread, after the next work of that kind ("copy", "kernel").
 void then(const char* kind, std::function<void()> work);
-// Does `work` on a stream, as a kernel of the engine's would. nullptr: the default stream.
+// Runs `work` on a stream, as a kernel of the engine. nullptr: the default stream.
 void run(void* stream, std::function<void()> work);
-// A stream of the engine's. It goes at reset().
+// A stream of the engine. Destroyed at reset().
 void* make_stream(int on = 0);
-// What is queued on it from here on goes into a graph, in CUDA's default mode (captures.h). False: a call of somebody's has spoilt it.
+// Captures later work on the stream into a graph, in CUDA's default mode (captures.h). False: some
+// call has invalidated the capture.
 void begin_capture(void* stream);
 bool end_capture(void* stream);
 
-// One call of cuMemHostRegister that did it.
+// One successful call of cuMemHostRegister.
 struct Registration {
   const void* start;
   std::size_t bytes;
-  std::size_t absent_bytes;  // that no page of this process's map stood for, so that the driver had to fault them in
+  // Bytes without a page in this process's map, which the driver had to fault in.
+  std::size_t absent_bytes;
   std::chrono::steady_clock::time_point begun, ended;
 };
 std::vector<Registration> registrations();
@@ -71,15 +85,17 @@ struct Counters {
   std::int64_t retained = 0;  // primary contexts
   std::uint64_t host_allocs = 0, host_frees = 0;
   std::uint64_t most_launch_bytes = 0;  // of the pieces of one kernel
-  std::uint64_t most_home_bytes = 0;    // of copies from a device to the host that were queued and not done at once
-  std::uint64_t host_waits = 0;         // for events
-  std::uint64_t spinning_waits = 0;     // on the host for events that were not made to be waited for without a processor
-  unsigned most_blocks = 0;             // of all kernels that ran at once, on whatever streams
-  unsigned most_kernels = 0;            // at once
-  unsigned other_streams = 0;           // made with another priority than the least
+  // The most bytes of copies from a device to the host under way at once.
+  std::uint64_t most_home_bytes = 0;
+  std::uint64_t host_waits = 0;  // for events
+  // Waits on the host for events without blocking synchronisation.
+  std::uint64_t spinning_waits = 0;
+  unsigned most_blocks = 0;    // of all kernels at once, on any streams
+  unsigned most_kernels = 0;   // at once
+  unsigned other_streams = 0;  // with another priority than the least
 };
 Counters counters();
-// How many contexts are on this thread's stack.
+// The number of contexts on this thread's stack.
 std::size_t contexts_of_thread();
 
 }  // namespace larder::fake_cuda

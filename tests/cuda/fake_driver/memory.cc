@@ -34,7 +34,7 @@ std::byte* Memory::allocate(std::size_t bytes, int device, bool without_context,
   return device_ + start;
 }
 
-// REQUIRES: the mutex is held, and there is one.
+// REQUIRES: the mutex is held, and the entry exists.
 void Memory::erase(DevicePtr address) {
   const auto at = allocated_.find(address);
   live().id[at->second.place] = 0;
@@ -69,7 +69,7 @@ copy::cuda::IpcHandle Memory::name(const Where& heap) const {
                             heap.id, device_of(heap.base));
 }
 
-// What lies at the end is given out again, the rest at reset().
+// The end of the heap is reused at once, the rest after reset().
 bool Memory::release(DevicePtr address) {
   const std::lock_guard lock(mutex_);
   const auto at = allocated_.find(address);
@@ -95,7 +95,7 @@ void Memory::forget_all() {
   pinned_.clear();
   scattered_ = false;
   allocated_.clear();
-  ::madvise(alias_, used_, MADV_REMOVE);  // what lives as well
+  ::madvise(alias_, used_, MADV_REMOVE);  // including live allocations
   used_ = sizeof(LiveTable);
 }
 
@@ -128,7 +128,7 @@ bool Memory::add_pinned(void* memory, std::size_t bytes, bool registered, int de
   const auto next = pinned_.lower_bound(start);
   if (next != pinned_.end() && next->first < start + bytes) return false;
   if (next != pinned_.begin() && std::prev(next)->first + std::prev(next)->second.bytes > start) return false;
-  constexpr unsigned kShifts = 255;  // another one than its neighbour's
+  constexpr unsigned kShifts = 255;  // different from the neighbour's
   pinned_[start] = {bytes, registered, device, scattered_ && registered ? kScatter * (1 + scatters_++ % kShifts) : 0};
   return true;
 }
@@ -205,7 +205,7 @@ std::byte* Memory::for_copy(int device, DevicePtr address, std::size_t bytes) co
   return bytes <= at->second.bytes - (host - at->first) ? reinterpret_cast<std::byte*>(host) : nullptr;
 }
 
-// From one registration to its neighbour, where the device names the two as neighbours.
+// Crosses from a registration to the next if the device has them as neighbours.
 std::byte* Memory::for_kernel(int device, DevicePtr address, std::size_t bytes) const {
   if (on(device, address, bytes)) return view(address);
   const std::lock_guard lock(mutex_);

@@ -1,4 +1,5 @@
-// The functions of memory: of the device, pinned, and registered. Those that pin, or let go, have the driver's lock, and letting go waits for all work.
+// The functions for memory: of the device, pinned, and registered. Calls that pin or release hold
+// the driver's lock, and a release waits for all work.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -46,7 +47,7 @@ ResultCode mem_host_alloc(void** memory, std::size_t bytes, unsigned flags) {
   return *memory != nullptr && d.memory.add_pinned(*memory, bytes, false, current_device()) ? kSuccess : kOutOfMemory;
 }
 
-// Freeing waits for all work, and holds the driver's lock of pinned memory.
+// A release waits for all work and holds the driver's lock for pinned memory.
 std::unique_lock<std::mutex> begin_freeing(Device& device) {
   device.drain();
   std::unique_lock lock(device.pinning);
@@ -68,7 +69,7 @@ ResultCode mem_free_host(void* memory) {
   return kSuccess;
 }
 
-// So much of it has no page in this process's map. An unreadable map counts as all there.
+// The number of bytes without a page in this process's map. An unreadable map counts as complete.
 std::size_t absent(const void* memory, std::size_t bytes) {
   constexpr std::uint64_t kPresent = std::uint64_t{1} << 63;
   const std::uint64_t first = reinterpret_cast<std::uint64_t>(memory) / kPage;
@@ -105,7 +106,8 @@ ResultCode mem_host_unregister(void* memory) {
   if (const ResultCode answer = captures().unordered(); answer != kSuccess) return answer;
   Device& d = device();
   const std::unique_lock<std::mutex> driver = begin_freeing(d);
-  // A context that was lost has let go of everything: tests look at what is left.
+  // A lost context has released everything. Tests look at the rest.
+
   const int by = current_device();
   if (by >= 0) return d.memory.remove_pinned(memory, true, by) ? kSuccess : kNotRegistered;
   return d.memory.remove_pinned(memory, true, 0) || d.memory.remove_pinned(memory, true, 1) ? kSuccess : kNotRegistered;

@@ -17,7 +17,7 @@ using namespace copy::cuda;
 
 constexpr std::uint64_t kMagic = 0x4b41465f41445543ULL;
 constexpr std::size_t kPage = 4096;
-constexpr std::uint64_t kFirstId = 1 << 30;  // above those of the heap
+constexpr std::uint64_t kFirstId = 1 << 30;  // above the numbers of the heap
 
 struct Named {
   std::uint64_t magic, heap_inode, offset, bytes, place, id;
@@ -61,13 +61,15 @@ IpcHandle SharedMemory::name(int heap, std::uint64_t offset, std::uint64_t bytes
   return handle;
 }
 
-// The heap of the process that the handle names, by its descriptor: gone with it.
+// The heap of the process named by the handle, through that process's descriptor. Gone with the
+// process.
 ResultCode SharedMemory::open(const IpcHandle& handle, int device, DevicePtr* memory) {
   Named named{};
   std::memcpy(&named, handle.bytes, sizeof(named));
   if (named.magic != kMagic || named.place >= LiveTable::kMost) return kInvalidValue;
   if (named.device != static_cast<std::uint64_t>(device)) return kInvalidValue;
-  if (named.pid == static_cast<std::uint32_t>(::getpid())) return 201;  // CUDA_ERROR_INVALID_CONTEXT, as CUDA answers
+  // CUDA_ERROR_INVALID_CONTEXT, as from CUDA.
+  if (named.pid == static_cast<std::uint32_t>(::getpid())) return 201;
   const std::string path = "/proc/" + std::to_string(named.pid) + "/fd/" + std::to_string(named.fd);
   const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   struct stat heap {};
@@ -87,7 +89,7 @@ ResultCode SharedMemory::open(const IpcHandle& handle, int device, DevicePtr* me
   region.id = named.id;
   region.device = device;
   ::close(file);
-  if (region.live->id[named.place].load() != named.id) return kInvalidValue;  // freed since
+  if (region.live->id[named.place].load() != named.id) return kInvalidValue;  // freed since then
   const std::byte* const at = reserved(named.bytes);
   *memory = reinterpret_cast<DevicePtr>(at);
   const std::lock_guard lock(mutex_);
@@ -145,7 +147,7 @@ std::byte* SharedMemory::create(std::size_t bytes, bool exportable) {
   region.id = kFirstId + last_;
   const AllocationHandle made = make_allocation(bytes, exportable);
   map_region(region, made);
-  drop(made);  // the mapping keeps it
+  drop(made);  // the mapping keeps the allocation
   return at;
 }
 

@@ -1,7 +1,9 @@
-// Memory of the fake device that two processes share: legacy handles, and memory that is mapped by hand. Kept by descriptors of the kernel, so that it
-// outlives its owner as a GPU's does where somebody has it open.
+// Memory of the fake device that two processes share: legacy handles, and memory that is mapped by
+// hand. Kernel descriptors keep the memory alive after its owner's death while another process has
+// it open, as on a GPU.
 //
-// What it proves is protocol, order, lifetimes and what becomes of the dead; no figure comes from it. Thread-safe.
+// The tests prove protocol, order, lifetimes and the results of deaths, but no figures.
+// Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -20,27 +22,27 @@ using copy::cuda::DevicePtr;
 using copy::cuda::IpcHandle;
 using copy::cuda::ResultCode;
 
-// In the heap itself, so that who has opened an allocation sees that it was freed.
+// Lies in the heap itself, so that a process with an open allocation sees the release.
 struct LiveTable {
   static constexpr std::size_t kMost = 4096;
-  std::atomic<std::uint64_t> id[kMost];  // 0: nothing lives there
+  std::atomic<std::uint64_t> id[kMost];  // 0: a free place
 };
 static_assert(sizeof(LiveTable) == 32768);
 
 class SharedMemory {
  public:
-  // An allocation of this process's heap, as another opens it.
+  // The handle of an allocation in this process's heap, for another process.
   static IpcHandle name(int heap, std::uint64_t offset, std::uint64_t bytes, std::uint64_t place, std::uint64_t id, int device);
-  // In the context of that device alone, on which it must lie.
+  // Works only in the context of the device of the memory.
   ResultCode open(const IpcHandle& handle, int device, DevicePtr* memory);
   ResultCode close(DevicePtr memory);
 
-  // cuMemCreate, cuMemMap and all that, of this process's own: at a new address, or again at the one where it was.
+  // cuMemCreate, cuMemMap and so on for this process: at a new address, or again at an earlier one.
   std::byte* create(std::size_t bytes, bool exportable);
   void unmap_own(DevicePtr address);
   void map_again(DevicePtr address, bool same_id);
 
-  AllocationHandle make(std::size_t bytes);  // one that can be given away
+  AllocationHandle make(std::size_t bytes);  // exportable
   ResultCode retain(DevicePtr address, AllocationHandle* handle);
   ResultCode release(AllocationHandle handle);
   ResultCode give(AllocationHandle handle, int* fd);
@@ -57,9 +59,9 @@ class SharedMemory {
     std::uint64_t id;
     bool by_hand;
     int device;
-    std::byte* view;  // of the address that was asked for; nullptr: it was freed meanwhile
+    std::byte* view;  // of the address in question; nullptr: freed meanwhile
   };
-  // Nothing: no memory of these.
+  // Empty: the address lies in none of these.
   std::optional<Seen> find(DevicePtr address) const;
 
  private:

@@ -1,4 +1,5 @@
-// The functions by which processes share memory: legacy handles, and allocations that are mapped by hand.
+// The functions by which processes share memory: legacy handles, and allocations that are mapped by
+// hand.
 #include <optional>
 
 #include "tests/cuda/fake_driver/contexts.h"
@@ -104,7 +105,7 @@ const Entries& sharing_entries() {
 
 }  // namespace larder::fake_cuda
 
-// Found by name alone: the product makes no such memory. Each allocation is what a descriptor is given of.
+// Found by name only: the product makes no such memory. Each allocation is exportable.
 extern "C" int cuMemGetAllocationGranularity(std::size_t* bytes, const void*, int) {
   *bytes = 64 << 10;
   return larder::copy::cuda::kSuccess;

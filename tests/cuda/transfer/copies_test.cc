@@ -1,4 +1,5 @@
-// larderd copies in the memory of an engine of another process: legacy handles and descriptors, what is verified by whom, sleep.
+// larderd copies in the memory of an engine in another process: legacy handles and descriptors,
+// verification, sleep.
 #include <functional>
 #include <future>
 
@@ -9,7 +10,7 @@ namespace {
 
 TEST_F(TransferTest, LarderdStoresAndLoadsByLegacyHandles) {
   ASSERT_TRUE(begin()) << log_of(*engine_);
-  const fake_cuda::Counters before = fake_cuda::counters();  // it has measured its own ways
+  const fake_cuda::Counters before = fake_cuda::counters();  // after the measurement of the ways
   EXPECT_TRUE(eventually([&] { return copied(*larderd_, "open") > 0; }, 10'000));
   const std::int64_t opened = copied(*larderd_, "opened");
   EXPECT_TRUE(served(*engine_, 0));
@@ -29,7 +30,7 @@ TEST_F(TransferTest, LarderdStoresAndLoadsByDescriptors) {
   EXPECT_TRUE(eventually([&] { return copied(*larderd_, "stores") == 3 && copied(*larderd_, "loads") == 3; }, 10'000));
 }
 
-// An allocation a layer, as in sleep mode, and five descriptors in a packet.
+// One allocation a layer, as in sleep mode, and five descriptors a packet.
 TEST_F(TransferTest, ManyAllocationsComeInSeveralPackets) {
   PageLayout many = kLayout;
   many.layers = 23;
@@ -42,9 +43,11 @@ TEST_F(TransferTest, ManyAllocationsComeInSeveralPackets) {
   EXPECT_TRUE(eventually([&] { return copied(*larderd_, "stores") == 3 && copied(*larderd_, "loads") == 3; }, 10'000));
 }
 
-// Tensor parallel engines in one pod: CUDA registers larderd's memory once, and each GPU names it in its own way.
+// Tensor parallel engines in one pod: CUDA registers larderd's memory once, and each GPU has its
+// own addresses.
 TEST_F(TransferTest, EnginesOnTwoGpusAreServedByOneLarderd) {
-  // Larderd has no staging memory: it stores from the pages of a GPU to memory that is registered with it alone, and an engine copies by itself until then.
+  // This larderd has no staging memory. It can store only to registered memory, and until then each
+  // engine copies itself.
   ASSERT_TRUE(begin(kAllocated, {{"FAKE_CUDA_DEVICES", "2"}, {"FAKE_CUDA_NO_STAGING", "1"}})) << log_of(*engine_);
   const std::unique_ptr<EngineClient> second = engine_at(*larderd_, kOnTheSecond);
   ASSERT_TRUE(await_open(*second)) << log_of(*second);
@@ -76,10 +79,10 @@ TEST_F(TransferTest, ChunksAreTheSameWhoeverCopiedThem) {
   EXPECT_TRUE(engine_->holds(10, 2));
 }
 
-// A load that waits for what its engine had queued on a stream, until go().
+// A load that waits for the engine's queued work on a stream, until go().
 class WaitingLoad {
  public:
-  // `behind` is done on the stream, when it may go on.
+  // `behind` runs on the stream once the stream may go on.
   explicit WaitingLoad(
       EngineClient& engine, std::function<void()> behind = [] {})
       : engine_(engine) {
@@ -114,7 +117,8 @@ TEST_F(TransferTest, LarderdCopiesOnlyBehindWhatTheEngineHadQueued) {
   EXPECT_TRUE(eventually([&] { return copied(*larderd_, "loads") == 2; }, 10'000));
 }
 
-// No engine may do so. Larderd would write where the memory was, and the difference end its copies for good.
+// Engines must not free memory like this. Larderd would write to the former place of the memory,
+// and the difference would end larderd's copies for good.
 // covers F-029
 TEST_F(TransferTest, MemoryThatWentWhileACopyWaitedForItsStreamIsExportedAnew) {
   ASSERT_TRUE(begin(kByHand));
@@ -126,7 +130,7 @@ TEST_F(TransferTest, MemoryThatWentWhileACopyWaitedForItsStreamIsExportedAnew) {
   EXPECT_EQ(copied(*larderd_, "loads"), 1);
 }
 
-// Nor so: its numbers of ranges are those of what was exported before.
+// The engine must not request this copy: its range numbers belong to the earlier export.
 TEST_F(TransferTest, ACopyThatWaitedWhileTheMemoryWasExportedAnewIsNotAskedFor) {
   ASSERT_TRUE(begin(kByHand));
   ASSERT_TRUE(served(*engine_, 0, 1));
@@ -141,7 +145,7 @@ TEST_F(TransferTest, ACopyThatWaitedWhileTheMemoryWasExportedAnewIsNotAskedFor) 
   EXPECT_TRUE(eventually([&] { return copied(*larderd_, "loads") == 2; }, 10'000));
 }
 
-// Sleep: the memory goes, and other memory is at its place.
+// Sleep: the memory goes, and other memory comes to its place.
 TEST_F(TransferTest, AnEngineSleepsAndIsServedByLarderdAgain) {
   ASSERT_TRUE(begin(kByHand));
   ASSERT_TRUE(served(*engine_, 0));
@@ -168,7 +172,8 @@ TEST_F(TransferTest, MemoryThatWentWithoutAWordIsExportedAnew) {
   EXPECT_TRUE(eventually([&] { return copied(*larderd_, "stores") == 6; }, 10'000));
 }
 
-// The worst: nothing tells that it is other memory, and larderd's copies go on in the old one.
+// The worst case: the new memory is indistinguishable, and larderd's copies go on in the old
+// memory.
 // covers F-029
 TEST_F(TransferTest, AStaleViewIsFoundOutByTheEnginesOwnDigests) {
   ASSERT_TRUE(begin(kByHand));
@@ -232,7 +237,7 @@ TEST_F(TransferTest, FreedMemoryEndsNothingButLarderdsCopies) {
   fake_cuda::free_unasked(engine_->engine.pages()[0].base);
   EXPECT_NE(engine_->load(0, 1).status, Code::kOk) << "the engine's own fault, told as a failed load";
   EXPECT_TRUE(await_open(*engine_, false));
-  fake_cuda::forget_faults();  // of the one process that both engines are here
+  fake_cuda::forget_faults();  // both engines are in this process
   EngineClient host(larderd_->socket(), kLayout);
   ASSERT_TRUE(host.client->wait_attached(10'000).ok());
   EXPECT_EQ(host.load(0, 3).status, Code::kOk);

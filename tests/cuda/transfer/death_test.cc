@@ -1,4 +1,4 @@
-// Somebody dies, or stands still, in the midst of a copy that larderd makes.
+// A process dies or stops during a copy by larderd.
 #include <signal.h>
 
 #include <thread>
@@ -22,7 +22,7 @@ TEST_F(TransferTest, AnEngineThatIsKilledInMidCopyLeavesNothingBehind) {
   larderd_ = larderd_that_copies({{"FAKE_CUDA_DELAY_MS", "50"}});
   ChildProcess victim(std::vector<std::string>{TRANSFER_ENGINE_PATH, larderd_->socket()});
   ASSERT_TRUE(eventually([&] { return copies_begun(*larderd_) > 0; }, 20'000));
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // into the copy
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // during the copy
   EXPECT_EQ(victim.kill(), 128 + SIGKILL);
   const auto killed = std::chrono::steady_clock::now();
   EXPECT_TRUE(eventually([&] { return nothing_is_held(*larderd_); }, 20'000))
@@ -34,17 +34,17 @@ TEST_F(TransferTest, AnEngineThatIsKilledInMidCopyLeavesNothingBehind) {
   EXPECT_TRUE(served(*engine_, 0));
 }
 
-// Nobody is left who knows when the GPU of the one has stopped to write for the other.
+// After both deaths it is unknown when the GPU stops writing for the dead process.
 // covers F-031
 TEST_F(TransferTest, WhatTheGpuOfADeadLarderdMayStillWriteIsKeptFromOthersForAWhile) {
   larderd_ = larderd_that_copies({{"FAKE_CUDA_DELAY_MS", "50"}});
   ChildProcess victim(std::vector<std::string>{TRANSFER_ENGINE_PATH, larderd_->socket()});
   ASSERT_TRUE(eventually([&] { return copies_begun(*larderd_) > 0; }, 20'000));
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // into the copy
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // during the copy
   const auto killed = std::chrono::steady_clock::now();
   larderd_->kill_and_restart(SIGKILL, [&] { EXPECT_EQ(victim.kill(), 128 + SIGKILL); });
   const std::int64_t set_aside = larderd_->status_number({"memory", "slots", "quarantined"});
-  // A machine that took longer for this than the time is proves nothing here.
+  // A machine that took longer than the time limit proves no point here.
   if (std::chrono::steady_clock::now() - killed < std::chrono::milliseconds(protocol::kDeviceSettlingMs - 500)) {
     EXPECT_GT(set_aside, 0);
   }
@@ -89,7 +89,7 @@ TEST_F(TransferTest, LarderdEndsInOrderInMidCopy) {
   stopper.join();
 }
 
-// Bytes before time: nothing is reported while larderd may still write.
+// Bytes before time: a load is not reported while larderd may still write.
 // covers F-032
 TEST_F(TransferTest, ALoadWaitsForALarderdThatStandsStillInMidCopy) {
   ASSERT_TRUE(begin(kAllocated, {{"FAKE_CUDA_DELAY_MS", "50"}}));

@@ -1,4 +1,5 @@
-// Why larderd does not copy: named at both ends, and every request is served all the same.
+// The reasons why larderd does not copy: both ends name the reason, and every request is still
+// served.
 #include <filesystem>
 
 #include "tests/cuda/transfer/transfer_fixture.h"
@@ -13,7 +14,8 @@ class ReasonTest : public TransferTest {
     EXPECT_TRUE(eventually([&] { return told("reason") == reason; }, 10'000)) << told("reason") << "\n" << log_of(*engine_);
     EXPECT_NE(told("why").find(words), std::string::npos) << told("why");
     EXPECT_EQ(told("way"), "shim");
-    // Behind the client's own look at a page, too: it is over, but what larderd's status says orders nothing here for a sanitizer.
+    // Also after the client's own look at a page. The look is over, but for a sanitizer larderd's
+    // status orders no event here.
     EXPECT_FALSE(engine_->client->sidecar_copies());
     EXPECT_TRUE(served(*engine_, 0));
     EXPECT_FALSE(engine_->client->sidecar_copies());

@@ -1,4 +1,5 @@
-// An engine of its own process that stores for ever, by larderd's copies: somebody for death_test.cc to kill.
+// An engine in a separate process that stores forever by larderd's copies, for death_test.cc to
+// kill.
 #include "tests/cuda/transfer/transfer_fixture.h"
 
 int main(int, char** arguments) {

@@ -1,5 +1,6 @@
-// An engine with pages on the fake device in this process, and a real larderd that copies in them (transfer: sidecar), with the fake driver in its library
-// path. Two processes, as CUDA IPC wants it; the device's memory is the kernel's.
+// An engine with pages on the fake device in this process, and a real larderd that copies in these
+// pages (transfer: sidecar), with the fake driver in its library path. CUDA IPC needs two
+// processes. A file of the kernel holds the device's memory.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +23,7 @@ using client::testing_support::PageMemory;
 
 inline const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
 
-// Its memory by cuMemAlloc, or mapped by hand.
+// The engine's memory: from cuMemAlloc, or mapped by hand.
 inline constexpr PageMemory kAllocated{[](std::size_t bytes) { return fake_cuda::allocate(bytes); },
                                        [](std::byte* page) { return fake_cuda::view(page); }};
 inline constexpr PageMemory kByHand{[](std::size_t bytes) { return fake_cuda::map_by_hand(bytes); },
@@ -30,11 +31,11 @@ inline constexpr PageMemory kByHand{[](std::size_t bytes) { return fake_cuda::ma
 
 using Variables = std::map<std::string, std::string>;
 
-// The same on the second GPU of the two that a process may see.
+// The same on the second of two visible GPUs.
 inline constexpr PageMemory kOnTheSecond{[](std::size_t bytes) { return fake_cuda::allocate(bytes, false, 1); },
                                          [](std::byte* page) { return fake_cuda::view(page); }};
 
-// Variables of a larderd that is started meanwhile; this process's own are as before afterwards.
+// Sets variables for a larderd that starts meanwhile; the destructor restores this process's own.
 class Environment {
  public:
   explicit Environment(const Variables& set) {
@@ -52,7 +53,8 @@ class Environment {
   Variables before_;
 };
 
-// `driver`: what its libcuda.so.1 is like (entries.cc); `found`: whether it has one.
+// `driver`: properties of larderd's libcuda.so.1 (entries.cc). `found`: whether larderd finds the
+// library.
 inline std::unique_ptr<LarderdProcess> larderd_that_copies(Variables driver = {}, bool found = true) {
   if (found) driver["LD_LIBRARY_PATH"] = FAKE_CUDA_FOLDER;
   const Environment environment(driver);
@@ -71,14 +73,14 @@ inline bool await_open(EngineClient& engine, bool wanted = true) {
   return eventually([&] { return engine.client->sidecar_copies() == wanted; }, 10'000);
 }
 
-// What its log has said by now.
+// The engine's log so far.
 inline std::string log_of(EngineClient& engine) {
   std::string all;
   while (const std::optional<std::string> line = engine.client->next_log()) all += *line + "\n";
   return all;
 }
 
-// Stores, wipes the pages, loads: whoever copies. True: every byte is right.
+// Stores, wipes the pages and loads, whoever copies. True: every byte is right.
 inline bool served(EngineClient& engine, std::uint64_t first, std::uint32_t count = 3) {
   const client::StoreResult stored = engine.store(first, count, 10'000);
   if (stored.stored != count || !engine.await_present(first, count)) return false;
@@ -97,13 +99,14 @@ class TransferTest : public testing::Test {
     larderd_.reset();
     fake_cuda::reset();
   }
-  // A larderd that copies for an engine. False: it does not, in time.
+  // Starts a larderd that copies for an engine. False: larderd does not, in time.
   bool begin(const PageMemory& memory = kAllocated, const Variables& driver = {}) {
     larderd_ = larderd_that_copies(driver);
     engine_ = engine_at(*larderd_, memory);
     return await_open(*engine_);
   }
-  // Other memory is at the place of the engine's, and nobody told; `silently`: not even its number is another.
+  // Puts other memory at the place of the engine's without a notice. `silently`: even the number of
+  // the allocation is the same.
   void swap_memory(bool silently) {
     for (const client::LayerPages& layer : engine_->engine.pages()) {
       fake_cuda::unmap_by_hand(layer.base);

@@ -1,1 +1,2 @@
-"""A small paged-attention engine in PyTorch that drives the shim as vLLM's connector does. No vLLM in it; ../README.md."""
+"""A small paged-attention engine in PyTorch that drives the shim as vLLM's connector does, without
+vLLM (../README.md)."""

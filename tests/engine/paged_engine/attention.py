@@ -5,7 +5,8 @@ from torch.nn.functional import scaled_dot_product_attention
 
 
 def attend(queries, keys, values):
-    """queries: (tokens, heads, dim), the last ones of (length, kv_heads, dim) keys and values. Gives (tokens, heads, dim)."""
+    """queries: (tokens, heads, dim) of the last tokens. keys, values: (length, kv_heads, dim) of
+    all tokens. Returns (tokens, heads, dim)."""
     tokens, length = queries.shape[0], keys.shape[0]
     q, k, v = (x.transpose(0, 1).unsqueeze(0) for x in (queries, keys, values))
     mask = causal_lower_right(tokens, length) if 1 < tokens < length else None

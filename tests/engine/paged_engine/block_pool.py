@@ -1,4 +1,5 @@
-"""Blocks of the KV tensors, and the engine's own prefix cache over those that are free: the oldest of them are given out first."""
+"""Blocks of the KV tensors, and the engine's own prefix cache over the free blocks. The pool gives
+out the oldest free block first."""
 
 from collections import Counter, OrderedDict
 
@@ -9,7 +10,7 @@ class NoBlocks(RuntimeError):
 
 class BlockPool:
     def __init__(self, blocks):
-        self._free = OrderedDict.fromkeys(range(1, blocks))  # block 0 is nobody's
+        self._free = OrderedDict.fromkeys(range(1, blocks))  # block 0 stays unused
         self._users = Counter()
         self._by_hash = {}
         self._hash_of = {}
@@ -19,7 +20,7 @@ class BlockPool:
         return len(self._free)
 
     def hits(self, hashes):
-        """The blocks that hold the longest known prefix, taken for the caller."""
+        """The blocks with the longest known prefix, now in use by the caller."""
         blocks = []
         for one in hashes:
             if one not in self._by_hash:
@@ -40,14 +41,15 @@ class BlockPool:
         return blocks
 
     def free(self, blocks):
-        """What was cached of them stays known until the blocks are given out again; a prefix's end goes before its beginning."""
+        """Cached blocks stay known until the pool gives them out again. The end of a prefix goes
+        before its beginning, so that the rest remains a prefix."""
         for block in reversed(blocks):
             self._users[block] -= 1
             if not self._users[block]:
                 self._free[block] = None
 
     def cache(self, block, block_hash):
-        """The block is full and holds what the hash says. REQUIRES: the caller has it."""
+        """The block is full and holds the KV for this hash. REQUIRES: the caller uses the block."""
         if block_hash not in self._by_hash and block not in self._hash_of:
             self._by_hash[block_hash], self._hash_of[block] = block, block_hash
 

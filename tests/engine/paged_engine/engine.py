@@ -1,7 +1,7 @@
 """The engine: one request at a time, prefilled in steps and decoded token by token, over paged KV.
 
-Its own prefix cache is asked first, then Larder for what that does not have. Where all of a prompt was found, its last token is computed
-again, since its logits are needed. Owned by one thread."""
+The engine looks up its own prefix cache first, then Larder for the rest. If both together have the
+whole prompt, the engine computes the last token again for its logits. Owned by one thread."""
 
 import time
 from dataclasses import dataclass
@@ -22,16 +22,16 @@ from .weights import random_weights
 class Answer:
     logits: list[torch.Tensor]  # of each new token, on the engine's device
     tokens: list[int]
-    local_tokens: int  # of the prompt, by the engine's own prefix cache
+    local_tokens: int  # tokens of the prompt from the engine's own prefix cache
     loaded_tokens: int
     stored_chunks: int
-    ttft_s: float  # from the request with its block hashes to its first token
+    ttft_s: float  # from the request with its block hashes to the first token
     step_s: list[float]  # of each token after the first
 
 
 class Engine:
     def __init__(self, shape, device="cpu", dtype=torch.bfloat16, seed=0, blocks=64, block_size=16, step_tokens=1 << 14):
-        """step_tokens: a prompt is computed so many tokens at a time."""
+        """step_tokens: the most tokens of a prompt in one step."""
         self.shape, self.device, self.dtype, self.seed, self.step_tokens = shape, device, dtype, seed, step_tokens
         self.kv = KvTensors(shape, blocks, block_size, device, dtype)
         self.pool = BlockPool(blocks)
@@ -39,7 +39,7 @@ class Engine:
         self.larder = None
 
     def attach(self, socket, chunk_tokens=256):
-        """Larder by this socket from here on. Waits for nothing."""
+        """Uses Larder through this socket from now on. Returns at once, attached or not."""
         text = fingerprint_of(self.shape, self.seed, self.device, self.dtype, self.kv.block_size, chunk_tokens)
         self.larder = LarderLink(socket, text, self.shape.name, self.kv, chunk_tokens)
         return self.larder
@@ -53,7 +53,7 @@ class Engine:
         return Request.of(prompt, self.kv.block_size)
 
     def generate(self, prompt, new_tokens=1, larder=True, own=True):
-        """larder, own: whether this request uses the one cache and the other."""
+        """larder, own: whether this request uses Larder and the engine's own prefix cache."""
         return self.run(self.request(prompt), new_tokens, self.larder if larder else None, own)
 
     def run(self, request, new_tokens=1, link=None, own=True):
@@ -69,12 +69,13 @@ class Engine:
             return answer
         finally:
             if link is not None:
-                link.end_stores()  # their pages are read until then
+                link.end_stores()  # the copies read the pages until then
             self.pool.free(request.table)
 
     def forget(self):
-        """Forgets every prefix of its own, and scribbles over all KV: what an answer uses from here on was computed or loaded. On a GPU the
-        scribbling is only queued, so that a load that did not wait for the stream would lose its bytes to it."""
+        """Forgets the own prefix cache and writes NaN over all KV: later answers use only computed
+        or loaded KV, and bytes that were not loaded show in the logits. On a GPU the NaN are only
+        queued on the stream, so a load that does not wait for the stream loses its bytes."""
         self.pool.reset()
         self.kv.scribble()
 
@@ -83,7 +84,7 @@ class Engine:
             torch.cuda.synchronize(self.device)
 
     def _place(self, request, new_tokens, own):
-        """Blocks for the prompt and what follows."""
+        """Takes blocks for the prompt and the new tokens."""
         size = self.kv.block_size
         if own:
             request.table = self.pool.hits(request.hashes[: request.prompt_tokens // size])
@@ -96,7 +97,8 @@ class Engine:
             raise
 
     def _first_token(self, request, link, own):
-        """(logits behind the prompt, tokens loaded). What could not be loaded is computed, and never looked up again."""
+        """(logits behind the prompt, loaded tokens). After a failed load the engine computes the
+        tokens and never looks them up again for this request."""
         loading = self._load(request, link)
         if loading is not None:
             try:
@@ -119,7 +121,8 @@ class Engine:
         return loading
 
     def _prefill(self, request, link, own, loading=None):
-        """The logits behind the prompt. The first step waits for each layer of `loading`, and for its end."""
+        """The logits behind the prompt. The first step waits for each layer of `loading` and for
+        the end of the load: its output counts only after the whole load has succeeded."""
         end = request.prompt_tokens
         request.computed = min(request.computed, end - 1)
         while request.computed < end:

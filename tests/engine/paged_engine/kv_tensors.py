@@ -1,7 +1,8 @@
 """The KV pages of all layers, and block tables over them.
 
-A tensor for each layer, (blocks, 2, block_size, kv_heads, head_dim): a block is one run of bytes, its keys and then its values, as vLLM's
-attention backends for GPUs lay it out. Block 0 is nobody's, as in vLLM."""
+Each layer has a tensor (blocks, 2, block_size, kv_heads, head_dim). A block is one run of bytes,
+keys first and then values, in the layout of vLLM's attention backends for GPUs. Block 0 stays
+unused, as in vLLM."""
 
 import torch
 
@@ -17,7 +18,8 @@ class KvTensors:
         return self.layers[0][0].numel() * self.layers[0].element_size()
 
     def write(self, layer, table, positions, keys, values):
-        """keys, values: (tokens, kv_heads, head_dim) of the tokens at these positions. table: block ids, a tensor."""
+        """keys, values: (tokens, kv_heads, head_dim) for these positions. table: a tensor of block
+        ids."""
         blocks, offsets = table[positions // self.block_size], positions % self.block_size
         self.layers[layer][blocks, 0, offsets] = keys
         self.layers[layer][blocks, 1, offsets] = values
@@ -29,6 +31,6 @@ class KvTensors:
         return keys.flatten(0, 1)[:length], values.flatten(0, 1)[:length]
 
     def scribble(self):
-        """Bytes that no computation gave: what is read of them from here on must have been written or loaded before."""
+        """Fills all KV with NaN, which no computation gives: a read of unwritten KV shows."""
         for layer in self.layers:
             layer.fill_(float("nan"))

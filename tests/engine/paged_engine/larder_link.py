@@ -1,8 +1,13 @@
-"""Larder under this engine, as vLLM's connector does it, but for loads by layers: a client that looks up and holds, another that moves, each with its own session.
+"""Larder under this engine, as in vLLM's connector, except for loads by layers. One client looks up
+and holds, another client moves; each has its own session.
 
-The order of calls is the connector's (larder.vllm.scheduler, larder.vllm.worker): look up without a side effect; hold, then load behind
-what the stream has queued; ask for room before the forward pass, and have it copied behind that while the next one runs. A load writes no
-block that the engine hit by itself. Owned by the engine's thread."""
+The order of calls is the connector's (larder.vllm.scheduler, larder.vllm.worker):
+- look up without a side effect;
+- hold, then load behind the work queued on the stream;
+- reserve room before the forward pass; copy behind that pass, while the next pass runs.
+
+A load writes only blocks that the engine's own prefix cache did not have. Owned by the engine's
+thread."""
 
 import time
 from array import array
@@ -13,7 +18,7 @@ from larder.kv_pages import pages_of, stream_of
 
 from .loading import LOAD_DEADLINE_S, Loading
 
-STORE_WAIT_MS = 500  # as the connector's
+STORE_WAIT_MS = 500  # as in the connector
 STORE_DEADLINE_S = 60
 POLL_MS = 2
 FETCH_DEADLINE_MS = 30_000
@@ -33,12 +38,12 @@ class LarderLink:
         self._worker.register_pages(0, pages)
         self._stream = stream_of(kv.layers)
         self.store_wait_ms = STORE_WAIT_MS
-        self._stores = set()  # tickets of the request's
-        self.by_layer = True  # else all of a load is waited for before the forward pass, as vLLM does
-        self.last_load = None  # its completion
-        self.last_layers_early = 0  # layers of it that were used while others were on their way
-        self.last_fetch = None  # what larderd brought up for the last request, None where it was not asked
-        self.on_loading = lambda: None  # is called when a load runs, before anybody waits for it
+        self._stores = set()  # tickets of the current request
+        self.by_layer = True  # False: wait for the whole load before the pass, as in vLLM
+        self.last_load = None  # the completion of the last load
+        self.last_layers_early = 0  # layers used before the load ended
+        self.last_fetch = None  # the result of the last request's fetch; None: no fetch
+        self.on_loading = lambda: None  # called when a load runs, before any wait for it
 
     @property
     def _clients(self):
@@ -52,7 +57,7 @@ class LarderLink:
         return all(client.wait_attached(timeout_ms) for client in self._clients)
 
     def log_lines(self):
-        """What the library told since the last time."""
+        """The log lines of the library since the last call."""
         return [" ".join(line) for client in self._clients for line in iter(client.next_log, None)]
 
     @property
@@ -62,7 +67,8 @@ class LarderLink:
     # ---- loading
 
     def hit_tokens(self, request):
-        """How many tokens of the prompt, from the first on, can be had without computing them: by the engine's own cache and by loading."""
+        """The number of leading tokens that need no computation: from the engine's own cache, or by
+        a load."""
         if request.load_failed:
             return request.local_tokens
         begin, self.last_fetch = time.perf_counter_ns(), None
@@ -81,7 +87,8 @@ class LarderLink:
         self._scheduler.report_request(asked, hit - request.local_tokens, nanoseconds, decision, hashes, HASH_BYTES)
 
     def _bring_up(self, hashes, there):
-        """How many chunks are in memory once larderd has brought up what it has below: `there` where it has no more."""
+        """Fetches from the lower tiers. Returns the number of chunks then in memory; `there` if the
+        lower tiers have no more."""
         client, reachable = self._scheduler, self._reachable(hashes)
         if reachable <= there:
             return there
@@ -95,7 +102,7 @@ class LarderLink:
             client.fetch_end(ticket)
 
     def reachable_tokens(self, request):
-        """How many tokens of the prompt larderd says it has in memory or below."""
+        """The number of tokens of the prompt in memory or a lower tier, as told by larderd."""
         return self._reachable(request.chunk_hashes(self.chunk_blocks, 0, request.prompt_tokens // self.chunk_tokens)) * self.chunk_tokens
 
     def _reachable(self, hashes):
@@ -112,7 +119,8 @@ class LarderLink:
         return found.chunks
 
     def load(self, request, tokens):
-        """Begins to load what lies between the request's own tokens and `tokens` into its blocks: a Loading, or None where that cannot be."""
+        """Begins a load of the tokens from the request's own up to `tokens` into its blocks.
+        Returns a Loading; None: the load cannot begin."""
         first, last = request.local_tokens // self.chunk_tokens, tokens // self.chunk_tokens
         hashes = request.chunk_hashes(self.chunk_blocks, first, last)
         hold, _ = self._scheduler.hold(hashes, HASH_BYTES)
@@ -152,7 +160,8 @@ class LarderLink:
     # ---- storing
 
     def begin_store(self, request, computed_after):
-        """Before the step behind which so many tokens are computed: asks for room for the chunks that are full then. Whether there are any."""
+        """Called before a step that ends at `computed_after` tokens. Reserves room for the chunks
+        that are full then. False: there are none."""
         full = computed_after // self.chunk_tokens
         first = request.stored_chunks
         hashes = request.chunk_hashes(self.chunk_blocks, first, full)
@@ -164,17 +173,18 @@ class LarderLink:
         return self._worker.store_begin(hashes[present * HASH_BYTES :], HASH_BYTES, pages.tobytes())
 
     def submit_store(self):
-        """Behind the step: its copies run from here on."""
+        """Called after the step. The copies run from now on."""
         self._order()
         self._stores.add(self._worker.store_submit(self.store_wait_ms))
 
     def abandon_store(self, request, stored_chunks):
-        """The step is void. stored_chunks: of the request, before it."""
+        """Called for a void step. stored_chunks: the request's number before the step."""
         self._worker.store_abandon()
         request.stored_chunks = stored_chunks
 
     def end_stores(self):
-        """Waits until no page is read for a store any more. How many chunks were stored since the last time."""
+        """Waits until all copies of stores have ended. Returns the number of chunks stored since
+        the last call."""
         deadline, stored = time.monotonic() + STORE_DEADLINE_S, 0
         while self._stores:
             for ticket, result in self._worker.store_poll(POLL_MS):

@@ -1,6 +1,7 @@
-"""One load by layers: the forward pass begins with the first layer while the rest is on its way.
+"""One load by layers: the forward pass begins with the first layer while later layers are being
+loaded.
 
-Owned by the engine's thread. Its pages may be written until end() has returned or raised."""
+Owned by the engine's thread. The load may write its pages until end() returns or raises."""
 
 import time
 
@@ -11,19 +12,19 @@ LOAD_DEADLINE_S = 60
 
 
 class LoadFailed(Exception):
-    """What was loaded is void, and nobody writes its pages any more."""
+    """The load is void, and all writes to its pages have ended."""
 
 
 class Loading:
     def __init__(self, ticket, tokens, client, completion_of, ended):
-        """tokens: how many of the prompt are there once it has ended well. completion_of(ticket): waits for its end. ended(completion or
-        None): is called once."""
+        """tokens: the number of tokens of the prompt after a successful load.
+        completion_of(ticket): waits for the end. ended(completion or None): called once."""
         self.tokens = tokens
-        self.layers_early = 0  # layers that were used while others were still on their way
+        self.layers_early = 0  # layers used before the load ended
         self._ticket, self._client, self._completion_of, self._ended = ticket, client, completion_of, ended
 
     def wait_layer(self, number):
-        """Until that layer can be used. LoadFailed: it never can."""
+        """Waits until the layer is usable. LoadFailed: the layer will never be usable."""
         deadline = time.monotonic() + LOAD_DEADLINE_S
         try:
             while not self._client.wait_layer(self._ticket, number, LAYER_WAIT_MS):
@@ -35,7 +36,7 @@ class Loading:
         self.layers_early += self._client.state().loads_running
 
     def end(self):
-        """Until nobody writes its pages. LoadFailed where any of it failed."""
+        """Waits until all writes to the pages have ended. LoadFailed: a part of the load failed."""
         completion = None
         try:
             completion = self._completion_of(self._ticket)

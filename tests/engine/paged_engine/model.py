@@ -15,16 +15,17 @@ class Model:
 
     @torch.inference_mode()
     def forward(self, tokens, first, table, before_layer=lambda number: None):
-        """Logits, in float32, behind the last of `tokens`, which stand from position `first` on. The KV of all tokens before them is in the blocks of
-        `table`, that of a layer when before_layer(number) returns; theirs is written there."""
+        """The logits in float32 behind the last of `tokens`, which start at position `first`. The
+        blocks of `table` hold the KV of all earlier tokens: a layer's KV is there when
+        before_layer(number) returns. The pass writes the KV of `tokens` there."""
         length = first + len(tokens)
         positions = torch.arange(first, length, device=self._device)
         return self.step(torch.tensor(tokens, device=self._device), positions, torch.tensor(table, device=self._device), length, before_layer)
 
     @torch.inference_mode()
     def step(self, tokens, positions, table, length, before_layer=lambda number: None):
-        """The same over tensors of the device, which lie there already: nothing is copied from the host, so that a CUDA graph can hold it. `length`:
-        that of the sequence behind it."""
+        """As forward(), over tensors on the device. Copies no data from the host, so a CUDA graph
+        can capture the step. `length`: the length of the sequence after the step."""
         weights, rotation = self.weights, self._rotation(positions)
         x = functional.embedding(tokens, weights.embedding)
         for number, layer in enumerate(weights.layers):
@@ -54,7 +55,8 @@ class Model:
 
 
 def _rotate(x, rotation):
-    """Rotary embedding as Llama's and Qwen's: the halves of a head are the two sides of each pair."""
+    """The rotary embedding of Llama and Qwen: the halves of a head are the two sides of each
+    pair."""
     cos, sin = rotation
     one, other = x.float().chunk(2, -1)
     return torch.cat((one * cos - other * sin, other * cos + one * sin), -1).to(x.dtype)

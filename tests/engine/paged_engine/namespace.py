@@ -1,4 +1,4 @@
-"""The fingerprint of this engine: all that decides the bytes of its KV besides the tokens."""
+"""The fingerprint of this engine: every fact besides the tokens that decides the bytes of KV."""
 
 import torch
 
@@ -6,7 +6,7 @@ from larder import fingerprint
 
 
 def fingerprint_of(shape, seed, device, dtype, block_size, chunk_tokens):
-    """The kernels are torch's: its version and the device stand for them."""
+    """torch's version and the device stand for the kernels, which are torch's."""
     kind = torch.device(device).type
     hardware = torch.cuda.get_device_name(device) if kind == "cuda" else "cpu"
     return fingerprint.facts_text(

@@ -1,10 +1,12 @@
-"""The engine as a process of its own: requests as JSON lines on standard input, an answer to each on standard output.
+"""The engine as a separate process: requests are JSON lines on standard input, answers are JSON
+lines on standard output.
 
-python -m paged_engine.process '{"shape": "tiny_llama", "socket": ..., "device": "cpu", "seed": 0, ...}'
+python -m paged_engine.process '{"shape": "tiny_llama", "socket": ..., "device": "cpu", ...}'
 
-A request is {"prompt": [...], "new_tokens": 1, "larder": true, "own": true}, or {"forget": true}. With "die": "loading" the process kills
-itself while its load runs, by SIGKILL, as nobody can from outside at the right moment. Where the machine let the load end first, it answers
-as ever, and may be asked again."""
+A request is {"prompt": [...], "new_tokens": 1, "larder": true, "own": true}, or {"forget": true}.
+With "die": "loading" the process kills itself by SIGKILL during its load, because another process
+cannot hit that moment. If the load ends first, the process answers as usual, and the test may ask
+again."""
 
 import hashlib
 import json
@@ -47,7 +49,7 @@ def _say(what):
 
 def main():
     options = json.loads(sys.argv[1])
-    torch.set_num_threads(1)  # the order of sums, and so the bits, are the same in every process
+    torch.set_num_threads(1)  # equal order of sums, and so equal bits, in every process
     socket, chunk_tokens, store_wait_ms = (options.pop(name) for name in ("socket", "chunk_tokens", "store_wait_ms"))
     by_layer = options.pop("by_layer", True)
     engine = Engine(SHAPES[options.pop("shape")], dtype=getattr(torch, options.pop("dtype", "bfloat16")), **options)

@@ -1,4 +1,4 @@
-"""Shapes of Llama and Qwen models: real ones for figures, tiny ones for tests. Numbers only."""
+"""Shapes of Llama and Qwen models: real ones for benchmarks, tiny ones for tests. Numbers only."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,8 @@ class Shape:
 
     @property
     def matrix_parameters(self):
-        """Of the layers, without embedding, head, norms and biases: what every token is multiplied with."""
+        """Parameters of the matrices that every token is multiplied with, without embedding and
+        head."""
         attention = (2 * self.heads + 2 * self.kv_heads) * self.head_dim * self.hidden
         return self.layers * (attention + 3 * self.hidden * self.intermediate)
 
@@ -28,7 +29,8 @@ class Shape:
         return 2 * self.layers * self.kv_heads * self.head_dim * itemsize * tokens
 
     def prefill_flops(self, tokens):
-        """Of a prompt computed from its first token: matrices, the causal half of attention, the head for the last token alone."""
+        """FLOPs for a prompt without cached tokens: matrices, the causal half of attention, and the
+        head for the last token only."""
         attention = 2 * self.layers * self.heads * self.head_dim * tokens * tokens
         return 2 * self.matrix_parameters * tokens + attention + 2 * self.hidden * self.vocab
 
@@ -39,7 +41,8 @@ QWEN_32B = Shape("qwen_32b", 64, 5120, 64, 8, 128, 25600, 151936, qk_norm=True) 
 TINY_LLAMA = Shape("tiny_llama", 3, 64, 4, 2, 16, 128, 512, rope_theta=1e4, norm_eps=1e-5)
 TINY_QWEN2 = Shape("tiny_qwen2", 2, 48, 6, 2, 8, 96, 512, qkv_bias=True)
 TINY_QWEN3 = Shape("tiny_qwen3", 3, 64, 4, 1, 32, 128, 512, qk_norm=True)
-# Little to compute and much KV (8 KiB a token in bfloat16), so that a load takes long enough to be killed in.
+# Little computation and much KV (8 KiB a token in bfloat16): a load takes long enough for a test to
+# kill its engine meanwhile.
 WIDE_KV = Shape("wide_kv", 2, 32, 8, 8, 128, 32, 256)
 
 SHAPES = {shape.name: shape for shape in (LLAMA_8B, QWEN_32B, TINY_LLAMA, TINY_QWEN2, TINY_QWEN3, WIDE_KV)}

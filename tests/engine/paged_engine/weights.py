@@ -1,7 +1,7 @@
-"""Random weights of a shape, the same for the same seed, device kind and dtype.
+"""Random weights of a shape, equal for equal seed, device kind and dtype.
 
-Scaled so that activations keep their size through any number of layers: with weights of one small scale all answers look alike, and a
-comparison of logits shows nothing."""
+The scale keeps activations at one size through any number of layers. With weights of one small
+scale all answers would look alike, and a comparison of logits would prove little."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ import torch
 
 @dataclass
 class Layer:
-    """As vLLM merges them: q, k and v are one matrix, gate and up another."""
+    """Merged as in vLLM: one matrix for q, k and v, another for gate and up."""
 
     input_norm: torch.Tensor
     qkv: torch.Tensor
