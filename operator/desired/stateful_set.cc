@@ -16,6 +16,7 @@ using api::Object;
 // Names with a host: a CRI-O with enforced short names refuses a name without one.
 constexpr std::string_view kServerImage = "docker.io/valkey/valkey:8.1", kRedisImage = "docker.io/library/redis:7.2";
 constexpr std::string_view kConfigFolder = "/etc/server", kAuthFolder = "/etc/server-auth", kDataFolder = "/data";
+constexpr const char* kDataVolume = "data";
 constexpr std::uint64_t kDataBytes = 64ULL << 20;  // the server keeps no snapshot and no log
 constexpr int kReadable = 0440;                    // the pod's fsGroup may read
 constexpr int kGraceSeconds = 10, kRevisions = 3;
@@ -90,7 +91,7 @@ std::string image_of(const ManagedSpec& managed, const Defaults& defaults) {
 
 Object container(const CacheBackend& backend, const Defaults& defaults) {
   const ManagedSpec& managed = *backend.spec.managed;
-  Object mounts = Object::array({mount("config", kConfigFolder, true), mount("data", kDataFolder, false)});
+  Object mounts = Object::array({mount("config", kConfigFolder, true), mount(kDataVolume, kDataFolder, false)});
   if (backend.spec.password) mounts.push_back(mount("auth", kAuthFolder, true));
   Object one{{"name", "server"},
              {"image", image_of(managed, defaults)},
@@ -115,7 +116,7 @@ Object container(const CacheBackend& backend, const Defaults& defaults) {
 Object volumes(const CacheBackend& backend) {
   const Object config{{"name", server_config_name(backend)}, {"defaultMode", kReadable}};
   Object all = Object::array({Object{{"name", "config"}, {"configMap", config}},
-                              Object{{"name", "data"}, {"emptyDir", {{"sizeLimit", quantity(kDataBytes)}}}}});
+                              Object{{"name", kDataVolume}, {"emptyDir", {{"sizeLimit", quantity(kDataBytes)}}}}});
   if (!backend.spec.password) return all;
   // Not optional: without its password the server would serve every client.
   const Object items = Object::array({Object{{"key", backend.spec.password->key}, {"path", "password"}}});
@@ -149,8 +150,10 @@ Object pod_spec(const CacheBackend& backend, const Defaults& defaults) {
 
 Object stateful_set(const CacheBackend& backend, const Defaults& defaults) {
   const Object labels = pod_labels(backend);
-  // The server reads its configuration once; the hash restarts the pod.
-  const Object annotations{{std::string(api::kRestartAnnotation), short_hash(server_config(backend))}};
+  // The server reads its configuration once; the hash restarts the pod. It writes nothing to its emptyDir, for which the cluster-autoscaler would
+  // keep the node.
+  const Object annotations{{std::string(api::kRestartAnnotation), short_hash(server_config(backend))},
+                           {"cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes", kDataVolume}};
   Object set = object_head("apps/v1", "StatefulSet", backend);
   set["spec"] = Object{
       {"replicas", 1},

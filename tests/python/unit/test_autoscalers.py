@@ -142,15 +142,10 @@ def test_larders_budgets_let_a_pod_go_and_cover_no_engine(pods, objects):
         assert not covering(after, budgets(objects)), name
 
 
-def test_the_autoscaler_and_the_operators_own_pods(objects, guide):
-    for kind in ("DaemonSet", "Deployment"):
+def test_the_autoscaler_and_the_operators_own_pods(objects):
+    for kind in ("DaemonSet", "Deployment", "StatefulSet"):
         for file, pod, replicas in workloads(objects, kind):
             assert autoscaler_keeps(pod, budgets(objects, file), replicas) is None, file
-    for file, pod, replicas in workloads(objects, "StatefulSet"):  # the guide's exception
-        assert autoscaler_keeps(pod, budgets(objects, file), replicas) == "local storage", file
-        pod["metadata"]["annotations"] = (pod["metadata"].get("annotations") or {}) | {AUTOSCALER + "safe-to-evict": "true"}
-        assert autoscaler_keeps(pod, budgets(objects, file), replicas) is None, file
-    assert AUTOSCALER + "safe-to-evict=true" in guide
 
 
 def test_the_descheduler_evicts_only_without_the_protection_that_the_guide_names(pods, guide):
