@@ -79,7 +79,7 @@ Hosts Hosts::of(const config::ListenAddress& address, bool loopback, const std::
   hosts.cluster_ = !loopback;
   hosts.names_.emplace_back("localhost");
   if (!address.host.empty()) hosts.names_.push_back(lower(address.host));
-  if (!loopback) hosts.names_.push_back(lock_instance());
+  if (!loopback) hosts.names_.push_back(own_host_name());
   for (const std::string& name : names) hosts.names_.push_back(lower(name));
   std::erase(hosts.names_, "");
   return hosts;
@@ -93,7 +93,7 @@ bool Hosts::answers(const Asked& asked) const {
   return cluster_ && (is_service(*host) || passed_on_by_api_server(asked));
 }
 
-std::string lock_instance() {
+std::string own_host_name() {
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? lower(name.data()) : std::string();
 }

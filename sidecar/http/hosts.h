@@ -45,6 +45,6 @@ class Hosts {
 };
 
 // Of this machine or pod, in lower case.
-std::string lock_instance();
+std::string own_host_name();
 
 }  // namespace larder::http

@@ -30,13 +30,13 @@ TEST(HostsTest, OnLoopbackAddressesAndLocalhostAlone) {
   for (const char* foreign : {"evil.example:9464", "localhost.evil.example", "evil.localhost.example", "127.0.0.1.evil.example",
                               "2130706433", "0x7f.1", "larder.ml.svc", "x.svc.cluster.local", "", "larderd"})
     EXPECT_FALSE(hosts.answers({.host = foreign})) << foreign;
-  EXPECT_FALSE(hosts.answers({.host = lock_instance()}) && lock_instance() != "localhost");
+  EXPECT_FALSE(hosts.answers({.host = own_host_name()}) && own_host_name() != "localhost");
   EXPECT_FALSE(hosts.answers({"evil.example", "gzip", kProxied})) << "no API server reaches loopback";
 }
 
 TEST(HostsTest, InAClusterItsOwnNamesToo) {
   const Hosts hosts = Hosts::of({"", 9464}, false);
-  for (const std::string& known : {std::string("10.0.0.7:9464"), lock_instance() + ":9464", std::string("larder.ml.svc:9464"),
+  for (const std::string& known : {std::string("10.0.0.7:9464"), own_host_name() + ":9464", std::string("larder.ml.svc:9464"),
                                    std::string("larder.ml.svc.cluster.local.")})
     EXPECT_TRUE(hosts.answers({.host = known})) << known;
   for (const char* foreign : {"evil.example", "svc", "evil.svc.example", "larder.ml", "x.svc.cluster.local.evil.example"})
