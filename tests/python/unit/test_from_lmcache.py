@@ -72,12 +72,25 @@ def test_every_command_has_a_counterpart_that_runs(page, world):
         assert done.stdout, command
 
 
-def test_the_two_steps_run(page, world, tmp_path):
+def two_steps(page):
+    """The command lines of the section."""
+    return "".join(re.findall(r"```sh\n(.*?)```", page.split("## Two steps\n")[1].split("\n## ")[0], re.DOTALL)).splitlines()
+
+
+def test_a_file_is_imported(page, world, tmp_path):
     (tmp_path / "lmcache.yaml").write_text("chunk_size: 512\nmax_local_cpu_size: 2\n")
-    first = page.split("## Two steps\n```sh\n")[1].splitlines()[0]
+    first = two_steps(page)[0]
     assert world(f"cd {tmp_path} && {first}").returncode == 0
     checked = world(f"larderd --check-config --config {tmp_path}/larder.yaml")
     assert checked.returncode == 0 and 'size: "2GiB"' in checked.stdout
+
+
+def test_the_command_line_of_a_server_is_imported(page, world, tmp_path):
+    command = two_steps(page)[2]
+    assert world(f"cd {tmp_path} && {command}").returncode == 0
+    checked = world(f"larderd --check-config --config {tmp_path}/larder.yaml")
+    assert checked.returncode == 0 and 'size: "20GiB"' in checked.stdout, checked.stderr
+    assert "redis://redis.example:6379" in checked.stdout
 
 
 def test_every_command_line_of_the_server_is_imported(page, world, tmp_path):

@@ -2,10 +2,16 @@
 
 import importlib.util
 import json
+import os
+import re
+import socket
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from harness.process import Process
+from harness.vllm_server import free_port
 from http_fakes import FakeVllm, certificate_of, serving
 
 from larder import completions
@@ -91,6 +97,21 @@ def test_the_prompt_goes_to_one_and_the_answer_comes_from_the_other(start, prefi
     assert "stream_options" not in first and "kv_transfer_params" not in first
     assert (second["prompt"], second["max_tokens"], second["stream"]) == ([1, 2, 3], 8, True)
     assert second["kv_transfer_params"] == {"larder": "await"}
+
+
+def test_the_command_of_the_guide_serves(root, prefill, decode, tmp_path):
+    """docs/guides/prefill-decode.md, with engines and a port that are here."""
+    page = (root / "docs" / "guides" / "prefill-decode.md").read_text()
+    (command,) = re.findall(r"(?m)^python (\S+prefill_decode\.py .*)$", page)
+    port = free_port()
+    for guide, here in (("http://localhost:8100", prefill.url), ("http://localhost:8200", decode.url), ("--port 8000", f"--port {port}")):
+        assert guide in command
+        command = command.replace(guide, here)
+    env = {**os.environ, "PYTHONPATH": str(root / "shim" / "python")}
+    with Process("proxy", ["bash", "-c", f"cd {root} && exec {sys.executable} {command}"], env, tmp_path / "proxy.log") as proxy:
+        proxy.wait_until(lambda: socket.create_connection(("127.0.0.1", port), 1).close() is None, 30)
+        assert ask(f"http://127.0.0.1:{port}") == "decode"
+    assert len(prefill.asked) == 1
 
 
 def test_what_the_request_says_itself_stands(start, prefill, decode):
