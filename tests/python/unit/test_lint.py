@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "lint"))
+import commands  # noqa: E402
+import guides  # noqa: E402
 import links  # noqa: E402
 import pages  # noqa: E402
 import words  # noqa: E402
@@ -100,3 +102,103 @@ def test_the_pending_list_only_shrinks():
     assert check(found, bad, good) == [f"good.md: meets the limits: {remove}"]
     assert words.shrunk("# why\nbad.md\ngone.md\ngood.md\n", found) == "# why\nbad.md\n"
     assert check({good: found[good]}, bad) == [f"bad.md: is no page: {remove}"]
+
+
+def test_every_command_of_the_guides_is_run_or_marked():
+    assert guides.check() == []
+
+
+BLOCK = "```sh\n{}\n```\n"
+TOP = "tests/python/unit/test_top.py::test_once_prints_one_screen_with_rates"
+FIRST_HOUR = "e2e/scenarios/test_first_hour.py::test_the_first_hour"
+CHECK = "tests/component/backend_check_test.cc::BackendCheckTest.OfTheConfiguration"
+UNMARKED = "a shell block without 'run by' or 'not run' directly above"
+
+
+@pytest.mark.parametrize(
+    "marks, command, fault",
+    [
+        ([f"run by: {TOP}"], "larderctl --socket /s top --once   # a comment --none", None),
+        ([f"run by: {CHECK}"], "larderctl backend check --config larder.yaml", None),
+        ([f"run by: {FIRST_HOUR}"], "kubectl -n other get cachepools", None),
+        (["run by: make demo, make test"], "make demo\nmake test", None),
+        (["not run: a GPU was not at hand"], "larderctl nothing | nowhere", None),
+        ([f"run by: {TOP}", "not run: `docker`: no Docker"], "docker push x && larderctl top", None),
+        ([], "larderctl top", UNMARKED),
+        (["run by: none.py::test_x"], "larderctl top", "none.py does not exist"),
+        (
+            [f"run by: {TOP}x"],
+            "larderctl top",
+            "tests/python/unit/test_top.py has no test 'test_once_prints_one_screen_with_ratesx'",
+        ),
+        (
+            ["run by: tests/python/unit/test_top.py"],
+            "larderctl top",
+            "tests/python/unit/test_top.py has no test ''",
+        ),
+        (
+            [f"run by: {CHECK}Not"],
+            "larderctl backend check --config larder.yaml",
+            "tests/component/backend_check_test.cc has no test 'BackendCheckTest.OfTheConfigurationNot'",
+        ),
+        (["run by: make nowhere"], "make nowhere", "make nowhere is no target of the Makefile"),
+        (["run by: make demo"], "make demo test", "no test of the mark has `make test`"),
+        ([f"run by: {TOP}"], "larderctl drop x", "no test of the mark has `larderctl drop x`"),
+        (
+            [f"run by: {TOP}"],
+            "larderctl top \\\n  --forever",
+            "no test of the mark has `larderctl top --forever`",
+        ),
+        ([f"run by: {TOP}"], "x && oc top", "no test of the mark has `x`"),
+        ([f"run by: {FIRST_HOUR}"], "docker build .", "no test of the mark has `docker build`"),
+        (
+            ["not run: `docker`: no Docker"],
+            "larderctl top",
+            "'not run' of `docker`, which is not in the block",
+        ),
+        (
+            [f"run by: {TOP}", "not run: no GPU"],
+            "larderctl top",
+            "'run by' and 'not run' of the whole block",
+        ),
+    ],
+)
+def test_a_command_that_is_run_by_no_test_is_found(tmp_path, marks, command, fault):
+    page = tmp_path / "page.md"
+    page.write_text("".join(f"<!-- {mark} -->\n" for mark in marks) + BLOCK.format(command))
+    found = [one.split(": ", 1)[1] for one in guides.check([page])]
+    assert found[:1] == ([fault] if fault else [])
+
+
+def test_a_mark_stands_directly_above_a_block(tmp_path):
+    page = tmp_path / "page.md"
+    mark = f"<!-- run by: {TOP} -->\n"
+    page.write_text(f"{mark}\n{BLOCK.format('larderctl top')}\n{mark}")
+    stray = "a mark stands above no block"
+    assert guides.check([page]) == [f"{page}:1: {stray}", f"{page}:3: {UNMARKED}", f"{page}:7: {stray}"]
+    page.write_text("```\n$ larderctl top\nits screen\n```\n\n```\nlarderctl top\n```\n")
+    assert guides.check([page]) == [f"{page}:1: {UNMARKED}"]
+
+
+def test_comments_and_docstrings_of_a_test_run_nothing(tmp_path):
+    test = tmp_path / "test_x.py"
+    test.write_text('"""larderctl top"""\n\n\ndef test_x():\n    run("larderctl")  # top\n')
+    code, _ = commands.code_of(test)
+    assert commands.has(code, ["larderctl"]) and not commands.has(code, ["top"])
+
+
+@pytest.mark.parametrize(
+    "line, wanted",
+    [
+        ("sudo FOO=1 larderd &   # stays", [["larderd"]]),
+        ("kubectl -n models get pods -L x", [["kubectl", "get", "pods"]]),
+        ("helm install larder charts/larder --set a=b", [["helm", "install", "larder", "--set"]]),
+        ("kubectl exec POD -- larderctl top", [["kubectl", "exec"], ["larderctl", "top"]]),
+        ("larderctl trace --output=t > file | sort", [["larderctl", "trace", "--output"], ["sort"]]),
+        ("make install PREFIX=/usr wheel", [["make", "install"], ["make", "wheel"]]),
+        ("python a/b.py --port 1", [["python", "b", "--port"]]),
+        ("$ larderctl status\nlarderd 0.1.0", [["larderctl", "status"]]),
+    ],
+)
+def test_the_words_that_tell_a_command(line, wanted):
+    assert [commands.words(one) for one in commands.split(line.splitlines())] == wanted

@@ -102,7 +102,7 @@ def test_the_prompt_goes_to_one_and_the_answer_comes_from_the_other(start, prefi
 def test_the_command_of_the_guide_serves(root, prefill, decode, tmp_path):
     """docs/guides/prefill-decode.md, with engines and a port that are here."""
     page = (root / "docs" / "guides" / "prefill-decode.md").read_text()
-    (command,) = re.findall(r"(?m)^python (\S+prefill_decode\.py .*)$", page)
+    (command,) = re.findall(r"```sh\n(?:.*\n)*?python (\S+prefill_decode\.py .*)\n", page)
     port = free_port()
     for guide, here in (("http://localhost:8100", prefill.url), ("http://localhost:8200", decode.url), ("--port 8000", f"--port {port}")):
         assert guide in command
