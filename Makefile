@@ -171,8 +171,9 @@ test-vm: deps-vm release ## larderd on pages of 1 GiB and NUMA nodes, in a virtu
 	@cd .ci && . ./paths.sh && cd .. && tests/component/vm/run.sh $$vm/vmlinuz $$vm/busybox \
 	  build/release/bin/larderd build/release/bin/larderctl build/release/bin/vm_engine
 
-lint: deps-lint build/dev/build.ninja ## formatting, links of pages, workflows, dashboards, and the rules of the house (who may include what, how long a file may be)
+lint: deps-lint build/dev/build.ninja ## formatting, links and commands of pages, workflows, dashboards, and the rules of the house (who may include what, how long a file may be)
 	@python3 tests/lint/links.py
+	@python3 tests/lint/guides.py
 	@python3 tests/lint/words.py
 	@clang-format --dry-run -Werror $(SOURCES)
 	@$(LINTERS)/actionlint -shellcheck= -pyflakes= .github/workflows/*.yml
