@@ -1,6 +1,7 @@
 """Commands of README.md, docs/get-started and docs/guides with the programs of this build. Here
 they have a smaller memory, a socket of their own, and seconds in place of an hour."""
 
+import json
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from harness.process import Process
+from harness.redis import Missing, RedisServer
 
 from larder import Client
 from larder._native import DECIDED_ABSENT
@@ -95,6 +97,33 @@ def test_a_trace_is_recorded_and_simulated(root, env, tmp_path):
     assert '"hash_ids"' in (tmp_path / "trace.jsonl").read_text()
     said = follow(line(root, page, "larderctl simulate"), env, tmp_path)
     assert "lru" in said and "optimal" in said and "256" in said, said
+
+
+def test_a_namespace_is_dropped(root, env, tmp_path):
+    page = (root / "docs/guides/share-a-backend.md").read_text()
+    (command,) = re.findall(r"`(larderctl drop NAMESPACE)`", page)
+    with larderd("larderd", env, tmp_path), Client(env["LARDER_SOCKET"], "test") as engine:
+        engine.set_namespace(f"engine: test\nchunk_tokens: {TOKENS}\n", "m", TOKENS, [(4096, 2, 1)])
+        assert engine.wait_attached(10_000)
+        (space,) = json.loads(follow("larderctl status --json", env, tmp_path))["namespaces"]
+        assert "0 chunks" in follow(command.replace("NAMESPACE", space["id"]), env, tmp_path)
+
+
+def test_keys_of_an_old_prefix_are_removed(root, env, tmp_path):
+    page = (root / "docs/guides/upgrade-remove.md").read_text()
+    (command,) = re.findall(r"`(redis-cli --scan .*)`", page)
+    if shutil.which("redis-cli") is None:
+        pytest.skip("no redis-cli")
+    try:
+        server = RedisServer(tmp_path / "redis")
+    except Missing as missing:
+        pytest.skip(str(missing))
+    with server:
+        for key in ("models-chat:a", "models-chat:b", "models.chat:a"):
+            server.ask(f"SET {key} 1")
+        here = command.replace("NAMESPACE-POOL", "models-chat").replace("redis-cli", f"redis-cli -p {server.port}")
+        assert follow(here, env, tmp_path).split() == ["2"]
+        assert server.ask("DBSIZE") == ":1" and server.ask("EXISTS models.chat:a") == ":1"
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,10 @@
 """query_twice as a user meets it: the lines of the demo, and one line, never a traceback, where something is missing."""
 
+import os
+import re
 import socket
+import subprocess
+import sys
 import threading
 
 from http_fakes import FakeLarderd, FakeVllm, serving
@@ -89,6 +93,17 @@ def test_it_prints_the_demos_lines_with_larders_share(capsys, tmp_path):
     assert "Larder's share         6.0 ms of the warm TTFT: look-up 2.00, waiting for the copy 2.0, copying and verifying 2.0" in out
     assert "32 tokens that follow  identical in both" in out
     assert "other engine" not in out and "█" in out
+
+
+def test_the_command_of_the_page_prints_them_too(root, tmp_path):
+    page = (root / "docs" / "get-started" / "your-model.md").read_text()
+    (command,) = re.findall(r"`python (-m larder.query_twice --url \S+ --file LONG\.txt)`", page)
+    (tmp_path / "LONG.txt").write_text("a long prompt")
+    with serving(FakeVllm((0, 256)).answers) as url:
+        words = [url if word == "http://localhost:8000" else word for word in command.split()]
+        env = {**os.environ, "PYTHONPATH": str(root / "shim" / "python")}
+        done = subprocess.run([sys.executable, *words], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "tokens hit in Larder   256" in done.stdout, done.stderr
 
 
 def test_a_larderd_that_is_away_costs_one_line(capsys, tmp_path):
