@@ -11,37 +11,40 @@ SEPARATORS = {"&&", "||", "|", ";", "&", "--"}  # behind -- a program is given a
 MOST_WORDS = 2  # that distinguish a command: `helm install larder`, `kubectl larder status`
 
 
-def split(block):
-    """The commands of a block's lines, each a list of tokens. Of a console, lines with "$ "."""
-    lines = "\n".join(block).replace("\\\n", " ").splitlines()
-    if any(line.lstrip().startswith("$ ") for line in lines):
-        lines = [line.lstrip()[2:] for line in lines if line.lstrip().startswith("$ ")]
-    for line in lines:
-        tokens = shlex.shlex(line, posix=True, punctuation_chars=True)
-        tokens.whitespace_split = True
-        command, redirected = [], False
-        for token in [*tokens, ";"]:
-            if token in SEPARATORS:
-                if command[:1] == ["make"]:  # one command for each target
-                    yield from (["make", one] for one in command[1:] if re.match(r"[a-z]", one))
-                elif command:
-                    yield command
-                command = []
-            elif set(token) <= set("<>&") or redirected:
-                redirected = not redirected  # the file behind > is no word of the command
-            elif command or not re.match(r"\w+=|sudo$", token):
-                command.append(token)
+def lines_of(block):
+    """The command lines of a block: a line that ends in \\ goes on; of a console, lines with "$ "."""
+    lines = [line.strip() for line in "\n".join(block).replace("\\\n", " ").splitlines()]
+    console = [line[2:] for line in lines if line.startswith("$ ")]
+    return console or lines
+
+
+def split(line):
+    """The commands of a line, each a list of tokens."""
+    tokens = shlex.shlex(line, posix=True, punctuation_chars=True)
+    tokens.whitespace_split = True
+    command, redirected = [], False
+    for token in [*tokens, ";"]:
+        if token in SEPARATORS:
+            if command[:1] == ["make"]:  # one command for each target
+                yield from (["make", one] for one in command[1:] if re.match(r"[a-z]", one))
+            elif command:
+                yield command
+            command = []
+        elif set(token) <= set("<>&") or redirected:
+            redirected = not redirected  # the file behind > is no word of the command
+        elif command or not re.match(r"\w+=|sudo$", token):
+            command.append(token)
 
 
 def words(command):
-    """The words that tell a command from others: its program, the first plain words behind it,
-    and its long options. A value, a path, a name in capitals and a short option are not among
-    them."""
+    """The words that tell a command from others: its program and the first plain words behind it,
+    and its long options, as two lists. A value, a path, a name in capitals and a short option are
+    not among them; the name of a Python script or module is."""
     program, *rest = command
     plain, options, skip = [], [], False
-    for token in rest:
-        script = re.search(r"(\w+)\.py$", token)
-        if skip:
+    for last, token in zip(command, rest):
+        script = re.search(r"(\w+)\.py$", token) or last == "-m" and re.search(r"(\w+)$", token)
+        if skip and not script:
             skip = False
         elif token.startswith("--"):
             options.append(token.partition("=")[0])
@@ -49,7 +52,9 @@ def words(command):
             skip = len(token) == 2
         elif script or re.fullmatch(r"[a-z][a-z-]*", token):
             plain.append(script[1] if script else token)
-    return [program.rpartition("/")[2], *plain[:MOST_WORDS], *options]
+            skip = False
+    most = MOST_WORDS + (plain[:1] == ["larder"])  # a plug-in of kubectl has commands of its own
+    return [program.rpartition("/")[2], *plain[:most]], options
 
 
 def has(code, wanted):
@@ -84,8 +89,7 @@ def _imported(path, tree):
 
 @cache
 def code_of(path):
-    """The code of a test and of the files it imports, without comments; and what it says in
-    strings, as a frozenset."""
+    """The code of a test, without comments; with that of the files it imports; and its strings."""
     code, strings, todo, seen = [], set(), [path], set()
     while todo:
         one = todo.pop()
@@ -103,4 +107,17 @@ def code_of(path):
             code.append(re.sub(r"(?m)(^|\s)//.*$|^\s*#(?!include).*$", "", text))
             included = (one.parent / name for name in re.findall(r'#include ".*?([^/"]+)"', text))
             todo += [header for header in included if header.is_file()]
-    return "\n".join(code), frozenset(strings)
+    return code[0], "\n".join(code), frozenset(strings)
+
+
+def body_of(text, name):
+    """The code of the test NAME or SUITE.NAME of a file's text, without comments; None: no such."""
+    suite, _, case = name.rpartition(".")
+    if suite:
+        test = rf"TEST(?:_F|_P)?\({re.escape(suite)}, {re.escape(case)}\) \{{\n(.*?)\n\}}"
+        found = re.search(test, text, re.DOTALL)
+        return found and re.sub(r"(?m)(^|\s)//.*$", "", found[1])
+    for node in ast.walk(_without_docstrings(ast.parse(text))):
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return ast.unparse(node)
+    return None

@@ -183,22 +183,52 @@ def test_a_mark_stands_directly_above_a_block(tmp_path):
 def test_comments_and_docstrings_of_a_test_run_nothing(tmp_path):
     test = tmp_path / "test_x.py"
     test.write_text('"""larderctl top"""\n\n\ndef test_x():\n    run("larderctl")  # top\n')
-    code, _ = commands.code_of(test)
-    assert commands.has(code, ["larderctl"]) and not commands.has(code, ["top"])
+    own, imported, strings = commands.code_of(test)
+    assert commands.has(own, ["larderctl"]) and not commands.has(own, ["top"])
+    assert own in imported and "larderctl" in strings
+    assert commands.body_of(test.read_text(), "test_x") == "def test_x():\n    run('larderctl')"
+
+
+def test_a_test_of_cc_ends_with_its_brace():
+    text = "TEST_F(ATest, Runs) {\n  run(kLarderd);  // top\n}\n\nTEST(ATest, Not) {\n  top();\n}\n"
+    assert commands.body_of(text, "ATest.Runs").strip() == "run(kLarderd);"
+    assert commands.body_of(text, "ATest.Gone") is None
+
+
+@pytest.mark.parametrize(
+    "text, fault",
+    [
+        ("Ask with `larderctl top`, or `make demo MODEL=x`.", None),  # some page names a test of it
+        ("`larderctl` alone, a `path/kubectl` and ``kubectl`` are no commands.", None),
+        ("| a | `kubectl frobnicate x` |", "no test has `kubectl frobnicate x`, and no mark says why"),
+        ("- `make nowhere`", "no test has `make nowhere`, and no mark says why"),
+        ("<!-- not run: `oc`: none at hand -->\n`oc apply x` and `larderctl top`", None),
+        ("<!-- run by: make demo -->\nNo command.", "a mark stands above no block"),
+    ],
+)
+def test_commands_of_sentences_are_found(tmp_path, text, fault):
+    page = tmp_path / "page.md"
+    page.write_text(f"# Title\n\n{text}\n")
+    found = [one.split(": ", 1)[1] for one in guides.check([page])]
+    assert found == ([fault] if fault else [])
 
 
 @pytest.mark.parametrize(
     "line, wanted",
     [
-        ("sudo FOO=1 larderd &   # stays", [["larderd"]]),
-        ("kubectl -n models get pods -L x", [["kubectl", "get", "pods"]]),
-        ("helm install larder charts/larder --set a=b", [["helm", "install", "larder", "--set"]]),
-        ("kubectl exec POD -- larderctl top", [["kubectl", "exec"], ["larderctl", "top"]]),
-        ("larderctl trace --output=t > file | sort", [["larderctl", "trace", "--output"], ["sort"]]),
-        ("make install PREFIX=/usr wheel", [["make", "install"], ["make", "wheel"]]),
-        ("python a/b.py --port 1", [["python", "b", "--port"]]),
-        ("$ larderctl status\nlarderd 0.1.0", [["larderctl", "status"]]),
+        ("sudo FOO=1 larderd &   # stays", ["larderd"]),
+        ("kubectl -n models get pods -L x", ["kubectl get pods"]),
+        ("helm install larder charts/larder --set a=b", ["helm install larder --set"]),
+        ("kubectl exec POD -- larderctl top", ["kubectl exec", "larderctl top"]),
+        ("kubectl larder backend check NAME", ["kubectl larder backend check"]),
+        ("larderctl trace --output=t > file | sort", ["larderctl trace --output", "sort"]),
+        ("make install PREFIX=/usr wheel", ["make install", "make wheel"]),
+        ("python a/b.py --port 1", ["python b --port"]),
+        ("python -m larder.query_twice --url http://x", ["python query_twice --url"]),
+        ("$ larderctl status\nlarderd 0.1.0", ["larderctl status"]),
+        ("vllm serve M \\\n  --port 1", ["vllm serve --port"]),
     ],
 )
 def test_the_words_that_tell_a_command(line, wanted):
-    assert [commands.words(one) for one in commands.split(line.splitlines())] == wanted
+    found = [one for each in commands.lines_of(line.splitlines()) for one in commands.split(each)]
+    assert [" ".join(sum(commands.words(one), [])) for one in found] == wanted
