@@ -1,18 +1,64 @@
-"""Commands of shell blocks, and whether the code of a test has them (guides.py). Pure Python."""
+"""Commands of pages: blocks, lines, and the words that tell commands apart. Pure Python."""
 
-import ast
 import re
 import shlex
-from functools import cache
 
-from pages import ROOT
-
+PAGES = ("README.md", "docs/get-started/*.md", "docs/guides/*.md")
+SHELLS = ("sh", "bash", "console", "shell")
+PROSE = "prose"  # the language of a paragraph
+PROGRAM = "|".join(
+    """kubectl helm larderctl larderd make python oc redis-cli systemctl sysctl rm skopeo podman
+    kind ctr docker vllm curl pip velero""".split()
+)
+INLINE = re.compile(rf"(?<!`)`((?:{PROGRAM}) +[^`]+)`(?!`)")
+INDENTED = re.compile(rf" {{4,}}(\$ )?(?:{PROGRAM}) ")  # Markdown's other code block
+FENCE = re.compile(r" *(```+|~~~+)(\S*)")
+MARK = re.compile(r" *<!-- (run by|not run): (.*?) -->$")
 SEPARATORS = {"&&", "||", "|", ";", "&", "--"}  # behind -- a program is given another command
-MOST_WORDS = 2  # that distinguish a command: `helm install larder`, `kubectl larder status`
+MOST_WORDS = 2  # behind the program: `helm install larder`, `kubectl get pods`
+
+
+def blocks(text):
+    """(line, language, marks, lines) of each fenced block and of each paragraph, which has the
+    language PROSE; `marks`: (kind, text), top down. A mark above neither has no lines."""
+    marks, fence, held, began = [], None, [], 0
+    for number, line in enumerate([*text.splitlines(), ""], 1):
+        mark, edge = MARK.match(line), FENCE.match(line)
+        if fence is not None:
+            if line.strip() == fence[1]:
+                yield began, fence[2], marks, held
+                marks, fence, held = [], None, []
+            else:
+                held.append(line)
+            continue
+        if held and (mark or edge or not line.strip()):
+            yield began, SHELLS[0] if INDENTED.match(held[0]) else PROSE, marks, held
+            marks, held = [], []
+        if edge:
+            fence, began = edge, number
+        elif mark:
+            marks.append((mark[1], mark[2]))
+        elif line.strip():
+            began = began if held else number
+            held.append(line)
+        elif marks:
+            yield number - 1, "", marks, None
+            marks = []
+
+
+def commands_of(language, lines):
+    """(command, line) of each command of a block."""
+    if language == PROSE:
+        lines = INLINE.findall("\n".join(lines).replace("\\|", "|"))
+    elif language in SHELLS or any(line.lstrip().startswith("$ ") for line in lines):
+        lines = lines_of(lines)
+    else:
+        lines = []
+    return [(command, line) for line in lines for command in split(line)]
 
 
 def lines_of(block):
-    """The command lines of a block: a line that ends in \\ goes on; of a console, lines with "$ "."""
+    """The command lines of a block. A line that ends in \\ goes on; of a console: behind "$ "."""
     lines = [line.strip() for line in "\n".join(block).replace("\\\n", " ").splitlines()]
     console = [line[2:] for line in lines if line.startswith("$ ")]
     return console or lines
@@ -55,69 +101,3 @@ def words(command):
             skip = False
     most = MOST_WORDS + (plain[:1] == ["larder"])  # a plug-in of kubectl has commands of its own
     return [program.rpartition("/")[2], *plain[:most]], options
-
-
-def has(code, wanted):
-    """Whether each of `wanted` is a word of the code."""
-    found = (re.escape(word) for word in wanted)
-    return all(re.search(rf"(?i)(?<![a-z0-9-]){word}(?![a-z0-9-])", code) for word in found)
-
-
-def _without_docstrings(tree):
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
-            if isinstance(body[0].value, ast.Constant):
-                body[0].value.value = ""
-    return tree
-
-
-def _imported(path, tree):
-    """Modules of the test's folder or of e2e/ that a tree imports, and conftest.py beside it."""
-    names = ["conftest"]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-    for name in names:
-        for folder in (path.parent, ROOT / "e2e"):
-            module = (folder / name.replace(".", "/")).with_suffix(".py")
-            if module.is_file():
-                yield module
-
-
-@cache
-def code_of(path):
-    """The code of a test, without comments; with that of the files it imports; and its strings."""
-    code, strings, todo, seen = [], set(), [path], set()
-    while todo:
-        one = todo.pop()
-        if one in seen:
-            continue
-        seen.add(one)
-        text = one.read_text()
-        if one.suffix == ".py":
-            tree = _without_docstrings(ast.parse(text))
-            code.append(ast.unparse(tree))
-            nodes = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
-            strings |= {value for value in nodes if isinstance(value, str)}
-            todo += _imported(one, tree)
-        else:
-            code.append(re.sub(r"(?m)(^|\s)//.*$|^\s*#(?!include).*$", "", text))
-            included = (one.parent / name for name in re.findall(r'#include ".*?([^/"]+)"', text))
-            todo += [header for header in included if header.is_file()]
-    return code[0], "\n".join(code), frozenset(strings)
-
-
-def body_of(text, name):
-    """The code of the test NAME or SUITE.NAME of a file's text, without comments; None: no such."""
-    suite, _, case = name.rpartition(".")
-    if suite:
-        test = rf"TEST(?:_F|_P)?\({re.escape(suite)}, {re.escape(case)}\) \{{\n(.*?)\n\}}"
-        found = re.search(test, text, re.DOTALL)
-        return found and re.sub(r"(?m)(^|\s)//.*$", "", found[1])
-    for node in ast.walk(_without_docstrings(ast.parse(text))):
-        if isinstance(node, ast.FunctionDef) and node.name == name:
-            return ast.unparse(node)
-    return None

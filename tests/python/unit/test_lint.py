@@ -10,6 +10,7 @@ import commands  # noqa: E402
 import guides  # noqa: E402
 import links  # noqa: E402
 import pages  # noqa: E402
+import sources  # noqa: E402
 import words  # noqa: E402
 
 
@@ -178,21 +179,23 @@ def test_a_mark_stands_directly_above_a_block(tmp_path):
     assert guides.check([page]) == [f"{page}:1: {stray}", f"{page}:3: {UNMARKED}", f"{page}:7: {stray}"]
     page.write_text("```\n$ larderctl top\nits screen\n```\n\n```\nlarderctl top\n```\n")
     assert guides.check([page]) == [f"{page}:1: {UNMARKED}"]
+    page.write_text("Run:\n\n    larderctl top\n\n- an item\n\n    and its text\n")
+    assert guides.check([page]) == [f"{page}:3: {UNMARKED}"]
 
 
 def test_comments_and_docstrings_of_a_test_run_nothing(tmp_path):
     test = tmp_path / "test_x.py"
     test.write_text('"""larderctl top"""\n\n\ndef test_x():\n    run("larderctl")  # top\n')
-    own, imported, strings = commands.code_of(test)
-    assert commands.has(own, ["larderctl"]) and not commands.has(own, ["top"])
+    own, imported, strings = sources.code_of(test)
+    assert sources.has(own, ["larderctl"]) and not sources.has(own, ["top"])
     assert own in imported and "larderctl" in strings
-    assert commands.body_of(test.read_text(), "test_x") == "def test_x():\n    run('larderctl')"
+    assert sources.body_of(test.read_text(), "test_x") == "def test_x():\n    run('larderctl')"
 
 
 def test_a_test_of_cc_ends_with_its_brace():
     text = "TEST_F(ATest, Runs) {\n  run(kLarderd);  // top\n}\n\nTEST(ATest, Not) {\n  top();\n}\n"
-    assert commands.body_of(text, "ATest.Runs").strip() == "run(kLarderd);"
-    assert commands.body_of(text, "ATest.Gone") is None
+    assert sources.body_of(text, "ATest.Runs").strip() == "run(kLarderd);"
+    assert sources.body_of(text, "ATest.Gone") is None
 
 
 @pytest.mark.parametrize(
