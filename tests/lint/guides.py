@@ -9,9 +9,10 @@ page says why not. A comment stands directly above each shell block:
 A test is PATH::NAME, in C++ PATH::SUITE.NAME; `make TARGET` is a target of the Makefile. "not run"
 without commands speaks of the whole block, otherwise of the commands that begin so. A command of a
 paragraph or a table, `PROGRAM WORD...`, needs no comment if a test that some page names has the
-command; otherwise a comment stands above the paragraph. Faults: a block without a mark, a mark
-without a block, a test that does not exist, a command that its tests do not have. Prints FILE:LINE
-for each; exit status 1 then.
+command; otherwise a comment stands above the paragraph. A block of another language may have a
+comment, and only its tests are looked up. Faults: a shell block without a mark, a mark without a
+block, a test that does not exist, a command that its tests do not have. Prints FILE:LINE for each;
+exit status 1 then.
 
 A test has a command in one of these cases:
 - the last word of the command (commands.py) is in the test's function, its long options are in the
