@@ -175,6 +175,7 @@ lint: deps-lint build/dev/build.ninja ## formatting, links and commands of pages
 	@python3 tests/lint/links.py
 	@python3 tests/lint/guides.py
 	@python3 tests/lint/words.py
+	@python3 tests/lint/classes.py
 	@clang-format --dry-run -Werror $(SOURCES)
 	@$(LINTERS)/actionlint -shellcheck= -pyflakes= .github/workflows/*.yml
 	@for file in charts/larder/files/dashboards/*.json; do \

@@ -12,6 +12,7 @@ ID = "[a-z0-9]+(?:-[a-z0-9]+)*"
 TAG = re.compile(rf"(?://|#) mutation: ({ID}(?:, {ID})*)$")
 OTHER_COMMENT = re.compile(r"(?:^|\s)(?://|#)\s")
 LIKE_TAG = re.compile(r"mutations?\s*:", re.IGNORECASE)
+QUALIFIER = re.compile(r"(?:\w|\.|:|->)$")  # before the text of a row
 FIELDS = {"protects": str, "text": str, "instead": str, "delete": bool, "tests": list}
 
 
@@ -150,6 +151,8 @@ class Tree:
             if count != 1:
                 place = self._place(site)
                 yield f"{mutation.id}: {place} has the text {count} times: {mutation.text}"
+            elif QUALIFIER.search(site.code[: site.code.index(mutation.text)]):
+                yield f"{mutation.id}: {self._place(site)} has a longer name before the text, so that the mutated code does not build: {mutation.text}"
         if mutation.text == mutation.instead:
             yield f"{mutation.id}: the replacement is the text itself"
         faults = map(self.tests.missing, mutation.tests)

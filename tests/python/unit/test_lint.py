@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "lint"))
+import classes  # noqa: E402
 import commands  # noqa: E402
 import guides  # noqa: E402
 import links  # noqa: E402
@@ -235,3 +236,71 @@ def test_commands_of_sentences_are_found(tmp_path, text, fault):
 def test_the_words_that_tell_a_command(line, wanted):
     found = [one for each in commands.lines_of(line.splitlines()) for one in commands.split(each)]
     assert [" ".join(sum(commands.words(one), [])) for one in found] == wanted
+
+
+def test_no_class_is_above_the_rule_and_the_allowances_only_shrink():
+    allowed = classes.allowances(classes.ALLOWANCES.read_text())
+    assert list(classes.faults(classes.sizes(classes.product()), allowed)) == []
+    assert len(allowed) <= 7
+
+
+HEADER = """
+class Door final : public Thing {
+ public:
+  Door() = default;
+  Door(const Door&) = delete;
+  explicit Door(int width) : width_{width}, open_(false) {}
+  // void a_comment();
+  template <typename T>
+  std::vector<T> all(std::function<void(int)> each) const;
+  bool operator==(const Door& other) const { return other.width_ == width_; }
+  using Done = std::function<void(int)>;
+  int (*knock)(int times);
+  struct Hinge {
+    int turns() const;
+    int count = 0;
+  };
+
+ private:
+  std::function<int(int)> called_ = [](int x) { return x; };
+  int width_ = width(1);
+};
+"""
+SOURCE = """
+std::string Door::text() {
+  return R"(a { brace
+in a raw string)" + std::string("}");
+
+  // a comment
+}
+Door::Hinge made() { return {}; }
+int Other::method() {
+  return 1'000;
+}
+"""
+
+
+def test_methods_and_lines_of_a_class_are_counted():
+    found = classes.sizes({Path("room/door.h"): HEADER, Path("room/door.cc"): SOURCE, Path("other/door.cc"): SOURCE})
+    door, hinge = found["room", "Door"], found["room", "Hinge"]
+    assert (door.methods, hinge.methods) == (3, 1)  # the constructor with a width, all(), ==
+    assert (door.lines, hinge.lines) == (12 + 4, 2)
+    assert set(found) == {("room", "Door"), ("room", "Hinge")}
+
+
+@pytest.mark.parametrize(
+    ("methods", "lines", "allowed", "fault"),
+    [
+        (40, 500, None, None),
+        (41, 10, None, "at most 40 and 500: divide it"),
+        (1, 501, None, "at most 40 and 500: divide it"),
+        (60, 10, (60, 10), None),
+        (61, 10, (60, 10), "may have 60 and 10: divide it"),
+        (59, 10, (60, 10), "lower its line"),
+        (40, 10, (60, 10), "remove its line"),
+    ],
+)
+def test_a_class_that_is_too_large_is_found(methods, lines, allowed, fault):
+    key = ("room", "Door")
+    told = list(classes.faults({key: classes.Size(methods, lines)}, {key: classes.Size(*allowed)} if allowed else {}))
+    assert [fault in one for one in told] == [True] * bool(fault)

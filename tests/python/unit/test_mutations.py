@@ -87,6 +87,7 @@ CODE_DRIFTS = {  # the source, and words of the message
     "a drifted line": (code(text="return one;"), "one-rule: shim/rule.cc:2 has the text 0 times"),
     "the text on another line": (code(text="\n") + "return 1;\n", "has the text 0 times"),
     "the text twice": (code(text="return 1; return 1;"), "has the text 2 times"),
+    "a longer name": (code(text="other.return 1;"), "has a longer name before the text"),
     "the text in a comment": (code(text="x;  // return 1;"), "another comment stands before"),
     "a tag with more behind": (code(tag="// mutation: one-rule (README)"), NOT_AT_THE_END),
     "a tag in capitals": (code(tag="// Mutation: one-rule"), NOT_AT_THE_END),

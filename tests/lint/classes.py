@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""classes.py: no class of the product has more than 40 methods or 500 lines, over all of its files. Prints each fault; exit status 1 then.
+
+A method is a declaration or definition in the body of the class: no `= default`, `= delete`, `using`, `friend`, no function pointer. Lines are those of the body without nested classes, and of all
+definitions outside of it (`Class::method(`) in the same folder, without blank lines and comments. A class that was larger when this rule came stands in class_allowances.txt with its size: the list only
+shrinks, and a class that became smaller must lower its line. Not a parser of C++: it reads what clang-format writes."""
+
+import re
+import sys
+from dataclasses import dataclass
+
+from pages import ROOT, tracked
+
+MOST_METHODS, MOST_LINES = 40, 500
+PRODUCT = ("cuda", "operator", "shim", "sidecar")
+ALLOWANCES = ROOT / "tests" / "lint" / "class_allowances.txt"
+
+TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])+'""", re.S)
+HEAD = re.compile(r"\b(?:class|struct)\s+(?:\[\[\w+\]\]\s*)?(\w+)\s*(?:final\s*)?(?::(?!:)[^;{()]*)?\{")
+NESTED = re.compile(r"\b(?:class|struct|enum|union)\b[^()]*$")
+NO_METHOD = re.compile(r"^(?:using|friend|static_assert|enum|typedef)\b|=\s*(?:delete|default)\s*$")
+OUTSIDE = re.compile(r"^(?!\s)[^=;]*?\b(\w+)::~?(?:\w+|operator\S+)\(")
+
+
+@dataclass
+class Size:
+    methods: int = 0
+    lines: int = 0
+
+    def exceeds(self, methods, lines):
+        return self.methods > methods or self.lines > lines
+
+
+def without_comments(text):
+    """Comments and the inside of literals are blank; lines stay."""
+    return TOKEN.sub(lambda found: "\n" * found[0].count("\n") if found[0].startswith("/") else '""' + "\n" * found[0].count("\n"), text)
+
+
+def end_of(text, opening):
+    """The place of the brace that closes the one at `opening`."""
+    depth = 0
+    for found in re.compile(r"[{}]").finditer(text, opening):
+        depth += 1 if found[0] == "{" else -1
+        if depth == 0:
+            return found.start()
+    return len(text) - 1
+
+
+def without_template_arguments(text):
+    before = None
+    while before != text:
+        before, text = text, re.sub(r"<[^<>()]*(?:\([^()]*\))?[^<>()]*>", "", text)
+    return text
+
+
+def is_method(declaration):
+    declaration = re.sub(r"^template\s*<[^>]*>\s*(?:requires[^{;]*)?|\[\[\w+\]\]", "", declaration.strip())
+    declaration = without_template_arguments(declaration)
+    if "(" not in declaration or NO_METHOD.search(declaration):
+        return False
+    head, _, rest = declaration.partition("(")
+    if rest.lstrip().startswith("*") or ("=" in head and "operator" not in head):
+        return False
+    return re.search(r"(?:~?\w+|operator\s*\S+)\s*$", head) is not None
+
+
+def lines_of(text):
+    return sum(1 for line in text.splitlines() if line.strip())
+
+
+def body_size(body):
+    """Of a class without the classes in it, which are counted alone."""
+    methods, nested, at, said = 0, 0, 0, ""
+    while at < len(body):
+        sign = body[at]
+        if sign == "{":
+            end = end_of(body, at)
+            if NESTED.search(without_template_arguments(said)):
+                nested += lines_of(body[at : end + 1])
+                said = ""
+            elif is_method(re.sub(r"\)\s*(?:const|noexcept|override|final|\s)*:.*$", ")", said, flags=re.S)):
+                follows = body[end + 1 :].lstrip()[:1]
+                if re.search(r":[^:]*$", said) and follows in (",", "{"):  # a member in the initialiser list of a constructor
+                    said += "()"
+                else:
+                    methods, said = methods + 1, ""
+            else:
+                said += "{}"
+            at = end
+        elif sign == ";":
+            methods, said = methods + is_method(said), ""
+        elif sign == ":" and re.search(r"\b(?:public|private|protected)\s*$", said):
+            said = ""
+        else:
+            said += sign
+        at += 1
+    return Size(methods, lines_of(body) - nested)
+
+
+def sizes(texts):
+    """{(folder, class): Size} of {path: text}."""
+    found = {}
+    texts = {path: without_comments(text) for path, text in texts.items()}
+    for path, text in texts.items():
+        for head in HEAD.finditer(text):
+            one = body_size(text[head.end() : end_of(text, head.end() - 1)])
+            known = found.setdefault((path.parent.as_posix(), head[1]), Size())
+            known.methods, known.lines = max(known.methods, one.methods), known.lines + one.lines
+    for path, text in texts.items():
+        for name, lines in definitions(text):
+            if (key := (path.parent.as_posix(), name)) in found:
+                found[key].lines += lines
+    return found
+
+
+def definitions(text):
+    """(class, lines) of each definition of a method outside of its class."""
+    lines, number = text.splitlines(), 0
+    while number < len(lines):
+        head = OUTSIDE.match(lines[number])
+        if head and not lines[number].rstrip().endswith(";"):
+            begin = number
+            while number + 1 < len(lines) and not lines[number].startswith("}"):
+                number += 1
+            yield head[1], lines_of("\n".join(lines[begin : number + 1]))
+        number += 1
+
+
+def allowances(text):
+    """{(folder, class): Size} of lines `FOLDER CLASS METHODS LINES`."""
+    rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
+    return {(folder, name): Size(int(methods), int(lines)) for folder, name, methods, lines in rows}
+
+
+def faults(found, allowed):
+    for key, size in sorted(found.items()):
+        name, told = f"{key[0]}: class {key[1]}", f"{size.methods} methods and {size.lines} lines"
+        most = allowed.get(key)
+        if most is None:
+            if size.exceeds(MOST_METHODS, MOST_LINES):
+                yield f"{name} has {told}; at most {MOST_METHODS} and {MOST_LINES}: divide it"
+        elif size.exceeds(most.methods, most.lines):
+            yield f"{name} has {told} and may have {most.methods} and {most.lines}: divide it"
+        elif not size.exceeds(MOST_METHODS, MOST_LINES):
+            yield f"{name} is within the rule: remove its line from {ALLOWANCES.name}"
+        elif size != most:
+            yield f"{name} has {told}: lower its line in {ALLOWANCES.name}"
+    for folder, name in sorted(allowed.keys() - found.keys()):
+        yield f"{folder}: class {name} does not exist: remove its line from {ALLOWANCES.name}"
+
+
+def product():
+    return {path: (ROOT / path).read_text() for path in tracked() if path.parts[0] in PRODUCT and path.suffix in (".h", ".cc", ".cu", ".cuh")}
+
+
+if __name__ == "__main__":
+    wrong = list(faults(sizes(product()), allowances(ALLOWANCES.read_text())))
+    print(*wrong, sep="\n", end="\n" if wrong else "")
+    sys.exit(bool(wrong))
