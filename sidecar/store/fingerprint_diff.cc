@@ -10,10 +10,11 @@ namespace {
 
 constexpr std::size_t kMaxNamedFields = 8;
 constexpr std::size_t kMaxValueChars = 80;
-// The digest of all that may have no line of its own. It differs with every other field, and tells something only where none does.
+// The digest of settings without a field. It differs whenever another field differs, and is worth a
+// mention only if no other field does.
 constexpr std::string_view kDigest = "configuration";
 
-// A field that comes several times (one line a layer) has its lines joined.
+// Parses the fields. Lines of a repeated field (one line a layer) are joined.
 std::map<std::string, std::string, std::less<>> parse(std::string_view text) {
   std::map<std::string, std::string, std::less<>> fields;
   while (!text.empty()) {
@@ -32,13 +33,13 @@ std::map<std::string, std::string, std::less<>> parse(std::string_view text) {
   return fields;
 }
 
-// Long values differ somewhere inside: show the place.
+// Cuts a long value to the part that differs.
 std::string shown(const std::string& value, const std::string& other) {
   if (value.size() <= kMaxValueChars) return value;
   std::size_t same = 0;
   while (same < value.size() && same < other.size() && value[same] == other[same]) ++same;
   const std::size_t wanted = same > kMaxValueChars / 4 ? same - kMaxValueChars / 4 : 0;
-  const std::size_t start = cut_text(value, wanted).size();  // not inside a character
+  const std::size_t start = cut_text(value, wanted).size();  // at the end of a character
   const std::string part(cut_text(std::string_view(value).substr(start), kMaxValueChars));
   return (start == 0 ? "" : "...") + part + (start + part.size() < value.size() ? "..." : "");
 }
