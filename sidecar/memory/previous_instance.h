@@ -2,8 +2,8 @@
 // over (warm), replaces them (cold), or refuses to start.
 //
 // Refused unless memory.on_mismatch is `replace`: another arena size, another owner, an unknown
-// format. Another size is always refused while engines use the arena. Cold: damage, a gone arena,
-// no room for a second index.
+// format. Another size is always refused while engines use the arena. Cold: damage, a known
+// older format, a missing arena, no room for a second index.
 //
 // Read once, at start. Thread-compatible; owned by the loop afterwards.
 #pragma once
