@@ -32,7 +32,7 @@ void RemoteEngine::accept(Command command) {
     case Operation::kGet: state.takes_gets ? reads_.push_back(op) : finish(op, refused); break;
     case Operation::kDrop:
     case Operation::kClear: drop(op); break;
-    case Operation::kFlush: break;  // tend_flushes() looks for it
+    case Operation::kFlush: break;  // maintain_flushes() finds it
   }
 }
 
