@@ -1,4 +1,4 @@
-// Hosts: the names under which a server answers. Plain values, pure but for own_name(), which of()
+// Hosts: the names under which a server answers. Plain values, pure but for lock_instance(), which of()
 // asks; thread-compatible.
 //
 // A page of evil.example may point its own name at this machine (DNS rebinding). A browser then
