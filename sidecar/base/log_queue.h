@@ -1,11 +1,11 @@
-// LogQueue: lines on their way to a descriptor. A thread of the queue's own writes them and may
+// LogQueue: a queue of lines for a descriptor. A thread of the queue writes the lines and may
 // block; the caller of add() never waits.
 //
-// The queue is bounded. A line that finds the queue full is dropped and counted, and so is a line
-// that the descriptor refuses (a full disk, a closed pipe). Once lines can be written again, one
-// line says how many are missing, at the place where they are missing. The descriptor keeps its
-// flags: O_NONBLOCK belongs to the open file, which other processes share (a terminal, a
-// container's pipe). Thread-safe.
+// The queue is bounded. With a full queue a new line is dropped and counted, and so is a line that
+// the descriptor refuses (a full disk, a closed pipe). Once writes work again, one line in the
+// place of the gap gives the number of missing lines. The descriptor keeps its flags: O_NONBLOCK
+// belongs to the open file, which other processes share (a terminal, the pipe of a container).
+// Thread-safe.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// Splits a changed configuration into the settings that a running larderd takes over and the
-// settings that need a restart. Pure; thread-safe.
+// Splits a changed configuration into live settings, for the running larderd, and settings for the
+// next start. Pure; thread-safe.
 #pragma once
 
 #include <span>
