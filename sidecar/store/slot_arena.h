@@ -63,9 +63,9 @@ class SlotArena {
     store::prefetch(&extent.places[place_of(extent, offset_bytes)]);
   }
 
-  // Candidates are the slots that may be evicted. An extent with other used slots (held, granted,
-  // quarantined, pinned) is not drained. The age of an extent is the age of its candidates.
-  // insert_candidate() stamps a use; a slot that is used again is erased and inserted.
+  // Candidates are the slots that may be evicted. An extent with other used slots (granted,
+  // quarantined, pinned or doomed) is not drained. The age of an extent is the age of its
+  // candidates. insert_candidate() stamps a use; a slot that is used again is erased and inserted.
   void insert_candidate(std::uint32_t slot);
   void erase_candidate(std::uint32_t slot);
   // The number of uses of all slots since the last use of this slot. REQUIRES: a candidate.
