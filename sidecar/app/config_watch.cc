@@ -9,7 +9,7 @@
 namespace larder {
 namespace {
 
-constexpr std::uint32_t kLoopMs = 1000;  // for the loop to take it over
+constexpr std::uint32_t kLoopMs = 1000;  // deadline of the loop's answer
 constexpr std::streamsize kMostBytes = 1 << 20;
 
 std::string listed(const std::vector<std::string>& keys) {
@@ -60,7 +60,8 @@ void ConfigWatch::reload() {
   if (!waiting.empty()) base::log_warning("config: " + waiting);
 }
 
-// The loop was too busy to answer: a watched file is tried again at the next look.
+// The loop was too busy to answer. Forgetting the content makes the next look at a watched file
+// reload again.
 void ConfigWatch::not_handed_over(const Status& status) {
   base::log_error("config: not taken over: " + status.text());
   seen_.reset();

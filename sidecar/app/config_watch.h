@@ -1,7 +1,8 @@
-// ConfigWatch: takes a changed configuration over into the larderd that runs, on SIGHUP or when its file changes.
+// ConfigWatch: applies a changed configuration to the running larderd, on SIGHUP or when the file
+// changes.
 //
-// What is wrong with the new one is said in the log and as the fallback `config`, and nothing changes; so is what waits for a restart.
-// Belongs to one thread.
+// A wrong configuration changes no setting: the log and the fallback `config` give the reason. Both
+// also name the settings that need a restart. Owned by one thread.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +18,19 @@ namespace larder {
 
 class ConfigWatch {
  public:
-  // The configuration file's bytes; none where there is no file or it cannot be read.
+  // The bytes of the configuration file. Empty if there is no file, or the file cannot be read.
   static std::optional<std::string> content(const std::optional<std::string>& file, const config::Environment& environment);
 
-  // `running`: what `sidecar` was started with, from `file` (none: $LARDER_CONFIG_FILE, if any) and `environment`. `seen`: the file's
-  // content before it was read for that, so that what changed while larderd started is seen too. The sidecar outlives it.
+  // `running`: the configuration with which `sidecar` was started, from `file` (without a file:
+  // $LARDER_CONFIG_FILE, if set) and `environment`. `seen`: the content of the file before that
+  // load, so that a change during the start is noticed. The sidecar outlives this object.
   ConfigWatch(config::Config running, std::optional<std::string> file, config::Environment environment,
               std::optional<std::string> seen, loop::Sidecar& sidecar);
 
-  // Reads it anew and takes over what changed.
+  // Loads the configuration again and applies the settings that changed.
   void reload();
-  // The same if the file's content is another than at the last look, or could not be handed over then. A file that is gone for a moment
-  // changes nothing.
+  // The same, if the content differs from the last look or the last reload did not reach the loop.
+  // A file that is missing for a moment changes no setting.
   void reload_if_changed();
 
  private:

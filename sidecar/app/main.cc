@@ -1,4 +1,8 @@
-// larderd: wiring only. Configuration in, sidecar and HTTP server up, signals to stop().
+// larderd: wiring only. Loads the configuration, starts the sidecar and the HTTP server, and turns
+// signals into stop().
+//
+// Exit status: 0 after a signal; kExitConfig for wrong arguments or a wrong configuration;
+// kExitFailure for every other failure. One line on standard error gives the reason.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -40,9 +44,9 @@ constexpr int kWatchMs = 2000;
 
 struct Arguments {
   std::optional<std::string> config_file;
-  std::vector<std::string> supervise;     // where probes are answered
-  std::optional<int> supervisor_drops;    // an eventfd that this process' supervisor counts dropped log lines in
-  std::vector<std::string> all_but_that;  // of the command line
+  std::vector<std::string> supervise;     // the addresses that answer probes
+  std::optional<int> supervisor_drops;    // an eventfd: the supervisor counts its dropped log lines there
+  std::vector<std::string> all_but_that;  // the command line without --supervise
   bool watch_config = false, check_config = false, free_memory = false;
   bool config_reference = false, metrics_reference = false, version = false, help = false;
 };
@@ -106,7 +110,8 @@ void print_help() {
       config::reference().c_str());
 }
 
-// SIGINT, SIGTERM and SIGHUP, blocked in every thread from here on and read from a descriptor instead.
+// Blocks SIGINT, SIGTERM and SIGHUP, and returns a descriptor to read the signals from. Threads
+// inherit the block; the thread of the log, which starts earlier, blocks all signals itself.
 Result<Fd> take_signals() {
   sigset_t signals;
   ::sigemptyset(&signals);
@@ -120,8 +125,9 @@ Result<Fd> take_signals() {
   return fd;
 }
 
-// Stops the sidecar on SIGINT and SIGTERM, and has the configuration read again on SIGHUP and, where it is watched, every few seconds.
-// Counts what the supervisor drops. Ends as well when `done` becomes readable.
+// Stops the sidecar on SIGINT and SIGTERM. Reloads the configuration on SIGHUP, and a watched file
+// every `watch_ms` if the content changed. Adds the log lines that the supervisor dropped to the
+// count of this process. Also returns when `done` becomes readable.
 void obey_signals(const Fd& signals, const Fd& done, int supervisor_drops, int watch_ms, ConfigWatch config,
                   loop::Sidecar& sidecar) {
   pollfd polled[] = {{signals.get(), POLLIN, 0}, {done.get(), POLLIN, 0}, {supervisor_drops, POLLIN, 0}};
@@ -143,7 +149,7 @@ void obey_signals(const Fd& signals, const Fd& done, int supervisor_drops, int w
   }
 }
 
-// `content`: of the configuration file.
+// `content`: the bytes of the configuration file, read before `config` was loaded.
 Status serve(const config::Config& config, const std::optional<std::string>& content, const Arguments& arguments,
              const config::Environment& environment) {
   const Result<Fd> signals = take_signals();
@@ -162,15 +168,17 @@ Status serve(const config::Config& config, const std::optional<std::string>& con
     obey_signals(*signals, done, arguments.supervisor_drops.value_or(-1), watch_ms,
                  ConfigWatch(config, arguments.config_file, environment, content, **sidecar), **sidecar);
   });
-  struct Done {  // also where a thread could not be started: else that one would be waited for for ever
+  // Ends `obeying` on every path. Without `done`, the join after a failed start of another thread
+  // would wait for ever.
+  struct Done {
     const Fd& done;
     ~Done() { ::eventfd_write(done.get(), 1); }
   } const at_the_end{done};
   return (*sidecar)->run();
 }
 
-// Nothing that is half done can be gone on with or undone without memory. What stands in arena and index holds at every instruction, so
-// that this is no worse than a kill: the next one starts warm.
+// Without memory larderd can neither finish nor undo a started step. Arena and index are consistent
+// at every instruction, so this end equals a kill: the next larderd starts warm.
 [[noreturn]] void end_without_memory() {
   base::end_with("larderd: out of memory; the next one starts with what this one kept\n", kExitFailure);
 }
@@ -226,7 +234,8 @@ int run(int argc, char** argv) {
   return 0;
 }
 
-// Before main(): other initialisers allocate, and this file's come first.
+// Set before main(), because initialisers of static objects allocate too; those of this file run
+// first.
 [[maybe_unused]] const std::new_handler before = std::set_new_handler(end_without_memory);
 
 }  // namespace

@@ -25,7 +25,8 @@ Result<http::Listener> listen(const std::string& address) {
   return http::listen_tcp(*parsed, "--supervise");
 }
 
-// A loop that stands still is as bad as no answer: nothing else would end it.
+// A /healthz that reports a standing loop (kFailedPrecondition) counts as an unanswered question:
+// only the supervisor can end such a larderd.
 Status is_ready(const std::string& admin_socket) {
   const Status alive = ctl::ask_larderd(admin_socket, ctl::Verb::kGet, "/healthz").status();
   if (alive.code() == Code::kFailedPrecondition) return {Code::kDeadlineExceeded, alive.text()};
@@ -38,12 +39,14 @@ Result<int> supervise(const std::vector<std::string>& addresses, std::vector<std
                       const std::optional<std::string>& config_file, const config::Environment& environment, const Fd& signals) {
   const std::unique_ptr<char, decltype(&std::free)> program(::realpath("/proc/self/exe", nullptr), &std::free);
   if (!program) return Status::from_errno(errno, "/proc/self/exe");
-  // larderd inherits it and counts the dropped lines of the supervisor, whose own port has no metrics.
+  // The child inherits the eventfd. Prometheus scrapes larderd and not the supervisor, so larderd
+  // counts the log lines that the supervisor drops.
   const Fd drops(::eventfd(0, EFD_NONBLOCK));
   if (!drops.valid()) return Status::from_errno(errno, "eventfd");
   arguments.insert(arguments.begin(), program.get());
   arguments.insert(arguments.end(), {"--supervisor-drops", std::to_string(drops.get())});
-  // Read at each look: it may change, and while it is wrong larderd does not start.
+  // The configuration is loaded at each question: the file may change, and a wrong one keeps
+  // larderd from starting.
   const auto ask = [&, told = std::uint64_t{0}]() mutable -> Status {
     const std::uint64_t dropped = base::dropped_log_lines();
     if (dropped > told) ::eventfd_write(drops.get(), dropped - std::exchange(told, dropped));

@@ -1,4 +1,5 @@
-// What `larderd --supervise ADDRESS` does: a supervisor (sidecar/supervisor) whose child is this same program.
+// `larderd --supervise ADDRESS`: a supervisor (sidecar/supervisor) whose child is this same
+// program.
 #pragma once
 
 #include <optional>
@@ -11,8 +12,9 @@
 
 namespace larder {
 
-// Runs larderd with `arguments` until SIGTERM or SIGINT, from `signals`; probes are answered at each of `addresses`: HOST:PORT, or the
-// path of a Unix socket. Returns larderd's exit status. An error: it could not begin.
+// Runs larderd with `arguments` until `signals` gives SIGTERM or SIGINT. Answers probes at each of
+// `addresses`: HOST:PORT, or the path of a Unix socket. Returns the exit status of larderd, or an
+// error if the supervisor could not start.
 Result<int> supervise(const std::vector<std::string>& addresses, std::vector<std::string> arguments,
                       const std::optional<std::string>& config_file, const config::Environment& environment, const Fd& signals);
 

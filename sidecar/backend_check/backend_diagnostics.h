@@ -1,5 +1,5 @@
-// What is wrong with one server for larderd's purpose, and what to do about it: judged from the facts alone. Of all servers of an
-// installation: installation_findings.h. Pure; thread-safe.
+// The faults of one server for the use by larderd, and the fix for each fault: judged from the
+// facts alone. Of all servers of an installation: installation_diagnostics.h. Pure; thread-safe.
 #pragma once
 
 #include <string>

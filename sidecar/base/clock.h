@@ -1,4 +1,5 @@
-// Clock: the one source of time of the sidecar. Monotonic, in milliseconds and nanoseconds since an arbitrary start.
+// Clock: the one source of time of the sidecar. Monotonic, in milliseconds and nanoseconds since an
+// arbitrary start.
 //
 // Pure rooms (store) take times as arguments instead; tests own a ManualClock. Thread-safe.
 #pragma once
@@ -25,7 +26,8 @@ class MonotonicClock final : public Clock {
   }
 };
 
-// Goes on while the machine sleeps (CLOCK_BOOTTIME), which the monotonic clock does not. For leases that others count in their time.
+// CLOCK_BOOTTIME counts the sleep of the machine, and CLOCK_MONOTONIC does not. For leases: the
+// other replicas count time while this machine sleeps.
 class BoottimeClock final : public Clock {
  public:
   std::uint64_t now_ns() const override {

@@ -5,7 +5,8 @@
 
 namespace larder::base {
 
-// Raises the soft limit to `wanted`, as far as the hard one allows; never lowers it. What fails is a warning.
+// Raises the soft limit to `wanted`, as far as the hard limit allows; never lowers the limit. A
+// failure is a warning in the log.
 void raise_descriptor_limit(std::uint64_t wanted);
 
 }  // namespace larder::base

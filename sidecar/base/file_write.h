@@ -1,7 +1,7 @@
-// Writing a file, in as many calls as the kernel wants. A limit (full file system, quota, `ulimit -f`) first cuts a write short; the call after
-// the short write fails and names the limit.
+// Writes a whole file, in as many calls as the kernel needs. A limit (full file system, quota,
+// `ulimit -f`) first cuts a write short; the next call fails and names the limit.
 //
-// Thread-safe where the callers' files differ.
+// Thread-safe for different files.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,9 @@
 
 namespace larder::base {
 
-// All of `bytes` at the file's position, or at its end where it is open with O_APPEND. On a failure a part of them may be in the file.
-// Errors as of file_failure(). `what`: the call and its file, "write /dev/shm/x.lock".
+// Writes `bytes` at the position of the file, or at the end of a file that is open with O_APPEND.
+// After a failure the file may hold a part of the bytes. Errors as of file_failure(). `what`: the
+// call and its file, "write /dev/shm/x.lock".
 Status write_all(int fd, std::span<const std::byte> bytes, const std::string& what);
 // The same from `offset` on.
 Status write_all_at(int fd, std::span<const std::byte> bytes, std::uint64_t offset, const std::string& what);

@@ -15,7 +15,7 @@ std::string hex_escape(unsigned code_point) {
   return hex.data();
 }
 
-// `character`: valid UTF-8 that must not stand in the text as it is.
+// `character`: valid UTF-8 that JSON wants escaped.
 std::string escaped(std::string_view character) {
   const auto bits = [character](std::size_t i, unsigned mask) { return static_cast<std::uint8_t>(character[i]) & mask; };
   if (character.size() == 3) return hex_escape(bits(0, 0x0f) << 12 | bits(1, 0x3f) << 6 | bits(2, 0x3f));

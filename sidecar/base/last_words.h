@@ -1,4 +1,5 @@
-// The last words of a process that ends at once. Standard error may be a pipe that is full: the end comes within a second all the same.
+// The last words of a process that ends at once. The process ends within a second even if standard
+// error is a full pipe.
 //
 // Thread-safe; needs no memory and takes no lock.
 #pragma once

@@ -42,7 +42,7 @@ const char* level_name(LogLevel level) {
   return "?";
 }
 
-// A line end is a space, as people read it; what else is no text is escaped.
+// Line ends and tabs become spaces for human readers; other control characters are escaped.
 void append_plain(std::string& line, std::string_view text) {
   std::string one_line(text);
   std::ranges::replace_if(

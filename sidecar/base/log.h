@@ -1,7 +1,9 @@
-// The log: one line a record on standard error, "2026-11-21T09:33:57.123Z level text key=value", or the same as a JSON object.
+// The log: one line a record on standard error, "2026-11-21T09:33:57.123Z level text key=value", or
+// the same as a JSON object.
 //
-// Thread-safe; a line is one write. `text` and fields must hold no secret. Control characters are replaced or escaped, so that
-// nothing a stranger sends can forge a line.
+// Thread-safe; a line is one write. `text` and fields must hold no secret. Control characters are
+// replaced or escaped, so a text from an engine or client cannot forge a line or command a
+// terminal.
 #pragma once
 
 #include <initializer_list>
@@ -14,7 +16,8 @@ namespace larder::base {
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 enum class LogFormat { kText, kJson };  // kJson: {"ts", "level", "msg"} and the fields beside them
 
-// What a record is about, under names of the caller's: {{"namespace", ns}, {"name", name}}.
+// The subject of a record, under names that the caller chooses: {{"namespace", ns}, {"name",
+// name}}.
 using LogFields = std::initializer_list<std::pair<std::string_view, std::string_view>>;
 
 void set_log_level(LogLevel least);

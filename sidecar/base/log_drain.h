@@ -1,7 +1,8 @@
-// LogDrain: from its making on, the lines of this process go through a LogQueue to standard error, so that a reader that has stopped
-// (a full pipe, a hung log collector) holds up no thread. Programs without one (larderctl, tests) write each line at once.
+// LogDrain: sends the log lines of this process through a LogQueue to standard error. A stopped
+// reader (a full pipe, a hung log collector) then blocks only the thread of the queue. Programs
+// without a LogDrain (larderctl, tests) write each line at once.
 //
-// Thread-safe, but for making and destruction.
+// Thread-safe except for construction and destruction.
 #pragma once
 
 #include <chrono>
@@ -14,21 +15,21 @@ class LogDrain {
  public:
   static constexpr std::chrono::milliseconds kMostToEnd{1000};
 
-  // One in a process, made by main(). Throws std::system_error where no thread can be started.
+  // main() makes the only LogDrain of the process. Throws std::system_error if no thread can start.
   LogDrain();
-  // Waits for the lines of the end, kMostToEnd at most. Lines that come later go into the queue still.
+  // Waits until the queue is written, kMostToEnd at most. Later lines still go into the queue.
   ~LogDrain();
   LogDrain(const LogDrain&) = delete;
   LogDrain& operator=(const LogDrain&) = delete;
 };
 
-// One line of standard error, as it is: without time and level, and with its end.
+// Writes `line` unchanged to standard error. `line` includes its line end.
 void write_line(std::string line);
-// Waits until the lines so far are written, at most so long: before _exit().
+// Waits until the lines so far are written, for `most` at most. For use before _exit().
 void flush_log(std::chrono::milliseconds most);
-// Lines that this process has dropped, and what was noted.
+// The lines that this process dropped, plus the lines of note_dropped_lines().
 std::uint64_t dropped_log_lines();
-// So many lines of this process were dropped by the process that hands them on.
+// Adds lines of this process that the supervisor dropped on their way to standard error.
 void note_dropped_lines(std::uint64_t lines);
 
 }  // namespace larder::base

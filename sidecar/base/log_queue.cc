@@ -17,7 +17,7 @@
 namespace larder::base {
 namespace {
 
-constexpr int kLookMs = 1000;  // between looks whether to give up, where the descriptor is one that does not block
+constexpr int kLookMs = 1000;  // between checks of `over`, for a descriptor with O_NONBLOCK
 
 struct Entry {
   std::string text;
@@ -46,10 +46,10 @@ struct LogQueue::Shared {
   bool empty() const { return waiting.empty() && missing == 0; }
   Entry take();
 
-  // The thread's.
+  // Used by the thread alone.
   bool write(std::string_view text);
   void write(const Entry& entry);
-  std::uint64_t owed = 0;  // missing lines that no line has told of yet
+  std::uint64_t owed = 0;  // missing lines that no written line has reported yet
   bool torn = false;       // the last line was written in part
 };
 
@@ -93,7 +93,8 @@ void LogQueue::Shared::write(const Entry& entry) {
 
 LogQueue::LogQueue(int fd, CountLine count_line, std::size_t most_bytes)
     : shared_(std::make_shared<Shared>(fd, std::move(count_line), most_bytes)) {
-  // Signals are for the threads that wait for them; SIGPIPE and SIGXFSZ of a write become its error.
+  // The thread blocks all signals: other threads wait for them, and a blocked SIGPIPE or SIGXFSZ
+  // turns into an error of write().
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -13,7 +13,8 @@ LogThrottle& of_this_process() {
   return throttle;
 }
 
-// Apart from the others: a source stays for minutes, and must not take a place from a source that needs it for a second.
+// A throttle of its own: a refusal stays in the table for minutes, and must not take the place of a
+// source that needs it for a second.
 LogThrottle& refusals() {
   static const MonotonicClock clock;
   static LogThrottle throttle(clock, LogThrottle::kMostMs);
@@ -73,7 +74,7 @@ void LogThrottle::next_period(Source& source, std::uint64_t now_ms) const {
   source.next_ms = now_ms + source.every_ms;
 }
 
-// A count is a line of its source: the next one comes a period later.
+// A count is a line of its source too, and starts the next period.
 void LogThrottle::tell_due(std::uint64_t now_ms) {
   if (now_ms < due_ms_.load(std::memory_order_relaxed)) return;
   std::uint64_t due_ms = UINT64_MAX;
@@ -104,7 +105,7 @@ void log_from(std::string_view source, LogLevel level, std::string_view text, Lo
   of_this_process().log(source, level, text, fields);
 }
 
-// Session numbers, counts and namespaces that strangers name make no new text.
+// Session numbers, counts and namespaces would otherwise make a new cause of each line.
 std::string without_numbers(std::string_view text) {
   constexpr std::size_t kLeastId = 16;
   std::string kept;

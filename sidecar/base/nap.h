@@ -1,4 +1,4 @@
-// nap(): sleeps for so long, or until `stop` is asked for. Thread-safe.
+// nap(): sleeps for `delay`, or until `stop` is requested. Thread-safe.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// Descriptors 0 to 2 of a program: open from the start, also where its starter closed some of them, and written to the end.
-// Thread-compatible.
+// Descriptors 0 to 2 of a program: opened even if the parent process closed some, and checked at
+// the end. Thread-compatible.
 #pragma once
 
 #include <fcntl.h>
@@ -9,15 +9,17 @@
 
 namespace larder::base {
 
-// Opens those that are closed on /dev/null. Call it first in main(): a file that takes number 2 would be written to by every log line.
+// Opens closed descriptors of 0 to 2 on /dev/null. Call it first in main(): every log line would
+// go into a file that got number 2.
 inline void open_standard_streams() {
   int fd = ::open("/dev/null", O_RDWR);
   while (fd >= STDIN_FILENO && fd <= STDERR_FILENO) fd = ::open("/dev/null", O_RDWR);
   if (fd > STDERR_FILENO) ::close(fd);
 }
 
-// `status`, which main() is about to return; 1 in place of 0 where standard output did not take all that was printed, which a line says:
-// a configuration or a page that is cut off must not look whole.
+// The exit status of main(): `status`, or 1 instead of 0 if standard output did not take all
+// output. A truncated configuration or page must not look complete; a line on standard error gives
+// the reason.
 inline int after_output(int status) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
   std::fputs("not all of the output could be written: its file system is full, or its size is limited (ulimit -f)\n", stderr);

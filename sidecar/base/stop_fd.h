@@ -1,4 +1,4 @@
-// StopFd: a stop as a descriptor, for who waits in poll(): readable from when the stop is asked for on. Thread-safe.
+// StopFd: a stop as a descriptor for poll(). Readable once the stop is requested. Thread-safe.
 #pragma once
 
 #include <sys/eventfd.h>
@@ -15,7 +15,7 @@ class StopFd {
   explicit StopFd(std::stop_token stop)
       : fd_(stop.stop_possible() ? ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1), callback_(std::move(stop), Write{*this}) {}
 
-  // -1 where no stop is possible, or there is no descriptor left: poll() passes over it.
+  // -1 if no stop is possible or no descriptor is left; poll() ignores -1.
   int get() const { return fd_.get(); }
 
  private:

@@ -43,7 +43,7 @@ std::string bytes_text(std::uint64_t bytes) {
 }
 
 std::string seconds_text(double seconds) {
-  constexpr double kMost = 1e12;  // what no larderd says, but who answers in its place may
+  constexpr double kMost = 1e12;  // larderd reports less; another process on its socket may not
   seconds = seconds > 0 ? std::min(seconds, kMost) : 0;
   if (seconds < 1) return std::to_string(std::lround(seconds * 1000)) + " ms";
   if (seconds < 120) return decimal(seconds, " s");

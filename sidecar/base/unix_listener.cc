@@ -24,7 +24,8 @@ Status remove_stale(const UnixSocket& wanted, const sockaddr_un& address) {
   const int error = ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ? 0 : errno;
   if (error == 0 || error == EAGAIN)
     return {Code::kAlreadyExists, name_of(wanted) + ": another process listens there; stop it or " + wanted.instead};
-  // EACCES: it is another user's. EPROTOTYPE: the other kind of Larder's sockets, or not Larder's at all.
+  // EACCES: a socket of another user. EPROTOTYPE: a socket of another type, for example the admin
+  // socket in the place of the socket for engines.
   if (error != ECONNREFUSED && error != ENOENT)
     return Status::from_errno(error, name_of(wanted) + ": somebody else's socket stands there; " + wanted.instead);
   if (::unlink(wanted.path.c_str()) != 0 && errno != ENOENT) return Status::from_errno(errno, "unlink stale " + name_of(wanted));
@@ -43,7 +44,8 @@ Result<Fd> listen_unix(const UnixSocket& wanted) {
   if (Status status = remove_stale(wanted, address); !status.ok()) return status;
   Fd fd(::socket(AF_UNIX, wanted.type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return Status::from_errno(errno, "socket");
-  // The mode of the socket inode is set before it has a name, so that it is never open to more than `mode` allows.
+  // fchmod() before bind(): the socket has its mode before it has a name, so a process without
+  // permission can at no moment connect.
   if (::fchmod(fd.get(), wanted.mode) != 0 ||
       ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
       ::chmod(wanted.path.c_str(), wanted.mode) != 0 || ::listen(fd.get(), wanted.backlog) != 0)

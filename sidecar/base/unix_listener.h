@@ -13,14 +13,16 @@ struct UnixSocket {
   std::uint32_t mode = 0;
   int type = 0;  // SOCK_SEQPACKET or SOCK_STREAM
   int backlog = 0;
-  // In errors: the configuration key; what to do where somebody else has the path, and where it cannot be made.
+  // For errors: the configuration key; the remedy if another process uses the path; the remedy if
+  // the socket cannot be made.
   const char* key = "";
   const char* instead = "";
   const char* hint = "";
 };
 
-// Binds and listens, non-blocking. A socket file that nobody listens at is replaced; kAlreadyExists if somebody does, or if it is
-// another kind of file. kInvalidArgument: the path does not fit an address.
+// Binds and listens, non-blocking. Replaces a socket file without a listener. kAlreadyExists:
+// another process listens there, or the file is no socket. kInvalidArgument: the path does not fit
+// an address.
 Result<Fd> listen_unix(const UnixSocket& wanted);
 
 }  // namespace larder::base

@@ -10,7 +10,7 @@
 namespace larder::config {
 namespace {
 
-constexpr std::uint32_t kMostDatabase = (1U << 31) - 1;  // what a server takes for one
+constexpr std::uint32_t kMostDatabase = (1U << 31) - 1;  // the largest number that a server accepts
 constexpr std::size_t kMostSchemeShown = 24;
 
 Status invalid(std::string text) {
@@ -39,7 +39,7 @@ Status no_url() {
       "redis-cluster://host:port,..., rediss... for TLS, unix:///path");
 }
 
-// Whether it is one; then it is what the URL says.
+// Parses the scheme into `url`. False if `name` is no scheme of a backend.
 bool take_scheme(std::string_view name, BackendUrl& url) {
   for (const Suffix& suffix : kSuffixes) {
     if (!name.ends_with(suffix.text)) continue;
@@ -66,7 +66,8 @@ int hex_digit(char c) {
   return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-// "%40" is "@". Nothing: a '%' without two digits behind it, or what no name holds.
+// Percent-decoding: "%40" is "@". Empty if a '%' lacks two digits, or a character is not allowed in
+// a name.
 std::optional<std::string> decoded(std::string_view text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -109,7 +110,7 @@ Status take_host(std::string_view place, BackendUrl& url) {
   return {};
 }
 
-// One host, or several between commas.
+// One host, or several hosts separated by commas.
 Status take_hosts(std::string_view places, BackendUrl& url) {
   if (url.mode == BackendMode::kStandalone && places.find(',') != std::string_view::npos)
     return invalid("names several hosts: make it redis-cluster:// for nodes of a Cluster, redis-sentinel:// for Sentinels");
@@ -129,7 +130,7 @@ Status take_database(std::string_view text, BackendUrl& url) {
   return invalid("has no number of a database behind its '/'");
 }
 
-// The master's name, and maybe a database.
+// The name of the master, and optionally a database.
 Status take_master(std::string_view text, BackendUrl& url) {
   const std::string_view name = text.substr(0, text.find('/'));
   const auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-'; };
@@ -140,7 +141,7 @@ Status take_master(std::string_view text, BackendUrl& url) {
   return take_database(text.substr(std::min(name.size() + 1, text.size())), url);
 }
 
-// What stands behind the hosts and a '/'.
+// Parses the part behind the hosts and a '/'.
 Status take_path(std::string_view text, BackendUrl& url) {
   if (url.mode == BackendMode::kSentinel) return take_master(text, url);
   if (Status status = take_database(text, url); !status.ok()) return status;
@@ -155,7 +156,7 @@ Result<BackendUrl> parse_unix(std::string_view rest) {
     if (Status status = take_user(rest.substr(0, at), url); !status.ok()) return status;
     rest.remove_prefix(at + 1);
   }
-  // Without its text, as all errors here: it could hold what was to stand before an '@'.
+  // As in all errors here, the text is left out: it could hold the part before a forgotten '@'.
   if (!rest.starts_with('/')) return invalid("names no absolute path: unix:///path");
   if (Status status = check_socket_path(rest); !status.ok()) return status;
   url.unix_path = rest;
@@ -177,7 +178,7 @@ Result<BackendUrl> parse_backend_url(std::string_view text) {
   if (name == "unix") return parse_unix(rest);
   BackendUrl url;
   if (!take_scheme(name, url)) return unknown_scheme(name);
-  // The last '@': a password may hold one, and a '/' too.
+  // The last '@' ends the user: a password may contain '@' and '/'.
   if (const std::size_t at = rest.rfind('@'); at != std::string_view::npos) {
     if (Status status = take_user(rest.substr(0, at), url); !status.ok()) return status;
     rest.remove_prefix(at + 1);

@@ -1,12 +1,14 @@
-// Where a shared backend is, in one line. Pure; thread-safe.
+// The URL of a shared backend. Pure; thread-safe.
 //
 //     redis://[user@]host[:port][/database]
-//     redis-sentinel://[user@]host[:port][,host[:port]...]/MASTER[/database]     Sentinels; the name under which they know the master
-//     redis-cluster://[user@]host[:port][,host[:port]...]                        some nodes of a Cluster, which tell the others
+//     redis-sentinel://[user@]host[:port][,host[:port]...]/MASTER[/database]
+//     redis-cluster://[user@]host[:port][,host[:port]...]
 //     unix:///path/of/its/socket
 //
-// rediss...:// for TLS; valkey...:// and valkeys...:// are the same. An IPv6 address stands in brackets; what no URL may hold in a
-// user's name is written as %40. The user is the servers' own: Sentinels have another list of users.
+// MASTER is the name of the master at the Sentinels. The hosts of a Cluster are some of its nodes,
+// which list the others. rediss...:// means TLS; valkey...:// and valkeys...:// are synonyms. An
+// IPv6 address stands in brackets. In a user name, reserved characters are percent-encoded: %40 is
+// @. The user is a user of the servers; Sentinels have a user list of their own.
 #pragma once
 
 #include <cstdint>
@@ -31,17 +33,19 @@ struct BackendUrl {
 
   BackendMode mode = BackendMode::kStandalone;
   bool tls = false;
-  std::vector<BackendHost> hosts;  // one of a standalone server, unless it has a socket; else never one twice
+  std::vector<BackendHost> hosts;  // without duplicates. Standalone: one host, or empty with unix_path
   std::string unix_path;
   std::string sentinel_master;
   std::string user;
   std::uint32_t database = 0;
 };
 
-// A password in it is refused. An error is a half sentence, "holds a password: ...", that says nothing of what stands in the URL but
-// its scheme: who forgot the file may have written the password anywhere.
+// Refuses a URL with a password. An error is a half sentence, "holds a password: ...". An error
+// repeats only the scheme of the URL, because a user may have written a password anywhere in the
+// URL.
 Result<BackendUrl> parse_backend_url(std::string_view text);
-// The same URL, for whom the user's name does not concern. REQUIRES: it is one.
+// The URL without the user's name, for readers outside of the operator's trust. REQUIRES: `url` is
+// valid.
 inline std::string without_user(std::string_view url) {
   const std::size_t hosts = url.find("://") + 3, at = url.find('@', hosts);
   const bool user = at != std::string_view::npos && at < url.find('/', hosts);

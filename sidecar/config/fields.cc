@@ -14,10 +14,10 @@ constexpr std::uint64_t kLeastMemory = 1ULL << 20;
 constexpr std::uint64_t kMostMemory = 16ULL << 40;  // an index entry counts 4 KiB pages in 32 bits
 constexpr std::uint64_t kMostDisk = 64ULL << 40;
 constexpr std::uint64_t kLeastWriteRate = 1ULL
-                                          << 20;  // less is a backend that nothing ever reaches, or a unit that was forgotten
+                                          << 20;  // a smaller rate is a forgotten unit, or a backend that no chunk ever reaches
 constexpr std::uint64_t kMostWriteRate = 1ULL << 40;
 constexpr std::size_t kMostServerName = 253, kMostUserName = 256;
-constexpr std::uint32_t kMostSights = 15;  // what the counters of the admission filter can tell apart
+constexpr std::uint32_t kMostSights = 15;  // the largest value of a counter of the admission filter
 
 Status set(std::string_view text, std::string& target, Status (*check)(std::string_view)) {
   if (Status status = check(text); !status.ok()) return status;
@@ -38,7 +38,7 @@ struct HugepagesName {
   std::string_view name;
   Hugepages value;
 };
-// The form that is printed stands first for each value.
+// The first form of each value is the form that is printed.
 constexpr std::array<HugepagesName, 6> kHugepages{{{"none", Hugepages::kNone},
                                                    {"2Mi", Hugepages::k2Mi},
                                                    {"2MiB", Hugepages::k2Mi},
@@ -61,7 +61,7 @@ std::string print_hugepages(const Config& config) {
   return "?";
 }
 
-// Which nodes there are only the machine can tell, at start.
+// The start checks whether the machine has the node.
 Status set_numa(std::string_view text, Config& config) {
   const bool number = !text.empty() && text.size() <= 4 && text.find_first_not_of("0123456789") == std::string_view::npos;
   if (text != "none" && text != "auto" && !number)
@@ -82,7 +82,7 @@ Status set_on_mismatch(std::string_view text, Config& config) {
   return {};
 }
 
-// Empty: none.
+// Accepts an empty text, which means none.
 Status set_path(std::string_view text, std::string& target) {
   return text.empty() ? set(text, target, [](std::string_view) { return Status(); }) : set(text, target, check_absolute_path);
 }
@@ -91,7 +91,7 @@ Status set_disk_path(std::string_view text, Config& config) {
   return set_path(text, config.disk.path);
 }
 
-// How little is too little the tier says at the start, since it depends on what is there.
+// The tier checks the least size at the start, because the least size depends on the directory.
 Status set_disk_size(std::string_view text, Config& config) {
   const Result<std::uint64_t> bytes = parse_size(text);
   if (!bytes.ok()) return bytes.status();

@@ -1,4 +1,5 @@
-// The table of all configuration keys. The YAML file, the environment, --help and --check-config all read this one table.
+// The table of all configuration keys. The YAML file, the environment, --help and --check-config
+// all read this one table.
 #pragma once
 
 #include <span>
@@ -11,17 +12,18 @@
 namespace larder::config {
 
 struct Field {
-  std::string_view key;  // "memory.size": the section, if any, and the name in it
+  std::string_view key;  // "memory.size": the section, if any, and the name in the section
   std::string_view help;
-  // Sets the value from its text. An error is a half sentence that follows the text, "has no unit: ...".
+  // Sets the value from its text. An error is a half sentence to follow the text: "has no unit:
+  // ...".
   Status (*parse)(std::string_view text, Config& config);
   std::string (*print)(const Config& config);
-  bool quoted = true;  // an error repeats the text; not of one that may hold a secret by mistake
+  bool quoted = true;  // whether an error may repeat the text; false for a value that may hold a secret by mistake
 };
 
 std::span<const Field> fields();
 
-// nullptr when there is no such key.
+// nullptr if the key is unknown.
 const Field* find_field(std::string_view key);
 
 // "LARDER_MEMORY_SIZE" for "memory.size".

@@ -15,14 +15,14 @@ namespace larder::config {
 namespace {
 
 using Names = std::set<std::string, std::less<>>;
-using Given = std::map<std::string, std::string, std::less<>>;  // where the user has set a key, "larder.yaml:7: ", by the key
+using Given = std::map<std::string, std::string, std::less<>>;  // by key, the place where the user set the key: "larder.yaml:7: "
 
 std::string section_of(std::string_view key) {
   const std::size_t dot = key.find('.');
   return dot == std::string_view::npos ? "" : std::string(key.substr(0, dot));
 }
 
-// What may stand in a section, "" for the top: names of keys, and of the sections at the top.
+// The allowed names in a section: keys, and for the top ("") also sections.
 std::string allowed_in(const std::string& section) {
   std::set<std::string> sections;
   std::string names;
@@ -50,7 +50,7 @@ Status unknown_key(const std::string& file, const YamlEntry& entry) {
   return {Code::kInvalidArgument, where + "unknown key '" + key + "'; allowed" + in + ": " + allowed_in(section)};
 }
 
-// `name`: the key, or the variable, that was set at `where`.
+// `name`: the key or the variable that the user set at `where`.
 Status apply(const Field& field, const std::string& where, const std::string& name, const std::string& text, Config& config,
              Given& given) {
   if (Status status = field.parse(text, config); !status.ok())
@@ -71,13 +71,14 @@ Status apply_file(const std::string& file, Config& config, Given& given) {
   return {};
 }
 
-// Kubernetes sets NAME_SERVICE_HOST, NAME_PORT=tcp://... and the like for every Service; one may well be called larder-http.
+// Kubernetes sets NAME_SERVICE_HOST, NAME_PORT=tcp://... and the like for every Service, for
+// example for a Service called larder-http.
 bool set_by_kubernetes(const std::string& name, const std::string& value) {
   return name.find("_SERVICE_") != std::string::npos || name.find("_PORT_") != std::string::npos || value.starts_with("tcp://") ||
          value.starts_with("udp://") || value.starts_with("sctp://");
 }
 
-// Read by the engine's side, the loader, benches and tests.
+// Variables of the engine's side, the loader, benchmarks and tests.
 bool read_by_others(const std::string& name) {
   return name == "LARDER_CONFIG_FILE" || name == "LARDER_LIBRARY" || name == "LARDER_CACHE" || name.starts_with("LARDER_TEST_") ||
          name.starts_with("LARDER_BENCH_");
@@ -94,7 +95,8 @@ Names known_variables() {
   return known;
 }
 
-// A misspelt variable of a section is an error; of the others unknown_variables() tells.
+// A misspelt variable of a section (LARDER_MEMORY_..., LARDER_DISK_..., LARDER_BACKEND_...,
+// LARDER_HTTP_...) is an error. unknown_variables() lists other misspelt variables for a warning.
 Status check_names(const Environment& environment) {
   const Names known = known_variables();
   for (const auto& [name, value] : environment) {
@@ -117,7 +119,8 @@ Status apply_environment(const Environment& environment, Config& config, Given& 
   return {};
 }
 
-// Two pools meet neither in a socket nor in a file, nor in a backend.
+// Derives socket, shared-memory name, admin socket and key prefix from the pool, so that two pools
+// share no socket, file or key.
 Status follow_pool(Config& config, const Given& given) {
   if (config.pool != Config().pool) {
     if (!given.contains("socket")) config.socket = "/run/larder/" + config.pool + ".sock";
@@ -138,7 +141,7 @@ Status follow_pool(Config& config, const Given& given) {
   return {};
 }
 
-// One without the other would be a tier that is not there, or of no size.
+// disk.path without disk.size would be a tier without room; disk.size alone would be no tier.
 Status check_disk(const DiskConfig& disk, const Given& given) {
   if (disk.path.empty() == (disk.size_bytes == 0)) return {};
   if (disk.path.empty())
@@ -148,13 +151,13 @@ Status check_disk(const DiskConfig& disk, const Given& given) {
                                       " and disk.size is not set: set both or neither, e.g. disk.size: 100GiB"};
 }
 
-// Where the user has set it, as an error begins.
+// The place where the user set a key, as the beginning of an error.
 std::string place_of(const Given& given, std::string_view key) {
   const auto found = given.find(key);
   return (found == given.end() ? "" : found->second) + std::string(key);
 }
 
-// `keys` of them that are set, by the way that `why` says is not open.
+// Refuses the keys of `keys` that the user set. `why` gives the reason.
 Status none_of(std::span<const std::string_view> keys, const Config& config, const Given& given, const std::string& why) {
   for (const std::string_view key : keys) {
     const std::string text = find_field(key)->print(config);
@@ -164,7 +167,7 @@ Status none_of(std::span<const std::string_view> keys, const Config& config, con
   return {};
 }
 
-// How a URL of that kind begins.
+// The scheme of a URL of this mode.
 std::string with_tls(BackendMode mode) {
   switch (mode) {
     case BackendMode::kSentinel: return "rediss-sentinel://";
@@ -174,7 +177,7 @@ std::string with_tls(BackendMode mode) {
   return "rediss://";
 }
 
-// What would be silently without effect, or fail at each connect.
+// Refuses settings that would silently have no effect, or would fail at each connect.
 Status check_backend(const Config& config, const Given& given) {
   constexpr std::array<std::string_view, 4> kOfTls{"backend.ca_file", "backend.cert_file", "backend.key_file",
                                                    "backend.server_name"};
@@ -212,7 +215,7 @@ Status check_backend(const Config& config, const Given& given) {
   return {};
 }
 
-// What follows from the rest, and what does not go together.
+// Sets derived values, and refuses settings that exclude each other.
 Status complete(Config& config, const Given& given) {
   if (Status status = follow_pool(config, given); !status.ok()) return status;
   if (Status status = check_disk(config.disk, given); !status.ok()) return status;

@@ -1,5 +1,6 @@
-// Loads a Config strictly: unknown or duplicate keys, wrong units, values out of range are errors that name file, line and what
-// is allowed. Pure but for reading the file. Thread-safe.
+// Loads a Config strictly: unknown or duplicate keys, wrong units, and values out of range are
+// errors that name file, line and the allowed values. Pure except for reading the file.
+// Thread-safe.
 #pragma once
 
 #include <map>
@@ -18,21 +19,24 @@ using Environment = std::map<std::string, std::string>;
 // This process's environment.
 Environment process_environment();
 
-// Variables named LARDER_... that neither larderd nor anything else of Larder reads: misspelt, most likely. To be warned of, since
-// a Service of Kubernetes called larder makes such names as well (those with a known pattern are left out).
+// The variables LARDER_... that no program of Larder reads, most likely misspelt. Worth a warning
+// and not an error: Kubernetes sets such names too, for a Service called larder. Names with the
+// patterns of Kubernetes are left out.
 std::vector<std::string> unknown_variables(const Environment& environment);
 
-// The configuration file that counts: `file` (of the command line), else $LARDER_CONFIG_FILE. Nothing: there is none.
+// The configuration file to read: `file` (from the command line), else $LARDER_CONFIG_FILE. Empty:
+// there is no file.
 std::optional<std::string> file_of(const std::optional<std::string>& file, const Environment& environment);
 
-// Defaults, then file_of(), then the environment; a later one wins.
+// Defaults, then file_of(), then the environment; the last one wins.
 Result<Config> load(const std::optional<std::string>& file, const Environment& environment);
 
-// One key's text from elsewhere, an option of a command line, say. `name`: what the user knows it by, for errors.
+// The text of one key from another source, such as an option of a command line. `name`: the name of
+// the option that the user knows, for errors.
 struct Value {
   std::string key, text, name;
 };
-// With these over the defaults and nothing else. REQUIRES: each is of a key that there is.
+// The defaults with these values, without a file or the environment. REQUIRES: each key exists.
 Result<Config> load(std::span<const Value> values);
 
 }  // namespace larder::config

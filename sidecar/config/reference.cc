@@ -15,7 +15,7 @@ std::string quoted(const std::string& text) {
   return result + "\"";
 }
 
-// A cell of a Markdown table: a bar would end it.
+// A cell of a Markdown table, with bars escaped.
 std::string cell(std::string_view text) {
   std::string escaped;
   for (const char c : text) {

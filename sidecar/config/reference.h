@@ -8,13 +8,14 @@
 
 namespace larder::config {
 
-// Every key with its variable, default and meaning.
+// All keys, each with variable, default and meaning.
 std::string reference();
 
 // docs/reference/configuration.md: the same as a page in Markdown.
 std::string reference_page();
 
-// Keys and their texts as YAML, one after the other: a key of another section than the one before it opens that section.
+// Writes keys and texts as YAML, in the order of the calls. A key of another section opens that
+// section.
 class YamlWriter {
  public:
   void add(std::string_view key, std::string_view text);
@@ -22,10 +23,10 @@ class YamlWriter {
 
  private:
   std::string yaml_;
-  std::string section_;  // that is open; "" for the top
+  std::string section_;  // the open section; "" for the top
 };
 
-// A configuration as the YAML that gives it.
+// The YAML file that loads as `config`.
 std::string to_yaml(const Config& config);
 
 }  // namespace larder::config

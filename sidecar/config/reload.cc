@@ -20,7 +20,7 @@ Reload reload(const Config& running, const Config& wanted) {
     if (text == field.print(running)) continue;
     const bool live = std::ranges::find(live_keys(), field.key) != live_keys().end();
     (live ? reload.changed : reload.waiting).emplace_back(field.key);
-    // What one configuration printed another takes: it was read from a text.
+    // parse() cannot fail: print() of a loaded configuration gives a text that parse() accepts.
     if (live) static_cast<void>(field.parse(text, reload.config).ok());
   }
   return reload;

@@ -1,4 +1,5 @@
-// What of a changed configuration a running larderd takes over, and what waits for its next start. Pure; thread-safe.
+// Splits a changed configuration into live settings, for the running larderd, and settings for the
+// next start. Pure; thread-safe.
 #pragma once
 
 #include <span>
@@ -16,7 +17,7 @@ std::span<const std::string_view> live_keys();
 struct Reload {
   Config config;                     // the running one with the live keys of the wanted one
   std::vector<std::string> changed;  // live keys that differ
-  std::vector<std::string> waiting;  // all others that differ
+  std::vector<std::string> waiting;  // other keys that differ: they need a restart
 };
 Reload reload(const Config& running, const Config& wanted);
 

@@ -19,7 +19,7 @@ struct Unit {
   std::string_view name;
   int shift;
 };
-// The form that print_size uses stands first for each size.
+// The first form of each size is the form of print_size().
 constexpr std::array<Unit, 12> kUnits{{{"TiB", 40},
                                        {"Ti", 40},
                                        {"T", 40},
@@ -33,7 +33,7 @@ constexpr std::array<Unit, 12> kUnits{{{"TiB", 40},
                                        {"Ki", 10},
                                        {"K", 10}}};
 
-// The largest first.
+// Sorted, the largest unit first.
 struct Period {
   char name;
   std::uint32_t seconds;
@@ -61,7 +61,7 @@ Result<std::uint64_t> parse_size(std::string_view text) {
   if (!parse_number(text.substr(0, digits), number)) return invalid("is no size: a whole number and a unit, e.g. 5GiB");
   const std::string_view name = text.substr(digits);
   if (name.starts_with('.') || name.starts_with(',')) return invalid("is no whole number: take a smaller unit, e.g. 1536MiB");
-  if (name.empty() && number == 0) return number;  // whatever the unit: the field says what it allows
+  if (name.empty() && number == 0) return number;  // 0 needs no unit; the field decides whether 0 is allowed
   if (name.empty()) return invalid("has no unit: K, M, G, T or KiB, MiB, GiB, TiB, e.g. 5GiB");
   for (const Unit& unit : kUnits) {
     if (unit.name != name) continue;

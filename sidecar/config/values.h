@@ -1,6 +1,8 @@
-// What a configuration value may look like: text in, value or the reason in words out. Pure; thread-safe.
+// The syntax of configuration values: text in, value or the reason of the refusal out. Pure;
+// thread-safe.
 //
-// Both the YAML file and the environment give texts, so that "010" is never eight by accident: only socket modes are octal.
+// The YAML file and the environment both give texts, and no number rule of YAML applies: "010" is
+// ten. Only socket modes are octal.
 #pragma once
 
 #include <charconv>
@@ -13,14 +15,16 @@
 
 namespace larder::config {
 
-// The whole text as a number; `base`: of an integer, else 10. False where it is none.
+// Parses the whole text as a number. `base`: of an integer, 10 if missing. False if the text is no
+// number.
 template <typename Number>
 bool parse_number(std::string_view text, Number& number, auto... base) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base...);
   return error == std::errc() && end == text.data() + text.size();
 }
 
-// "5GiB", "5Gi" and "5G" are the same: units are powers of 1024, a number without one is refused.
+// "5GiB", "5Gi" and "5G" are equal: units are powers of 1024. A number without a unit is refused,
+// and so is "5GB", because other software means powers of 1000 by it.
 Result<std::uint64_t> parse_size(std::string_view text);
 // The shortest exact form, "5GiB".
 std::string print_size(std::uint64_t bytes);
@@ -34,18 +38,21 @@ std::string print_duration_s(std::uint32_t seconds);
 Result<std::uint32_t> parse_mode(std::string_view text);
 std::string print_mode(std::uint32_t mode);
 
-// Letters, digits, '.', '_', '-'; at most 63, none of them '.' or '-' at the start.
+// Letters, digits, '.', '_', '-'; at most 63 characters, and '.' or '-' not at the start.
 Status check_name(std::string_view text);
-// The same for a prefix of keys in a backend, at most 127: the longest NAMESPACE.POOL of Kubernetes has 109.
+// The same for a prefix of keys in a backend, at most 127 characters: the longest NAMESPACE.POOL of
+// Kubernetes has 109.
 Status check_prefix(std::string_view text);
 Status check_absolute_path(std::string_view text);
 // An absolute path that fits into a Unix socket address.
 Status check_socket_path(std::string_view text);
 
-// Whether it looks like a host's name or an IPv4 address; in brackets: like an IPv6 address, with a zone or without.
+// Whether the text looks like a host name or an IPv4 address. `bracketed`: whether the text looks
+// like an IPv6 address, with or without a zone.
 bool is_host(std::string_view text, bool bracketed);
 
-// "a.example, *.example": names of hosts, of which "*.NAME" means all below NAME; at most 16. Empty: none.
+// "a.example, *.example": at most 16 host names; "*.NAME" means every name below NAME. An empty
+// text gives an empty list.
 Result<std::vector<std::string>> parse_hosts(std::string_view text);
 std::string print_hosts(const std::vector<std::string>& names);
 
@@ -53,7 +60,7 @@ struct ListenAddress {
   std::string host;  // empty: every address of the machine
   std::uint16_t port = 0;
 };
-// "127.0.0.1:9464", "[::1]:9464", "localhost:9464", ":9464"; port 0 takes a free one.
+// "127.0.0.1:9464", "[::1]:9464", "localhost:9464", ":9464"; port 0 takes a free port.
 Result<ListenAddress> parse_listen(std::string_view text);
 
 }  // namespace larder::config

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMaxFileBytes = 64 * 1024;
 
-// Leaves the parser from inside an event; never leaves this file.
+// An exception to leave the parser from inside an event. Caught in this file.
 struct Refused {
   int line;
   std::string why;
@@ -34,7 +34,7 @@ class Visitor final : public YAML::EventHandler {
     if (gathering()) return gather("null");
     if (!key_.empty() && form_ == YamlForm::kForeign) return take_value(seen_.back().second, "null");
     if (key_.empty()) throw Refused{line(mark), "a key is missing"};
-    throw Refused{seen_.back().second, "'" + key_ + "' has no value"};  // the mark stands where the parser noticed
+    throw Refused{seen_.back().second, "'" + key_ + "' has no value"};  // yaml-cpp's mark is already behind the key
   }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { throw Refused{line(mark), "aliases (*name) are not allowed"}; }
@@ -114,7 +114,7 @@ class Visitor final : public YAML::EventHandler {
     key_.clear();
   }
 
-  // What a foreign file holds below its sections is gathered into one text, brackets and all.
+  // Gathers the content below the sections of a foreign file into one text, brackets included.
   bool gathering() const { return !closing_.empty(); }
 
   void gather(const std::string& text) {
@@ -142,16 +142,16 @@ class Visitor final : public YAML::EventHandler {
 
   const YamlForm form_;
   int depth_ = 0;
-  std::string section_;  // "memory." inside of it
+  std::string section_;  // "memory." inside that section
   int section_line_ = 0;
   std::size_t entries_before_section_ = 0;
-  std::string key_;  // waits for its value
+  std::string key_;  // the key before its value
   std::vector<std::pair<std::string, int>> seen_;
-  std::string closing_, gathered_;  // brackets that are open; what they hold
+  std::string closing_, gathered_;  // the open brackets; their content
   int gathered_line_ = 0;
 };
 
-// yaml-cpp's own words for a tab, "illegal map value", help nobody.
+// yaml-cpp reports a tab as "illegal map value"; this text names the tab.
 std::string tab_hint(const std::string& text, int line) {
   std::istringstream lines(text);
   std::string found;
@@ -186,7 +186,7 @@ Result<std::vector<YamlEntry>> read_yaml_file(const std::string& file, YamlForm 
   std::error_code error;
   const std::filesystem::file_status what = std::filesystem::status(file, error);
   if (std::filesystem::is_directory(what)) return Status::from_errno(EISDIR, "configuration file " + file);
-  if (std::filesystem::exists(what) && !std::filesystem::is_regular_file(what))  // who opens a pipe waits for its writer
+  if (std::filesystem::exists(what) && !std::filesystem::is_regular_file(what))  // open() of a pipe would wait for a writer
     return Status(Code::kInvalidArgument, "configuration file " + file + " is no regular file: a pipe or a device is not read");
   std::ifstream stream(file, std::ios::binary);
   if (!stream) return Status::from_errno(errno, "configuration file " + file);

@@ -1,9 +1,11 @@
-// A YAML file as a flat list of keys and texts, read strictly: the only place that knows yaml-cpp.
+// A strict parser of a YAML file into a flat list of keys and texts. The only user of yaml-cpp.
 //
-// Refused by file and line: anything but maps of scalars, duplicate keys, anchors, aliases, tags, a key without a value, a section
-// without keys, a second document, more than 64 KiB. Values stay texts: what they mean is the field's business. Thread-safe.
+// The parser accepts maps of scalars. Refused with file and line: lists, duplicate keys, anchors,
+// aliases, tags, a key without a value, a section without keys, a second document, more than 64
+// KiB. Values stay texts; the field interprets the text. Thread-safe.
 //
-// A foreign file (another product's, to be imported) may also hold lists, deeper maps, keys without a value and keys with dots.
+// A foreign file (of another product, to import) may also hold lists, deeper maps, keys without a
+// value and keys with dots.
 #pragma once
 
 #include <string>
@@ -17,7 +19,7 @@ struct YamlEntry {
   std::string key;  // "memory.size"
   std::string text;
   int line = 0;          // from 1
-  int section_line = 0;  // where its section begins; 0 outside of one
+  int section_line = 0;  // the first line of the section; 0 at the top
 };
 
 enum class YamlForm {
@@ -26,7 +28,7 @@ enum class YamlForm {
 };
 
 Result<std::vector<YamlEntry>> read_yaml_file(const std::string& file, YamlForm form = YamlForm::kOwn);
-// `file` only names the text in errors.
+// `file`: the name of the text in errors.
 Result<std::vector<YamlEntry>> parse_yaml(const std::string& text, const std::string& file, YamlForm form = YamlForm::kOwn);
 
 }  // namespace larder::config

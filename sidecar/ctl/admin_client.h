@@ -1,4 +1,5 @@
-// Speaks to a running larderd over its admin socket: the only place of larderctl that knows cpp-httplib. Thread-compatible.
+// Talks to a running larderd over the admin socket. The only user of cpp-httplib in larderctl.
+// Thread-compatible.
 #pragma once
 
 #include <string>
@@ -9,12 +10,12 @@ namespace larder::ctl {
 
 enum class Verb { kGet, kPost };
 
-// The body of a successful answer, at most 5 s later. `json`: the body of the request. Errors say what larderd said, or that none
-// answers and what to do.
+// Returns the body of a successful reply, within 5 s. `json`: the body of the request. An error
+// contains the words of larderd, or the remedy if no larderd answers.
 Result<std::string> ask_larderd(const std::string& admin_socket, Verb verb, const std::string& path,
                                 const std::string& json = "");
 
-// "a%20b": what may stand in a query's value.
+// "a%20b": percent-encoding for the value of a query.
 std::string percent_encoded(const std::string& text);
 
 }  // namespace larder::ctl

@@ -1,5 +1,5 @@
-// How larderd's answers and recorded traces are read: the only place of larderctl that knows nlohmann/json, included by snapshot.cc,
-// report.cc, backend_report.cc, trace_file.cc and simulate.cc alone. Pure; thread-safe.
+// Reads the JSON of larderd and of recorded traces. The only user of nlohmann/json in larderctl;
+// only .cc files that parse or print JSON include this header. Pure; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +11,27 @@
 
 namespace larder::ctl {
 
-// A whole number that is not negative: who answers may be no larderd, and of any other one there is no conversion.
+// A non-negative integer. Other JSON numbers are an error and not converted: the answering process
+// may be no larderd.
 inline std::uint64_t number_at(const nlohmann::json& object, const char* key) {
   return object.at(key).get_ref<const nlohmann::json::number_unsigned_t&>();
 }
-// The same of one that an older larderd does not tell: 0.
+// The same; 0 if the key is missing in the reply of an older larderd.
 inline std::uint64_t number_if(const nlohmann::json& object, const char* key) {
   return object.contains(key) ? number_at(object, key) : 0;
 }
-// Printable: engines choose their names.
+// A printable text: engines choose names, and a terminal obeys control characters.
 inline std::string text_at(const nlohmann::json& object, const char* key) {
   return base::printable(object.at(key).get<std::string>());
 }
 
-// What `read` makes of an answer. An error where that is no JSON, or lacks what is read.
+// The result of `read` on the parsed body. An error if the body is no JSON, or lacks a key.
 template <typename Read>
 auto understood(const std::string& body, Read read) -> Result<decltype(read(nlohmann::json()))> {
   try {
     return read(nlohmann::json::parse(body));
   } catch (const nlohmann::json::exception& error) {
-    // It quotes the answer.
+    // error.what() quotes the reply, so it is made printable.
     return Status(Code::kInvalidArgument,
                   "larderd's answer is not understood (another version?): " + base::printable(error.what()));
   }

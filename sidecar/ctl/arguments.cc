@@ -22,18 +22,19 @@ bool read_number(std::string_view text, Number least, Number most, Number& targe
   return config::parse_number(text, target) && target >= least && target <= most;
 }
 
-// The key of backend.* that an option of `backend check` stands for. Its field judges the text.
+// Adds an option of `backend check` as a value of the key backend.*. The field of the key checks
+// the text.
 bool add(Arguments& arguments, const char* option, const char* key, std::string text) {
   arguments.backend.push_back({key, std::move(text), option});
   return !arguments.backend.back().text.empty();
 }
 bool add_file(Arguments& arguments, const char* option, const char* key, std::string_view path) {
-  std::error_code error;  // relative where there is no working directory: the field refuses it
+  std::error_code error;  // without a working directory the path stays relative, and the field refuses the path
   const std::filesystem::path absolute = path.empty() ? "" : std::filesystem::absolute(path, error);
   return add(arguments, option, key, error ? std::string(path) : absolute.string());
 }
 
-// An option that takes a value: its name, what it takes, and how it is set from a text.
+// An option with a value: its name, a description of the value, and the setter.
 struct ValueOption {
   std::string_view name, takes;
   bool (*set)(std::string_view text, Arguments& arguments);
@@ -131,7 +132,8 @@ bool set_flag(std::string_view word, Arguments& arguments) {
   return false;
 }
 
-// Reads the option at `words[0]`, and its value there or in the next word. How many words it took.
+// Reads the option at `words[0]`, with a value in the same or the next word. Returns the number of
+// words.
 Result<std::size_t> read_option(std::span<const std::string_view> words, Arguments& arguments) {
   const std::string_view word = words[0];
   if (word == "--") {

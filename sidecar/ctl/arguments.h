@@ -1,4 +1,4 @@
-// What the words of larderctl's command line mean. Pure; thread-safe.
+// The parsed command line of larderctl. Pure; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 namespace larder::ctl {
 
 struct Arguments {
-  std::string socket;  // empty: the configuration says
+  std::string socket;  // empty: the socket of the configuration
   bool json = false, help = false, version = false;
   bool all = false;                                  // of --help
   double interval_seconds = 1;                       // of top
@@ -22,15 +22,15 @@ struct Arguments {
   std::optional<std::string> hashes_file;            // of prefetch, pin, unpin, evict; "-": standard input
   std::optional<std::string> config_file;            // of backend check
   std::optional<std::string> from;                   // of install-payload
-  std::vector<config::Value> backend;                // of backend check: what stands beside the URL; paths are absolute
+  std::vector<config::Value> backend;                // of backend check: options beside the URL; paths are absolute
   std::string sizes, policies = "lru", block_bytes;  // of simulate
   std::string output;                                // of simulate: table or json; of trace: the file
   double seconds = 60;                               // of trace
   std::vector<std::string> words;
-  std::vector<std::string> command_line;  // of import-lmcache: what stands behind `--`
+  std::vector<std::string> command_line;  // of import-lmcache: the words behind `--`
 };
 
-// Options may stand anywhere. An error is a sentence that begins with the wrong word.
+// Options may stand anywhere. An error is a sentence, and begins with the wrong word.
 Result<Arguments> parse_arguments(std::span<const std::string_view> words);
 
 }  // namespace larder::ctl

@@ -19,7 +19,7 @@ Status wrong(const std::string& why) {
   return {Code::kInvalidArgument, why};
 }
 
-// The URL and what belongs to it, or what larderd itself is told.
+// The configuration from the URL and its options, or else the configuration of larderd.
 Result<config::Config> configured(const Arguments& arguments) {
   if (arguments.words.size() < 3) {
     if (!arguments.backend.empty())
@@ -51,7 +51,7 @@ Result<Outcome> check_backend(const Arguments& arguments) {
     return wrong("'" + arguments.words[1] + "' is nothing that backend does: backend check [URL]");
   const Result<config::Config> config = configured(arguments);
   if (!config.ok()) return config.status();
-  ::signal(SIGPIPE, SIG_IGN);  // TLS writes with write(): the server may be gone
+  ::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes with write(), and the server may be gone
   const backend_check::InstallationFacts facts =
       backend_check::check_installation(remote::options_of(config->backend), base::MonotonicClock());
   const std::vector<backend_check::Diagnostic> findings =

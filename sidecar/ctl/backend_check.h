@@ -1,5 +1,6 @@
-// `larderctl backend check`: asks the Redis or Valkey that a URL names, or the configuration, as larderd would, and says whether
-// larderd can use it, how fast it is, what is set wrongly and what to do. Thread-compatible.
+// `larderctl backend check`: tests the Redis or Valkey of a URL or of the configuration as larderd
+// would. The report says whether larderd can use the server, and gives the speed, wrong settings
+// and remedies. Thread-compatible.
 #pragma once
 
 #include "shim/base/status.h"
@@ -8,8 +9,8 @@
 
 namespace larder::ctl {
 
-// Ends with 0: well; 1: it works, with warnings that matter; 2: larderd cannot use it. An error: it was not asked, since the words or
-// the configuration are wrong. Takes 20 s at most.
+// Exit status 0: good; 1: usable, with warnings; 2: larderd cannot use the server. An error: wrong
+// words or a wrong configuration, before any question to the server. Takes 20 s at most.
 Result<Outcome> check_backend(const Arguments& arguments);
 
 }  // namespace larder::ctl

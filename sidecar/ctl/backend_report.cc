@@ -53,7 +53,7 @@ const char* verdict_word(std::span<const backend_check::Diagnostic> findings) {
 }
 
 std::string facts_text(const backend_check::ServerFacts& facts) {
-  if (facts.connect_ns == 0) return "";  // nothing was said
+  if (facts.connect_ns == 0) return "";  // no connection was made
   std::string out = line("server", facts.version.empty() ? "not told" : facts.product + " " + facts.version);
   out += line("mode, role", known(facts.mode) + ", " + known(facts.role));
   if (facts.mode == "sentinel") return out;

@@ -1,4 +1,5 @@
-// What `larderctl backend check` prints: for people, and for programs. Pure; thread-safe.
+// The output of `larderctl backend check`: a screen for people, JSON for programs. Pure;
+// thread-safe.
 #pragma once
 
 #include <span>

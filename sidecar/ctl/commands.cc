@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::size_t kHelpColumn = 24;
 constexpr bool kForPods = true;
-constexpr int kExitUnusable = 2;  // of backend check, also where nothing could be asked
+constexpr int kExitUnusable = 2;  // of `backend check`, also for errors before the check
 
 Result<std::string> admin_socket(const Arguments& arguments) {
   if (!arguments.socket.empty()) return arguments.socket;
@@ -36,7 +36,8 @@ Result<std::string> admin_socket(const Arguments& arguments) {
   return config->http.admin_socket;
 }
 
-// Asks larderd, and puts its answer into words, by `report` if there is one, unless it is wanted as it is.
+// Sends one request to larderd. `report` turns the reply into words; --json, or a null `report`,
+// prints the reply unchanged.
 Result<std::string> ask(const Arguments& arguments, Verb verb, const std::string& path,
                         Result<std::string> (*report)(const std::string&)) {
   const Result<std::string> socket = admin_socket(arguments);
@@ -53,7 +54,8 @@ Result<std::string> status_report(const std::string& json) {
 Result<std::string> status(const Arguments& arguments) {
   return ask(arguments, Verb::kGet, "/v1/status", status_report);
 }
-// What the pages of probes say, larderd's or its supervisor's, for probes that can only run a program. Not 200 is an error.
+// alive, ready and started print the probe pages of larderd or of the supervisor, for probes that
+// can only run a program. A status other than 200 is an error.
 Result<std::string> alive(const Arguments& arguments) {
   return ask(arguments, Verb::kGet, "/healthz", nullptr);
 }
@@ -70,7 +72,7 @@ Result<std::string> clear(const Arguments& arguments) {
   return ask(arguments, Verb::kPost, "/v1/clear", dropped_report);
 }
 
-// A verb on the chunks of many hashes, in requests within the limit.
+// A verb on the chunks of many hashes, split into requests within the limit.
 Result<std::string> act(const Arguments& arguments, const std::string& path, std::string_view done) {
   const Result<std::vector<std::string>> hashes = read_hashes(std::span(arguments.words).subspan(2), arguments.hashes_file);
   if (!hashes.ok()) return hashes.status();
@@ -107,7 +109,7 @@ Result<std::string> trace(const Arguments& arguments) {
   return record_trace(*socket, arguments.output, arguments.seconds);
 }
 
-// What is shown is printed as it comes.
+// watch() prints each screen itself, so the output of the command is empty.
 Result<std::string> top(const Arguments& arguments) {
   if (arguments.json) return Status(Code::kInvalidArgument, "top is for people; `larderctl --json status` prints what it reads");
   const Result<std::string> socket = admin_socket(arguments);
@@ -123,7 +125,8 @@ Result<std::vector<LmcacheSetting>> lmcache_settings(const Arguments& arguments)
   return read_lmcache_server(arguments.command_line, config::process_environment());
 }
 
-// The configuration to standard output, so that it can go into a file; that there is something to read in it to standard error.
+// Prints the configuration to standard output, for redirection into a file. The count of unserved
+// settings goes to standard error.
 Result<std::string> import_from_lmcache(const Arguments& arguments) {
   const Result<std::vector<LmcacheSetting>> settings = lmcache_settings(arguments);
   if (!settings.ok()) return settings.status();
@@ -139,7 +142,7 @@ Result<std::string> import_from_lmcache(const Arguments& arguments) {
   return imported->yaml;
 }
 
-// Of a command that has done what it was told where it has anything to say.
+// Wraps a command without an exit status of its own: success is 0.
 template <Result<std::string> (*run)(const Arguments&)>
 Result<Outcome> plainly(const Arguments& arguments) {
   Result<std::string> text = run(arguments);
@@ -195,7 +198,7 @@ Status wrong(const std::string& why) {
   return {Code::kInvalidArgument, why};
 }
 
-// "  NAME OPERANDS    help", its further lines below the help.
+// "  NAME OPERANDS    help", with further lines of the help indented.
 std::string help_line(std::string_view head, std::string_view help) {
   std::string text = "  " + base::column(head, kHelpColumn - 3) + " ";
   for (const char c : help) {

@@ -1,4 +1,5 @@
-// The commands of larderctl: one table that the check of the words, --help and main() read. Thread-compatible.
+// The commands of larderctl: one table for the check of the words, --help and main().
+// Thread-compatible.
 #pragma once
 
 #include <cstddef>
@@ -14,22 +15,23 @@ namespace larder::ctl {
 
 struct Command {
   std::string_view name;
-  std::string_view operands;  // as --help shows them
-  std::size_t least, most;    // how many of them
-  std::string_view missing;   // what is said when there are fewer
-  std::string_view help;      // its lines after the first are indented by print
+  std::string_view operands;  // in the form of --help
+  std::size_t least, most;    // number of operands
+  std::string_view missing;   // the error for too few operands
+  std::string_view help;      // print() indents the lines after the first
   // An error is a sentence for the user.
   Result<Outcome> (*run)(const Arguments& arguments);
-  int failed = 1;         // the exit status then
-  bool for_pods = false;  // run by probes and init containers
+  int failed = 1;         // the exit status of an error
+  bool for_pods = false;  // for probes and init containers
 };
 
 std::span<const Command> commands();
 
-// The command that the words name. An error says what is wrong with them.
+// The command that the words name. An error names the fault of the words.
 Result<const Command*> find_command(const Arguments& arguments);
 
-// The text of --help: commands for people, and the names of the commands for pods. `all`, of --help --all: both in full.
+// The text of --help: the commands for people in full, and the names of the commands for pods.
+// `all` (--help --all): all commands in full.
 std::string usage(bool all = false);
 
 }  // namespace larder::ctl

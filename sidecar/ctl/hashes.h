@@ -1,4 +1,4 @@
-// The hashes that a command is given: as words, and as lines of a file. Thread-compatible.
+// The hashes for a command: words of the command line, and lines of a file. Thread-compatible.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,9 @@
 
 namespace larder::ctl {
 
-// 32 lower-case hex digits each: of longer ones (a whole SHA-256) the part that is the key. `file`: one hash a line, "-" is
-// standard input; empty lines and what follows a # do not count. Errors name the wrong word or the line. At most 1,048,576 hashes.
+// Returns 32 lower-case hex digits for each hash. A longer hash (a whole SHA-256) is cut to the
+// part in the key. `file`: one hash a line; "-" is standard input; empty lines and text behind a #
+// are ignored. Errors name the wrong word or line. At most 1,048,576 hashes.
 Result<std::vector<std::string>> read_hashes(std::span<const std::string> words, const std::optional<std::string>& file);
 
 }  // namespace larder::ctl

@@ -1,4 +1,4 @@
-// Options that may stand before, between and behind the other words of a command line. Pure; thread-safe.
+// Parses options before, between and behind the other words of a command line. Pure; thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,9 @@
 
 namespace larder::ctl {
 
-// `read_option(words, arguments)` reads the option at words[0], and its value there or in the next word, and returns how many words
-// it took; what is no option joins `arguments.words`. Its errors are passed on.
+// `read_option(words, arguments)` reads the option at words[0], with a value in the same or the
+// next word, and returns the number of words. Other words join `arguments.words`. Errors of
+// `read_option` are returned.
 template <typename Arguments, typename ReadOption>
 Result<Arguments> parse_options_anywhere(std::span<const std::string_view> words, const ReadOption& read_option) {
   Arguments arguments;

@@ -1,4 +1,4 @@
-// Outcome: what a command has to say, and what larderctl then ends with. A plain value.
+// Outcome: the output of a command, and the exit status of larderctl. A plain value.
 #pragma once
 
 #include <string>

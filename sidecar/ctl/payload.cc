@@ -16,14 +16,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostEntries = 10'000;  // of the payload: it has about 40
+constexpr std::size_t kMostEntries = 10'000;  // the payload has about 40
 constexpr mode_t kFolderMode = 0755, kFileMode = 0644;
 
 Status failed(const std::error_code& error, const fs::path& path) {
   return base::file_failure(error.value(), path.string());
 }
 
-// One file, with its permissions whatever the umask is.
+// Copies one file, with permissions independent of the umask.
 Status install_file(const fs::path& from, const fs::path& to) {
   std::error_code error;
   if (!fs::copy_file(from, to, error)) return failed(error, to);
@@ -37,7 +37,7 @@ Status make_folder(const fs::path& path) {
   return {};
 }
 
-// The files and folders below `from`; a link or a device has no place in a payload.
+// Copies the files and folders below `from`. Refuses links and devices, which a payload never has.
 Status copy_tree(const fs::path& from, const fs::path& to) {
   if (Status made = make_folder(to); !made.ok()) return made;
   std::error_code error;
@@ -55,7 +55,7 @@ Status copy_tree(const fs::path& from, const fs::path& to) {
   return error ? failed(error, from) : Status();
 }
 
-// Puts `entry` in the place of `target`, in one step; afterwards an earlier one stands at `entry`.
+// Exchanges `entry` and `target` in one step. An earlier target is at `entry` afterwards.
 Status put_in_place(const fs::path& entry, const fs::path& target) {
   if (::renameat2(AT_FDCWD, entry.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) return {};
   if (errno != ENOENT) return Status::from_errno(errno, target.string());
@@ -81,7 +81,8 @@ Status install_payload(const std::string& from, const std::string& to) {
   std::error_code error;
   if (!fs::is_directory(from, error)) return Status::from_errno(error ? error.value() : ENOTDIR, from);
   if (!fs::is_directory(to, error)) return Status::from_errno(error ? error.value() : ENOTDIR, to);
-  // Beside what it replaces, so that it is the same file system. One of an init container that was killed is not in the way.
+  // Inside `to`, because an exchange needs one file system. The process id keeps the folder apart
+  // from the leftovers of a killed init container.
   const fs::path staged = fs::path(to) / (".larder-payload." + std::to_string(::getpid()));
   fs::remove_all(staged, error);
   Status done = copy_tree(from, staged);

@@ -1,4 +1,5 @@
-// The shim's files, copied to where an engine's container will look for them. Thread-compatible; needs no larderd.
+// Copies the files of the shim to the place where an engine's container looks for them.
+// Thread-compatible; needs no larderd.
 #pragma once
 
 #include <string>
@@ -11,12 +12,13 @@ namespace larder::ctl {
 // Where the container image keeps the payload: python/larder/, with liblarder.so inside.
 inline constexpr const char* kImagePayload = "/payload";
 
-// Copies the folder `from` into the folder `to`, which exists (a volume's mount), as whoever runs this. Each entry of `from` appears
-// whole, in place of an earlier one of its name, or not at all; what else is in `to` stays. Files are readable by every user, since the
-// engine is another one. On failure nothing of this copy is left.
+// Copies the folder `from` into the existing folder `to` (the mount of a volume). Each entry of
+// `from` appears whole and replaces an earlier entry of the same name, or does not appear at all.
+// Other entries of `to` stay. Files are readable by every user, because the engine runs as another
+// user. A failed copy leaves no staged file.
 Status install_payload(const std::string& from, const std::string& to);
 
-// The command: `install-payload DIR`, and what it says.
+// The command `install-payload DIR`. Returns the output.
 Result<std::string> install_payload_command(const Arguments& arguments);
 
 }  // namespace larder::ctl

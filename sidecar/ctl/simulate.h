@@ -1,5 +1,5 @@
-// larderctl simulate: what a recorded trace would have found in memories of several sizes, under several policies: how much memory
-// to buy. Thread-safe.
+// `larderctl simulate`: the hits of a recorded trace with several memory sizes and policies, to
+// decide how much memory to buy. Thread-safe.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace larder::ctl {
 
-// A table, or JSON with --output json. Without --sizes: parts of what keeping all would take.
+// Returns a table, or JSON with --output json. Without --sizes: parts of the bytes of all chunks.
 Result<std::string> simulate(const Arguments& arguments);
 
 }  // namespace larder::ctl

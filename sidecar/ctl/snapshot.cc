@@ -13,7 +13,7 @@ ModelCounts read_model(const json& model) {
                      number_at(model, "requests_hit"), number_at(model, "tokens_asked"),
                      number_at(model, "tokens_hit"),   number_at(model, "bytes_loaded"),
                      number_at(model, "bytes_stored"), 0};
-  counts.too_short = number_if(model, "requests_short");  // an older larderd does not count them
+  counts.too_short = number_if(model, "requests_short");  // missing in an older larderd
   counts.salted = number_if(model, "requests_salted");
   const std::uint64_t computed = number_at(model, "prefill_tokens");
   if (computed != 0)
@@ -62,7 +62,7 @@ std::vector<EstimatedHit> read_estimate(const json& status) {
   return hits;
 }
 
-// null, or not there at all in the answer of an older larderd: nullptr.
+// nullptr if the value is null, or missing in the reply of an older larderd.
 const json* tier_of(const json& status, const char* name) {
   const auto found = status.find(name);
   return found == status.end() || found->is_null() ? nullptr : &*found;
@@ -103,7 +103,7 @@ Sessions read_sessions(const json& sessions) {
                               session.at("silent").get<bool>(), text_at(session, "namespace"), "", "", ""});
   for (std::size_t i = 0; i < state.attached.size(); ++i) {
     const json& session = sessions.at("attached").at(i);
-    if (!session.contains("transfer")) continue;  // an older larderd's
+    if (!session.contains("transfer")) continue;  // an older larderd
     state.attached[i].way = text_at(session.at("transfer"), "way");
     state.attached[i].way_reason = text_at(session.at("transfer"), "reason");
     state.attached[i].way_why = text_at(session.at("transfer"), "why");

@@ -1,7 +1,7 @@
-// What larderd has counted so far and how it stands now, out of /v1/status: what the screens of `status` and `top` are made of.
+// The counters and the state of larderd from /v1/status, for the screens of `status` and `top`.
 // Pure; thread-safe.
 //
-// Names in it were chosen by engines: they are printable already.
+// Engines choose names; read_snapshot() makes them printable.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ namespace larder::ctl {
 struct ModelCounts {
   std::string name;
   std::uint64_t requests = 0, requests_hit = 0, asked = 0, hit = 0, loaded = 0, stored = 0;
-  double saved_seconds = 0;     // of prefill, by the engines' own speed
-  std::uint64_t too_short = 0;  // of the requests: they found nothing and asked for less than a chunk
-  std::uint64_t salted = 0;     // of the requests: they carried a cache_salt
+  double saved_seconds = 0;     // hit tokens times the seconds a token that engines of the model measured; 0 before
+  std::uint64_t too_short = 0;  // requests without a hit for less than a chunk
+  std::uint64_t salted = 0;     // requests with a cache_salt
 };
 
 struct Evictions {
@@ -34,20 +34,21 @@ struct MemoryState {
   std::uint64_t refused_no_space = 0, refused_cap = 0;  // stores
 };
 
-// What other amounts of memory would have found, by larderd's estimate.
+// The estimated hit ratio with another amount of memory.
 struct EstimatedHit {
   double size = 0;  // times the configured memory
   double ratio = 0;
 };
 
 struct TierState {
-  std::string place;   // the disk's directory, the backend's URL; empty: there is no such tier
-  std::string reason;  // why it does not serve as it should; empty while it does
+  std::string place;   // the directory of the disk, the URL of the backend; empty without the tier
+  std::string reason;  // why the tier is degraded; else empty
   std::uint64_t capacity_bytes = 0, used_bytes = 0, chunks = 0, write_queue = 0;
   std::uint64_t put = 0, put_bytes = 0, got = 0, got_bytes = 0, failed = 0;
 };
 
-// Of a backend: how much of what engines asked about, beyond memory and disk, was there.
+// Probes of a backend: chunks that neither memory nor disk had, and the number found in the
+// backend.
 struct ProbeState {
   std::uint64_t asked = 0, late = 0, failed = 0, families = 0, shared = 0;
 };
@@ -55,17 +56,17 @@ struct ProbeState {
 struct NamespaceState {
   std::string id, model;
   std::uint64_t chunks = 0, bytes = 0, sessions = 0;
-  std::string fingerprint;  // "field: value" lines, as they come: to be compared, and printable() before it is shown
+  std::string fingerprint;  // "field: value" lines, unchanged for comparison: use printable() before output
 };
 
 struct SessionState {
   std::string engine;
   std::uint64_t holds = 0, grants = 0;
   bool silent = false;
-  std::string space;  // its namespace's id; empty before one is open
+  std::string space;  // the id of the namespace; empty before one is open
   std::string way = {}, way_reason = {},
-              way_why = {};    // who copies: "shim" or "sidecar"; where it was to be the sidecar, why it is not
-  std::string copies_by = {};  // of an engine with pages on a GPU; else empty
+              way_why = {};    // the copying process, "shim" or "sidecar"; if larderd was to copy, the reason why it does not
+  std::string copies_by = {};  // for an engine with pages on a GPU; else empty
   std::uint64_t registered_bytes = 0;
 };
 
@@ -80,17 +81,17 @@ struct Fallback {
 
 struct Snapshot {
   std::string version, pool;
-  std::uint64_t epoch = 0;  // another one: another life of larderd, whose counters begin at 0
+  std::uint64_t epoch = 0;  // changes with each start of larderd, when counters begin at 0
   double uptime_seconds = 0;
   bool healthy = false, ready = false;
   std::vector<ModelCounts> models;
   ModelCounts all;  // their sum
   std::uint64_t loads_failed = 0, checksum_failures = 0;
   MemoryState memory;
-  std::vector<EstimatedHit> estimate;  // empty: engines told of nothing yet, or an older larderd
+  std::vector<EstimatedHit> estimate;  // empty: no requests yet, or an older larderd
   TierState disk, backend;
   ProbeState probes;
-  std::uint64_t evicted_unwritten = 0, evicted_unwanted = 0;  // from memory, and in no tier below
+  std::uint64_t evicted_unwritten = 0, evicted_unwanted = 0;  // from memory, and in no lower tier
   std::vector<NamespaceState> namespaces;
   Sessions sessions;
   std::vector<Fallback> fallbacks;

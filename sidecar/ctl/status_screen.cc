@@ -36,7 +36,7 @@ std::string helping(const Snapshot& now) {
   return out;
 }
 
-// " in slots of 3 MiB, 20 MiB", or nothing.
+// " in slots of 3 MiB, 20 MiB", or empty.
 std::string sizes_text(const std::vector<std::uint64_t>& sizes) {
   std::string out;
   for (const std::uint64_t bytes : sizes) out += (out.empty() ? " in slots of " : ", ") + base::bytes_text(bytes);
@@ -77,7 +77,7 @@ std::string with_more(const std::vector<EstimatedHit>& estimate) {
   return out.empty() ? "" : line("would find", out + " the memory, by estimate");
 }
 
-// What went there and came from there.
+// The lines about writes to and reads from a tier.
 std::string moved(const TierState& tier) {
   return line("written", base::plural(tier.put, "chunk") + ", " + base::bytes_text(tier.put_bytes)) +
          line("brought up", base::plural(tier.got, "chunk") + ", " + base::bytes_text(tier.got_bytes)) +
@@ -98,7 +98,8 @@ std::string disk(const TierState& disk) {
          moved(disk);
 }
 
-// What is in it only the server knows: others write there too.
+// No line about used bytes: only the server knows its content, because other larderd write there
+// too.
 std::string backend(const Snapshot& now) {
   const TierState& backend = now.backend;
   if (backend.place.empty()) return "";
@@ -112,7 +113,7 @@ std::string backend(const Snapshot& now) {
          moved(backend);
 }
 
-// What memory had no room for and nothing below has.
+// Chunks that were evicted from memory and are in no lower tier.
 std::string lost(const Snapshot& now) {
   if (now.disk.place.empty() && now.backend.place.empty()) return "";
   return line("lost", base::grouped(now.evicted_unwritten) + " evicted from memory before they could be written, " +
@@ -138,14 +139,15 @@ std::string namespaces(const std::vector<NamespaceState>& namespaces) {
   return out;
 }
 
-// Nothing where its own process copies and nobody wanted another.
+// Empty if the engine copies itself and the configuration asks for that.
 std::string way(const SessionState& session) {
   if (session.way == "sidecar") return ", larderd copies";
   if (session.way_reason.empty()) return "";
   return ", copies by itself (" + session.way_reason + ": " + session.way_why + ")";
 }
 
-// Until its memory is registered an engine copies through staging memory, which is slower.
+// Shows the registered bytes: for the rest an engine copies through staging memory, which is
+// slower.
 std::string on_a_gpu(const SessionState& session) {
   if (session.copies_by.empty()) return "";
   return "\n    GPU copies: " + session.copies_by + "; " + base::bytes_text(session.registered_bytes) +

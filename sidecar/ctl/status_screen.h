@@ -1,4 +1,5 @@
-// The screen of `larderctl status`: is it helping, and what does larderd hold. Pure; thread-safe.
+// The screen of `larderctl status`: whether the cache helps, and the content of larderd. Pure;
+// thread-safe.
 #pragma once
 
 #include <string>

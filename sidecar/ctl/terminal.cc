@@ -14,7 +14,7 @@
 namespace larder::ctl {
 namespace {
 
-// The second screen of a terminal, and no cursor on it; what was on the first comes back.
+// Switches to the alternate screen of the terminal without a cursor, and back.
 constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l";
 constexpr std::string_view kLeave = "\x1b[?25h\x1b[?1049l";
 constexpr std::string_view kHome = "\x1b[H";
@@ -28,7 +28,7 @@ void put(std::string_view text) {
   static_cast<void>(written);
 }
 
-// Gives the terminal back, then dies or stops of the signal as any program does, so that the shell sees which it was.
+// Restores the terminal, then lets the signal act by default, so that the shell sees the signal.
 void give_back(int number) {
   const int saved = errno;
   put(kLeave);
@@ -48,7 +48,7 @@ winsize size_of_terminal() {
   return size;
 }
 
-// The lines that fit, each ended so that nothing of the screen before shines through.
+// The lines that fit, each with a code that clears the rest of the line.
 std::string fitted(std::string_view screen) {
   const winsize size = size_of_terminal();
   std::string text(kHome);

@@ -1,6 +1,8 @@
-// Where `larderctl top` draws: a terminal, whole and left as it was found, or anything else, screen after screen.
+// Terminal: draws the screens of `larderctl top`, over the last screen on a terminal, one after the
+// other on other outputs. Every end except SIGKILL leaves the terminal as before.
 //
-// At most one at a time: it takes SIGINT, SIGTERM and SIGTSTP while it draws on a terminal. Thread-compatible.
+// Handles SIGINT, SIGTERM and SIGTSTP while drawing on a terminal, so a process has one Terminal at
+// a time. Thread-compatible.
 #pragma once
 
 #include <string>
@@ -9,12 +11,12 @@ namespace larder::ctl {
 
 class Terminal {
  public:
-  // `whole`: draw each screen over the last one. False where standard output is no terminal.
+  // `whole`: draw each screen over the last one. Ignored if standard output is no terminal.
   explicit Terminal(bool whole);
   ~Terminal();
   Terminal(const Terminal&) = delete;
 
-  // A screen is whole lines. On a terminal they are cut to what it can show.
+  // `screen` consists of whole lines. A terminal shows the lines and columns that fit.
   void show(const std::string& screen);
 
  private:

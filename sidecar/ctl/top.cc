@@ -20,7 +20,7 @@ std::uint64_t grown(std::uint64_t now, std::uint64_t before) {
   return now - std::min(now, before);
 }
 
-// What happened since `before`, the rows that have a rate.
+// The rates since `before`, for the rows that have a rate.
 class Rates {
  public:
   Rates(const Snapshot& now, const std::optional<Snapshot>& before) : now_(now), seconds_(seconds_between(now, before)) {

@@ -1,5 +1,5 @@
-// One screen of `larderctl top`: what happens now, as differences of two snapshots, beside what was counted in all. Pure;
-// thread-safe.
+// One screen of `larderctl top`: current rates, as differences of two snapshots, beside total
+// counts. Pure; thread-safe.
 #pragma once
 
 #include <optional>
@@ -9,12 +9,14 @@
 
 namespace larder::ctl {
 
-// `before` is the snapshot before this one; without it, or when larderd was restarted in between, there are no rates yet.
+// `before`: the previous snapshot. Rates are missing without it, and after a restart of larderd in
+// between.
 std::string top_screen(const Snapshot& now, const std::optional<Snapshot>& before);
 
-// How long lies between two snapshots of one life of larderd, by its own clock. nullopt: nothing to compare.
+// The seconds between two snapshots of one run of larderd, by the clock of larderd. nullopt: the
+// snapshots cannot be compared.
 std::optional<double> seconds_between(const Snapshot& now, const std::optional<Snapshot>& before);
-// While none answers: the reason, and what was known last, if anything.
+// The screen while no larderd answers: the reason, and the last known state, if any.
 std::string waiting_screen(const std::string& why, const std::optional<Snapshot>& last);
 
 }  // namespace larder::ctl

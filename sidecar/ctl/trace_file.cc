@@ -66,7 +66,7 @@ class Reader {
     return {};
   }
 
-  // What is wrong with the line.
+  // Returns the fault of the line, or an empty text.
   std::string take(const std::string& text) {
     if (text.size() > kMaxTraceLine) return "a line has at most 16 MiB";
     try {

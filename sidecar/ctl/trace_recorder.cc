@@ -18,7 +18,7 @@
 namespace larder::ctl {
 namespace {
 
-constexpr std::chrono::milliseconds kPause{500};  // larderd stops recording when nobody asks for 10 s
+constexpr std::chrono::milliseconds kPause{500};  // larderd stops recording after 10 s without a request
 
 std::uint64_t wall_ms() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -29,7 +29,7 @@ struct Sums {
   std::uint64_t requests = 0, lost = 0;
 };
 
-// Asks until there is no more at the moment.
+// Asks until a page is empty.
 Status take_all(const std::string& admin_socket, std::string& from, int to, const std::string& name, Sums& sums) {
   for (;;) {
     const Result<std::string> answer = ask_larderd(admin_socket, Verb::kPost, "/v1/trace" + from);

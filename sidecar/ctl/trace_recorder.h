@@ -1,5 +1,6 @@
-// larderctl trace: records what engines ask a running larderd for, as a trace that `larderctl simulate` reads: numbers that stand for
-// blocks, never tokens. It goes into a file of the user's and nowhere else. Thread-compatible.
+// `larderctl trace`: records the requests of engines to a running larderd, as a trace for
+// `larderctl simulate`. The trace has numbers for blocks, never tokens, and goes only into a file
+// of the user. Thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +10,16 @@
 
 namespace larder::ctl {
 
-// The lines of one answer of larderd's, `wall_ms` being now, and what to ask for next.
+// The lines of one reply of larderd, and the number to ask for next. `wall_ms` is the time now.
 struct TraceLines {
   std::string text;
   std::uint64_t requests = 0, next = 0, lost = 0;
 };
 Result<TraceLines> trace_lines(const std::string& json, std::uint64_t wall_ms);
 
-// Until `seconds` are over; each line is whole in the file when it is written. `file` "" or "-": standard output, and what is to be said
-// goes to standard error. Returns what to say. An existing file is refused: it may be somebody's trace.
+// Records for `seconds`; each write holds whole lines. `file` "" or "-": standard output, with the
+// summary on standard error. Returns the summary. Refuses an existing file, which may be an earlier
+// trace.
 Result<std::string> record_trace(const std::string& admin_socket, const std::string& file, double seconds);
 
 }  // namespace larder::ctl

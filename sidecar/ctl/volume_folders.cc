@@ -13,14 +13,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMostId = (std::uint64_t{1} << 32) - 2;  // the highest stands for "as it is"
+constexpr std::uint64_t kMostId = (std::uint64_t{1} << 32) - 2;  // the highest id means "unchanged" to lchown()
 
 Status give(const fs::path& path, uid_t user, gid_t group) {
   if (::lchown(path.c_str(), user, group) == 0 || errno == ENOENT) return {};
   return Status::from_errno(errno, path.string());
 }
 
-// The folder itself last: it is theirs only when all in it is.
+// Changes the folder itself last: the right owner of a folder then means that its content is done.
 Status own_folder(const fs::path& folder, uid_t user, gid_t group) {
   struct stat found {};
   if (::lstat(folder.c_str(), &found) != 0) return Status::from_errno(errno, folder.string());

@@ -1,4 +1,5 @@
-// Folders that a node or the kubelet made as root's, given to larderd's user. Thread-compatible; needs no larderd.
+// Gives folders that a node or the kubelet made as root to the user of larderd. Thread-compatible;
+// needs no larderd.
 #pragma once
 
 #include <sys/types.h>
@@ -11,8 +12,9 @@
 
 namespace larder::ctl {
 
-// Gives each folder and all in it to this user and group: nothing where the folder is theirs already. What a link leads to stays whose it is.
-// One that was interrupted is done whole by the next. Needs CAP_CHOWN, and CAP_DAC_READ_SEARCH for what another user keeps to itself.
+// Gives each folder with its content to this user and group. A folder with the right owner is
+// skipped. The target of a link keeps its owner. The next call finishes an interrupted folder.
+// Needs CAP_CHOWN, and CAP_DAC_READ_SEARCH for private folders of other users.
 Status init_volumes(uid_t user, gid_t group, std::span<const std::string> folders);
 
 // The command: `init-volumes UID:GID FOLDER...`.

@@ -1,5 +1,5 @@
-// `larderctl top`: asks larderd again and again and shows what changes. It outlives larderd: while none answers it says so, and
-// goes on when one is back. Thread-compatible.
+// The loop of `larderctl top`: asks larderd at each interval and draws a screen. While no larderd
+// answers, `top` shows the reason and keeps asking. Thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,9 @@
 
 namespace larder::ctl {
 
-// With `iterations` 0 until a signal ends the process. Otherwise that many screens of plain text, the first after one interval, so
-// that each has rates; an error when no larderd answered for the last.
+// `iterations` 0: runs until a signal ends the process. Else prints that many screens of plain
+// text, the first after one interval, so that each screen has rates. An error: no larderd answered
+// for the last screen.
 Status watch(const std::string& admin_socket, double interval_seconds, std::uint64_t iterations);
 
 }  // namespace larder::ctl

@@ -8,7 +8,8 @@
 namespace larder::http {
 namespace {
 
-// What a refused client may go on sending before it is cut off: enough for an honest one to see its answer.
+// The bytes that a refused client may still send before the close: enough for an honest client to
+// read its answer.
 constexpr std::size_t kMostDiscarded = 1u << 20;
 
 }  // namespace
@@ -101,7 +102,8 @@ std::optional<Request> Connection::write(std::uint64_t now_ms) {
   return take(next, now_ms);
 }
 
-// Of the socket, not of the stream: what it says is of no interest.
+// Reads from the socket and not through the stream: the bytes are discarded, so TLS need not
+// decrypt.
 void Connection::discard(std::span<char> buffer) {
   const ssize_t got = ::recv(fd(), buffer.data(), buffer.size(), 0);
   if (got > 0) discarded_ += static_cast<std::size_t>(got);

@@ -1,4 +1,5 @@
-// Connection: one client of an endpoint: requests in and answers out, one after the other. Owned by the endpoint's thread.
+// Connection: one client of an endpoint. Reads requests and writes answers, one after the other.
+// Owned by the thread of the endpoint.
 #pragma once
 
 #include <atomic>
@@ -14,34 +15,38 @@
 
 namespace larder::http {
 
-// What all endpoints of a server count. Thread-safe.
+// Counters of all endpoints of a server. Thread-safe.
 struct Counters {
   std::atomic<std::uint64_t> requests{0}, refused{0}, timed_out{0}, crowded_out{0};
 };
 
-// What a client is owed. Each kind has places of its own, so that no flood of one crowds out another.
+// The class of a client. Each class has places of its own, so a flood of one class cannot crowd out
+// another class.
 enum class ConnectionClass {
-  kSilent,    // has not begun
-  kStranger,  // may be in the midst of a handshake, or of its first request
-  kEarned,    // had an answer that earned it its place
+  kSilent,    // the stream has not begun
+  kStranger,  // in a handshake or in the first request, perhaps
+  kEarned,    // got an answer with Answer::earned
 };
 
 class Connection {
  public:
   enum class State {
-    kReading,    // a request, or nothing yet
-    kAnswering,  // it is whole, and its answer is being made
+    kReading,    // waits for a request or reads one
+    kAnswering,  // the request is whole; waits for answer()
     kWriting,
-    kClosing,  // the last answer is out. A close with unread bytes would make the kernel take it back: waits for the client's end
+    // The last answer is written; waits for the client to close. Closing a socket with unread bytes
+    // sends a reset, and the client could lose the answer.
+    kClosing,
     kOver,
   };
 
-  // `limits`, `hosts` and `counters` outlive the connection. `peer`: the address it comes from.
+  // `limits`, `hosts` and `counters` outlive the connection. `peer`: the address of the client.
   Connection(std::uint64_t id, std::string peer, std::unique_ptr<Stream> stream, const Limits& limits, const Hosts& hosts,
              Counters& counters, std::uint64_t now_ms);
 
-  // The stream is ready, or may be: moves what can be moved without waiting. A request comes out when it is whole; answer() must
-  // follow, once. `buffer` has room for kMostRecord.
+  // Reads or writes as far as possible without waiting. Call it when the stream may be ready.
+  // Returns a request once the request is whole; one call of answer() must follow. `buffer` has
+  // room for kMostRecord.
   std::optional<Request> advance(std::span<char> buffer, std::uint64_t now_ms);
   void answer(Answer answer);
   void end() { state_ = State::kOver; }
@@ -52,14 +57,15 @@ class Connection {
   int fd() const { return stream_->fd(); }
   short awaits() const { return awaits_; }  // for poll()
   std::uint64_t deadline_ms() const { return deadline_ms_; }
-  std::uint64_t active_ms() const { return active_ms_; }  // when it last sent or was sent a whole request or answer
+  std::uint64_t active_ms() const { return active_ms_; }  // the time of the last whole request or answer
   ConnectionClass standing() const {
     return earned_ ? ConnectionClass::kEarned : stream_->begun() ? ConnectionClass::kStranger : ConnectionClass::kSilent;
   }
-  // How often its client had something to say: a stranger who is in the midst of a handshake is worth more than a silent one.
+  // How often the client sent bytes: a stranger in the middle of a handshake outranks a quiet
+  // stranger.
   unsigned turns() const { return turns_; }
   bool busy() const { return state_ == State::kAnswering || state_ == State::kWriting; }
-  // Nothing is under way: it may end without anybody missing anything.
+  // Between two requests: the connection may end without loss.
   bool idle() const { return state_ == State::kReading && !reader_.begun() && served_ > 0; }
   std::size_t held_bytes() const { return reader_.held_bytes() + leftover_.size() + answering_bytes_ + answer_.size(); }
 
@@ -78,11 +84,11 @@ class Connection {
   short awaits_;
   std::uint64_t deadline_ms_, active_ms_;
   RequestReader reader_;
-  std::string leftover_;             // what came after a whole request: at most a buffer of it
-  std::size_t answering_bytes_ = 0;  // of the request that is being answered
+  std::string leftover_;             // bytes behind a whole request: at most one buffer
+  std::size_t answering_bytes_ = 0;  // the size of the request in kAnswering
   std::string answer_;
   std::size_t written_ = 0;    // of answer_
-  std::size_t discarded_ = 0;  // while closing
+  std::size_t discarded_ = 0;  // bytes in kClosing
   unsigned served_ = 0, turns_ = 0;
   bool last_ = false;  // the answer ends the connection
   bool earned_ = false;

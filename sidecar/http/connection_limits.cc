@@ -8,18 +8,18 @@
 namespace larder::http {
 namespace {
 
-constexpr unsigned kMostTurns = 3;  // that count for a stranger: hello, the end of the handshake, a request
+constexpr unsigned kMostTurns = 3;  // that count for a stranger: hello, end of the handshake, request
 
 struct Candidate {
   Connection* connection;
-  std::size_t* neighbours;  // of its address, itself too
+  std::size_t* neighbours;  // connections of the same address, this one included
 };
 
 bool counts(const Connection& connection, ConnectionClass standing) {
   return connection.state() != Connection::State::kOver && connection.standing() == standing;
 }
 
-// The least goes first.
+// The sort key: the smallest closes first.
 auto rank(const Candidate& candidate) {
   const Connection& one = *candidate.connection;
   const bool earned = one.standing() == ConnectionClass::kEarned;
@@ -35,7 +35,7 @@ std::size_t count_of(const Connections& connections, ConnectionClass standing) {
 
 std::size_t close_crowding_client(const Connections& connections, ConnectionClass standing, std::size_t places) {
   if (count_of(connections, standing) <= places) return 0;
-  std::unordered_map<std::string_view, std::size_t> of_address;  // its values stay where they are
+  std::unordered_map<std::string_view, std::size_t> of_address;  // pointers to values stay valid
   std::vector<Candidate> candidates;
   for (const auto& one : connections) {
     if (!counts(*one, standing)) continue;

@@ -1,8 +1,10 @@
-// Who goes where clients of one standing are more than their places. Pure but for ending them; owned by the endpoint's thread.
+// Chooses the connection to close when a class of connections is full. Pure except for closing;
+// owned by the thread of the endpoint.
 //
-// First of those whose address has the most connections of that standing, so that whoever floods crowds out himself; among
-// them who is owed least: who waits for no answer, of strangers who has said least and is here longest, of those who have earned
-// their place who has been idle longest.
+// The choice falls on the address with the most connections in that class, so a flood crowds out
+// itself. Among the connections of that address, a connection that waits for an answer stays
+// longest. Of the others, the class decides. Strangers: the connection that sent bytes least often,
+// then the oldest. Earned: the connection that is idle longest.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +19,7 @@ using Connections = std::vector<std::unique_ptr<Connection>>;
 
 std::size_t count_of(const Connections& connections, ConnectionClass standing);
 
-// Ends as many as are too many, and returns how many.
+// Closes the surplus over `places`, and returns the number of closed connections.
 std::size_t close_crowding_client(const Connections& connections, ConnectionClass standing, std::size_t places);
 
 }  // namespace larder::http

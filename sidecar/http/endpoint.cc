@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t kAcceptPauseMs = 100;
 constexpr int kIdleWaitMs = 1000;
-constexpr std::size_t kStrangersARound = 8;  // a handshake of TLS takes part of a millisecond
+constexpr std::size_t kStrangersARound = 8;  // a TLS handshake takes part of a millisecond
 constexpr std::size_t kAcceptsARound = 64;
 
 }  // namespace
@@ -41,7 +41,7 @@ Endpoint::~Endpoint() {
 }
 
 void Endpoint::loop() {
-  // A stream of TLS writes with no flag against it.
+  // OpenSSL writes without MSG_NOSIGNAL, so SIGPIPE must be blocked.
   sigset_t broken_pipes;
   sigemptyset(&broken_pipes);
   sigaddset(&broken_pipes, SIGPIPE);
@@ -62,7 +62,7 @@ void Endpoint::loop() {
   connections_.clear();
 }
 
-// polled[0] is the mailbox, [1] listens, the others are the connections in their order.
+// polled[0]: the mailbox; [1]: the listening socket; the others: connections_, in order.
 int Endpoint::wait(std::vector<pollfd>& polled) const {
   const std::uint64_t now_ms = clock_.now_ms();
   std::uint64_t wait_ms = kIdleWaitMs;
@@ -97,7 +97,7 @@ void Endpoint::advance(Connection& connection) {
     handle_(*std::move(request), Reply(mailbox_, connection.id()));
 }
 
-// Of those whose client is gone meanwhile nobody hears.
+// Answers to connections that ended in the meantime are dropped.
 void Endpoint::deliver() {
   for (auto& [id, answer] : mailbox_->take()) {
     const auto found = std::ranges::lower_bound(connections_, id, {}, [](const auto& connection) { return connection->id(); });
@@ -138,8 +138,9 @@ void Endpoint::close_crowding_client() {
                            http::close_crowding_client(connections_, ConnectionClass::kEarned, limits_.earned);
 }
 
-// Of descriptors or memory: every second one of the silent makes room, but as few as came since the last time. Whoever has the last
-// descriptor, with nobody behind him, is no reason to end him before he could begin.
+// Descriptors or memory ran out: closes half of the silent connections, and keeps as many as came
+// since the last time. A single client that got the last descriptor is not closed before its first
+// bytes.
 void Endpoint::ran_out() {
   const auto came = [this](const auto& one) {
     return one->id() > known_id_ && one->standing() == ConnectionClass::kSilent && one->state() != Connection::State::kOver;

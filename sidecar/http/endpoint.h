@@ -1,9 +1,10 @@
-// Endpoint: one listening socket and the thread that serves it, whatever its clients do.
+// Endpoint: one listening socket, and the thread that serves the socket whatever the clients do.
 //
-// Requests are read without blocking and handed on only when they are whole, so that a silent or slow client costs one of a
-// bounded number of connections and no thread. Every wait ends by an absolute deadline. Where places run out, crowding.h says
-// who goes. Clients that have earned an answer are served before strangers, of whom each round serves a few: a flood of TLS
-// handshakes cannot starve them.
+// The thread reads without blocking and passes on whole requests only. A silent or slow client
+// therefore costs one of a bounded number of connections, and no thread. Every wait ends by an
+// absolute deadline. When a class of connections is full, connection_limits.h chooses the
+// connection to close. Clients in ConnectionClass::kEarned are served before strangers, and each
+// round serves only a few strangers: a flood of TLS handshakes cannot starve earned clients.
 #pragma once
 
 #include <poll.h>
@@ -28,9 +29,10 @@ namespace larder::http {
 
 class Endpoint {
  public:
-  // Bytes of a whole request in, bytes of a whole answer out. Called on the endpoint's thread alone: must be quick.
+  // A whole request in, a whole answer out. Called on the thread of the endpoint: must be quick.
   using Respond = std::function<std::string(const std::string& request)>;
-  // The same where the answer is made elsewhere: it goes to `reply`, at once or later, from any thread.
+  // The same for an answer that another thread may make: call `reply` at once or later, from any
+  // thread.
   using Handle = std::function<void(Request request, Reply reply)>;
 
   // `clock` and `counters` outlive the endpoint. The thread starts at once.
@@ -63,12 +65,12 @@ class Endpoint {
   Counters& counters_;
   const std::shared_ptr<Mailbox> mailbox_;  // shared with every Reply
   std::atomic<bool> stopping_{false};
-  std::uint64_t accept_again_ms_ = 0;  // after descriptors ran out
+  std::uint64_t accept_again_ms_ = 0;  // no accept before: descriptors ran out
   std::uint64_t last_id_ = 0;
-  std::uint64_t known_id_ = 0;     // the last that was there when descriptors ran out
-  std::size_t next_stranger_ = 0;  // whose turn it is
+  std::uint64_t known_id_ = 0;     // the newest connection at the time when descriptors ran out
+  std::size_t next_stranger_ = 0;  // the place of the next stranger to serve
   std::vector<char> buffer_;
-  Connections connections_;  // in the order of their accept
+  Connections connections_;  // in the order of accept
   std::jthread thread_;
 };
 

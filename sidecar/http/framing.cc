@@ -10,7 +10,7 @@ namespace larder::http {
 namespace {
 
 constexpr std::string_view kHeadEnd = "\r\n\r\n";
-constexpr std::size_t kMostChunkLine = 128;  // a size, with extensions that nobody uses
+constexpr std::size_t kMostChunkLine = 128;  // a size with extensions, which no known client uses
 
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
@@ -22,7 +22,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// One of the words of the request line.
+// Word number `which` of the request line.
 std::string_view word(std::string_view bytes, int which) {
   std::string_view line = bytes.substr(0, bytes.find("\r\n"));
   for (; which > 0; --which)
@@ -30,7 +30,7 @@ std::string_view word(std::string_view bytes, int which) {
   return line.substr(0, line.find(' '));
 }
 
-// What the headers say of the body and the connection.
+// The headers about the body and the connection.
 struct Headers {
   Refusal refusal;
   std::optional<std::size_t> length;
@@ -81,13 +81,14 @@ Headers read_headers(std::string_view head, bool chunked_taken) {
     if (colon == std::string_view::npos) continue;
     read_header(headers, line.substr(0, colon), trimmed(line.substr(colon + 1)), chunked_taken);
   }
-  // Two lengths: whoever stands between might have believed the other one.
+  // Two lengths: a proxy in between may have used the other length (request smuggling).
   if (headers.refusal.http_status == 0 && headers.chunked && headers.length)
     headers.refusal = {400, "Content-Length beside Transfer-Encoding"};
   return headers;
 }
 
-// HTTP/1.0 may go without; no browser speaks that.
+// HTTP/1.0 allows requests without Host. No browser speaks HTTP/1.0, so DNS rebinding stays
+// impossible.
 Refusal refusal_of_host(const Headers& headers, std::string_view version, const Hosts& hosts) {
   if (!headers.host) return version == "HTTP/1.0" ? Refusal() : Refusal{400, "no Host"};
   if (!host_of(*headers.host)) return {400, "Host is neither a name nor an address, with a port or without"};
@@ -155,7 +156,8 @@ void RequestReader::take_body(std::string_view& bytes, Part next) {
   if (left_ == 0) part_ = next;
 }
 
-// The lines of a chunked body: a size before each chunk, an empty one after it, and headers at the end, which are not looked at.
+// The lines of a chunked body: a size before each chunk, an empty line after the chunk, and trailer
+// headers at the end. Trailer headers are ignored.
 void RequestReader::take_line(std::string_view& bytes) {
   const std::size_t end = bytes.find('\n');
   const std::string_view taken = bytes.substr(0, end == bytes.npos ? end : end + 1);

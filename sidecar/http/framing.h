@@ -1,8 +1,10 @@
-// Framing: where one HTTP request ends in the bytes as they arrive, or why it is refused. Pure; owned by one thread.
+// Framing: finds the end of one HTTP request in the arriving bytes, or the reason to refuse the
+// request. Pure; owned by one thread.
 //
-// It looks at lengths alone and holds every limit itself, so that whoever parses the request is given a whole and bounded one.
-// Compressed bodies are refused; chunked ones are, unless the limits say otherwise: then their chunks are joined. Host is checked here
-// as RFC 9112 (3.2) has it: HTTP/1.1 without one, more than one and a malformed one are 400; one of another server is 421.
+// The reader looks at lengths and enforces every limit, so the parser behind gets whole and bounded
+// requests. Compressed bodies are refused. Chunked bodies are refused unless Limits::chunked is
+// set: then the chunks are joined. Host is checked as in RFC 9112 (3.2). 400: HTTP/1.1 without
+// Host, a second Host, a malformed Host. 421: the name of another server.
 #pragma once
 
 #include <cstddef>
@@ -17,23 +19,24 @@ namespace larder::http {
 struct Limits {
   std::size_t head_bytes = 16 * 1024;
   std::size_t body_bytes = 48 * 1024;
-  bool chunked = false;                // bodies may come in chunks
-  std::size_t silent = 64;             // connections of one endpoint whose stream has not begun; one more closes one of them
-  std::size_t strangers = 64;          // the same of those that have not earned an answer yet
-  std::size_t earned = 64;             // and of those that have
-  std::size_t held_bytes = 32u << 20;  // of all requests and answers of an endpoint; beyond it the largest one goes
-  unsigned requests = 1;               // that a connection may carry
-  unsigned deadline_ms = 5000;  // of a request: from its first byte (the first one: from accept) to the last byte of its answer
-  unsigned idle_ms = 0;         // between the requests of a connection
+  bool chunked = false;                // chunked bodies are allowed
+  std::size_t silent = 64;             // connections of an endpoint in kSilent; one more closes one of the class
+  std::size_t strangers = 64;          // the same for kStranger
+  std::size_t earned = 64;             // the same for kEarned
+  std::size_t held_bytes = 32u << 20;  // of all requests and answers of an endpoint; beyond, the largest connection is closed
+  unsigned requests = 1;               // of one connection
+  // From the first byte of a request (the first request: from accept) to the last byte of the answer.
+  unsigned deadline_ms = 5000;
+  unsigned idle_ms = 0;  // between the requests of a connection
 };
 
 struct Request {
   std::string bytes;           // head, then body
   std::size_t head_bytes = 0;  // with the empty line
-  bool keep_alive = false;     // the client may send another one on this connection
-  std::string peer;            // the address it came from, without its port; "local" from a Unix socket
+  bool keep_alive = false;     // the client may send another request on this connection
+  std::string peer;            // the address of the client without the port; "local" from a Unix socket
 
-  // Of the request line; empty where it has none.
+  // Words of the request line; empty if missing.
   std::string_view method() const;
   std::string_view path() const;  // without the query
   std::string_view body() const { return std::string_view(bytes).substr(head_bytes); }
@@ -48,16 +51,19 @@ class RequestReader {
  public:
   enum class State { kMore, kWhole, kRefused };
 
-  // Both outlive the reader. A request for a name that is none of `hosts` is refused by its head.
+  // `limits` and `hosts` outlive the reader. A request for a name outside of `hosts` is refused
+  // once its head is read.
   RequestReader(const Limits& limits, const Hosts& hosts) : limits_(limits), hosts_(hosts) {}
 
-  // Takes from the front of `bytes` what belongs to this request. Not to be called again once it is whole or refused.
+  // Takes the bytes of this request from the front of `bytes`.
+  // REQUIRES: the request is neither whole nor refused.
   State take(std::string_view& bytes);
 
   bool begun() const { return !request_.bytes.empty(); }
   std::size_t held_bytes() const { return request_.bytes.size(); }
   const Refusal& refusal() const { return refusal_; }
-  // REQUIRES: whole. The reader is ready for the next one.
+  // Returns the request and makes the reader ready for the next one. REQUIRES: the request is
+  // whole.
   Request release();
 
  private:
@@ -75,8 +81,8 @@ class RequestReader {
   Part part_ = Part::kHead;
   Request request_;
   Refusal refusal_;
-  std::size_t left_ = 0;  // of the body or the chunk
-  std::string line_;      // of the chunked body's own lines, as far as it is here
+  std::size_t left_ = 0;  // missing bytes of the body or the chunk
+  std::string line_;      // the received part of a line of a chunked body
   std::size_t trailer_bytes_ = 0;
 };
 

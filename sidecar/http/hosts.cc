@@ -10,7 +10,7 @@
 namespace larder::http {
 namespace {
 
-constexpr std::string_view kOtherHostCharacters = "-._~!$&'()*+,;=%";  // of RFC 3986, reg-name, beside letters and digits
+constexpr std::string_view kOtherHostCharacters = "-._~!$&'()*+,;=%";  // of a reg-name (RFC 3986), besides letters and digits
 
 bool is_digit(unsigned char c) {
   return std::isdigit(c) != 0;
@@ -31,20 +31,21 @@ bool is_address(const std::string& host) {
   return ::inet_pton(AF_INET, host.c_str(), &bytes) == 1 || ::inet_pton(AF_INET6, host.c_str(), &bytes) == 1;
 }
 
-// `svc` is no top-level domain and `.local` is not in DNS. Whoever answers for the names of a local network could still make one up,
-// hence not on loopback.
+// `svc` is no top-level domain, and `.local` is not in DNS. The DNS server of a local network could
+// still invent such a name, so Hosts does not accept service names on loopback.
 bool is_service(std::string_view host) {
   return host.ends_with(".svc") || host.ends_with(".svc.cluster.local");
 }
 
-// The API server leaves Host as its client wrote it: its own name. A page can set X-Forwarded-Uri as well, but not Accept-Encoding,
-// which Fetch forbids it; browsers send "gzip, deflate" and more, Go's clients "gzip" alone.
+// A request through pods/proxy keeps the Host of the client: the name of the API server. A web page
+// can set X-Forwarded-Uri, but Fetch forbids to set Accept-Encoding. Browsers send "gzip, deflate"
+// and more; Go's clients send "gzip".
 bool passed_on_by_api_server(const Asked& asked) {
   return asked.accept_encoding == "gzip" && asked.forwarded_uri.starts_with("/api/v1/namespaces/") &&
          asked.forwarded_uri.find("/proxy/") != std::string_view::npos;
 }
 
-// `name`: "example", or "*.example" for all names below it.
+// `name`: "example", or "*.example" for all names below example.
 bool covers(std::string_view name, std::string_view host) {
   if (!name.starts_with("*.")) return name == host;
   return host.size() >= name.size() && host.ends_with(name.substr(1));
@@ -58,7 +59,7 @@ std::optional<std::string> host_of(std::string_view value) {
     const std::size_t end = value.find(']');
     if (end == std::string_view::npos) return {};
     host = value.substr(1, end - 1);
-    host = host.substr(0, host.find('%'));  // the zone is the client's own
+    host = host.substr(0, host.find('%'));  // the zone is local to the client
     port = value.substr(end + 1);
     in6_addr bytes{};
     if (::inet_pton(AF_INET6, std::string(host).c_str(), &bytes) != 1) return {};

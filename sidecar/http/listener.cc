@@ -14,14 +14,14 @@
 namespace larder::http {
 namespace {
 
-constexpr int kBacklog = 4096;  // a flood is to wait here, and the honest behind it, not to be dropped and come back in a second
+constexpr int kBacklog = 4096;  // in a flood honest clients wait here; a dropped SYN would cost them a second
 
 bool is_loopback(const sockaddr* address) {
   if (address->sa_family == AF_INET) return (ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24) == 127;
   return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
 }
 
-// "HOST:PORT" of a bound socket, and whether it is the loopback interface's.
+// Fills in "HOST:PORT" of a bound socket, and whether the address is a loopback address.
 Status describe(Listener& listener) {
   sockaddr_storage storage{};
   socklen_t size = sizeof(storage);
@@ -37,7 +37,7 @@ Status describe(Listener& listener) {
   return {};
 }
 
-// Bound and listening, or why not. A socket of IPv6 for every address takes IPv4 as well.
+// Binds and listens. An IPv6 socket on the wildcard address also accepts IPv4.
 Result<Fd> open_at(const addrinfo& one, const std::string& name) {
   Fd socket(::socket(one.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.valid()) return Status::from_errno(errno, name);
@@ -54,7 +54,8 @@ struct FreeAddresses {
 };
 using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
 
-// The first address that the host has; of every address of the machine the one of IPv6, where the machine has any.
+// The first address of the host. For the wildcard (`every`): the IPv6 wildcard, if the machine has
+// IPv6.
 const addrinfo& chosen(const addrinfo& first, bool every) {
   for (const addrinfo* one = &first; every && one != nullptr; one = one->ai_next)
     if (one->ai_family == AF_INET6) return *one;
@@ -77,7 +78,7 @@ Result<Listener> listen_tcp(const config::ListenAddress& address, const std::str
 
   const addrinfo& one = chosen(*found, every);
   Result<Fd> socket = open_at(one, name);
-  // A kernel without IPv6 still has the name of its address.
+  // getaddrinfo() gives the IPv6 wildcard even on a kernel without IPv6.
   if (!socket.ok() && every && one.ai_family == AF_INET6 && found->ai_family != AF_INET6) socket = open_at(*found, name);
   if (!socket.ok()) return socket.status();
   Listener listener;
@@ -96,7 +97,8 @@ Accepted accept_next(const Listener& listener) {
     std::array<char, INET6_ADDRSTRLEN> text{};
     accepted.peer = ::inet_ntop(storage.ss_family, &bytes, text.data(), text.size());
   };
-  // An answer may be written in pieces (TLS tickets, then the answer): none of them waits for the other side's late acknowledgement.
+  // An answer may be written in pieces (TLS tickets, then the answer). Without TCP_NODELAY a later
+  // piece would wait for the delayed acknowledgement of the client.
   const int at_once = 1;
   if (storage.ss_family == AF_INET || storage.ss_family == AF_INET6)
     ::setsockopt(accepted.socket.get(), IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof(at_once));

@@ -1,4 +1,4 @@
-// Sockets to accept on. Errors name the address and what to do. Thread-safe.
+// Sockets to accept on. Errors name the address and the remedy. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,19 @@ struct Listener {
   Fd socket;            // non-blocking
   std::string address;  // "127.0.0.1:9464", with the port in use, or the path
   bool loopback = false;
-  Hosts hosts = Hosts::any();  // the names that requests may have as Host
+  Hosts hosts = Hosts::any();  // the allowed values of Host; on a Unix socket any value
 };
 
-// `key` names the setting in errors. Its hosts are those of Hosts::of().
+// `key`: the setting to name in errors. The listener gets Hosts::of(address).
 Result<Listener> listen_tcp(const config::ListenAddress& address, const std::string& key = "http.listen");
 
 struct Accepted {
-  Fd socket;         // non-blocking; invalid: nobody waits, or errno says why not
-  std::string peer;  // the address it comes from, without its port; "local" on a Unix socket
+  Fd socket;         // non-blocking; invalid: no client waits, or errno has the error
+  std::string peer;  // the address of the client without the port; "local" on a Unix socket
 };
 Accepted accept_next(const Listener& listener);
 
-// A socket file that nobody answers on is replaced; one that is in use is refused.
+// Replaces a socket file without a listener; refuses a path that is in use.
 Result<Listener> listen_unix(const std::string& path, std::uint32_t mode);
 
 }  // namespace larder::http

@@ -25,7 +25,7 @@ std::string_view cut(std::string_view& rest, char at) {
 }
 
 void add_value(Family& family, std::string_view name, std::string_view value) {
-  if (name == "le") return;  // of every histogram
+  if (name == "le") return;  // every histogram has this label
   auto label = std::ranges::find(family.labels, name, &Label::name);
   if (label == family.labels.end()) label = family.labels.insert(label, {name, {}});
   if (std::ranges::find(label->values, value) == label->values.end()) label->values.push_back(value);
@@ -59,7 +59,7 @@ std::vector<Family> families_in(std::string_view text) {
   return families;
 }
 
-// The unit that Prometheus's naming rules put at a name's end.
+// The unit at the end of a name, by the naming rules of Prometheus.
 std::string_view unit_of(std::string_view name) {
   if (name.ends_with("_total")) name.remove_suffix(6);
   if (name.ends_with("_timestamp_seconds")) return "seconds since 1970";

@@ -1,7 +1,8 @@
-// A page about metrics, out of the metrics themselves: a table of names, types, units, labels with their values, meanings.
+// A reference page of metrics, made from the metrics: a table of names, types, units, labels with
+// values, and meanings.
 //
-// Reads the text exposition format, so that whatever exports can be described, by larderd's and by the operator's
-// --metrics-reference alike. Pure; thread-safe.
+// The input is the text exposition format, so --metrics-reference of larderd and of the operator
+// share the code. Pure; thread-safe.
 #pragma once
 
 #include <span>
@@ -10,13 +11,13 @@
 
 namespace larder::http {
 
-// A label whose values are not a constant list: what they are, and why they are bounded.
+// A label without a constant list of values: a description of the values, and of their bound.
 struct OpenLabel {
   std::string_view name;
   std::string_view values;
 };
 
-// Markdown. Families in the order in which they come, values of a label by name.
+// Returns Markdown. Families keep the order of the exposition; values of a label are sorted.
 std::string metrics_table(std::string_view exposition, std::span<const OpenLabel> open);
 
 }  // namespace larder::http

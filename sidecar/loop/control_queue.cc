@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kMaxWaiting = 64;
 }
 
-// Guarded by the queue's mutex, but for `command`, which is the loop's.
+// Guarded by the mutex of the queue, except for `command`, which the loop owns.
 struct ControlQueue::Call {
   Command command;
   bool begun = false;

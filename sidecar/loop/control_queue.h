@@ -1,6 +1,7 @@
-// ControlQueue: carries admin commands from other threads to the loop and their answers back, with a deadline and a bound.
+// ControlQueue: carries admin commands from other threads to the loop, and the answers back. Each
+// command has a deadline, and the number of waiting commands is bounded.
 //
-// call() is thread-safe; all else belongs to the loop.
+// call() is thread-safe; the loop owns everything else.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +17,20 @@ namespace larder::loop {
 
 class ControlQueue {
  public:
-  // One slice of a command; nothing: there are more.
+  // Runs one slice of a command. Empty: more slices follow.
   using Command = std::function<std::optional<Result<std::uint64_t>>()>;
 
-  // `wake` makes the loop turn; called with each command, from the caller's thread.
+  // `wake` wakes the loop; call() calls it from the thread of the caller.
   explicit ControlQueue(std::function<void()> wake) : wake_(std::move(wake)) {}
 
-  // Runs the command on the loop and returns its answer. kDeadlineExceeded: it was not begun in time and will not be, or it was and
-  // goes on. kResourceExhausted: too many wait. kUnavailable: the loop has ended.
+  // Runs the command on the loop and returns its answer. kDeadlineExceeded: the command did not
+  // begin in time and never will, or it began and goes on without the caller. kResourceExhausted:
+  // too many commands wait. kUnavailable: the loop has ended.
   Result<std::uint64_t> call(Command command, std::uint32_t deadline_ms);
 
-  // One slice of the first command that waits. False: there is none.
+  // Runs one slice of the first waiting command. False if no command waits.
   bool go_on();
-  // Answers everything, now and later, with kUnavailable.
+  // Answers waiting and future commands with kUnavailable.
   void close();
 
  private:
@@ -37,7 +39,7 @@ class ControlQueue {
   std::function<void()> wake_;
   std::mutex mutex_;
   bool closed_ = false;
-  std::deque<std::shared_ptr<Call>> waiting_;  // shared: the caller may leave before the loop comes
+  std::deque<std::shared_ptr<Call>> waiting_;  // shared: the caller may time out before the loop runs the command
 };
 
 }  // namespace larder::loop

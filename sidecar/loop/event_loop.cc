@@ -23,7 +23,8 @@ constexpr int kMessagesPerTurn = 16;
 constexpr int kAcceptsPerTurn = 16;
 constexpr int kEventsPerTurn = 64;
 constexpr int kMaxFences = 1024;  // of one session
-// An engine loads and stores nothing until it is told that its drop is done: so long at most because of a server that is gone through.
+// An engine neither loads nor stores until its drop is done. The bound on the wait for a shared
+// backend, which goes through all keys of the server.
 constexpr std::uint64_t kSharedFenceMs = 1000;
 
 std::uint64_t random_token() {
@@ -33,7 +34,7 @@ std::uint64_t random_token() {
   return token;
 }
 
-// What is there of the arena, by what the earlier life said.
+// The present bytes of the arena, as the previous instance noted in its index.
 std::uint64_t present_bytes(const memory::PreviousInstance& earlier) {
   return earlier.index ? std::min(earlier.index->touched_bytes(), earlier.arena->bytes) : 0;
 }
@@ -101,7 +102,7 @@ void EventLoop::stop() {
 
 Status EventLoop::turn() {
   std::array<epoll_event, kEventsPerTurn> events{};
-  // The timer bounds the wait; with work to do there is none.
+  // With work to do the wait is 0; else the timer bounds the wait.
   const bool more = work();
   answer_fetches();
   answer_fences();
@@ -115,7 +116,7 @@ Status EventLoop::turn() {
   return {};
 }
 
-// One slice of each kind of work that takes longer than a turn. False: there was none.
+// One slice of each kind of work that takes longer than a turn. False if there was no work.
 bool EventLoop::work() {
   const bool verified = store_.verify_next();
   const bool asked = control_.go_on();
@@ -123,7 +124,7 @@ bool EventLoop::work() {
   return go_on_with_a_session() || verified || asked || promoted;
 }
 
-// Until a fetch or a look is late; -1: the timer will do.
+// The time until the deadline of a fetch or a probe; -1 to wait for the timer.
 int EventLoop::wait_ms() const {
   const std::uint64_t deadline_ns = lower_tiers_ ? lower_tiers_->next_deadline_ns() : UINT64_MAX;
   if (deadline_ns == UINT64_MAX) return -1;
@@ -166,14 +167,17 @@ void EventLoop::answer_transfers() {
   }
 }
 
-// Before the first: a larderd that is killed leaves its GPU's copies to the next one.
+// Written before the first copy: after a kill of larderd its GPU may still copy into slots, and the
+// next larderd must know.
 void EventLoop::note_copies(const session::Connection& connection) {
   if (Status noted = connection.lock.note_sidecar_writes(); !noted.ok())
     note_fallback("restart", "after a restart a slot may be given on too soon, which costs its chunk: " + noted.text());
 }
 
-// It tells that drops are done, and a death of this process must not undo one: a tier may not have noted it yet. What a server still has of
-// it others can find anyway; here it is hidden.
+// The reply means that earlier drops are done. A death of this process must not undo a drop, so the
+// reply waits until each tier has the drop on stable storage. The wait for a shared server is
+// bounded: this larderd hides the dropped chunks, and other larderd can find them until the server
+// is done in any case.
 Status EventLoop::answer_fence(session::Connection& connection, session::Reply reply) {
   const std::uint32_t number = connection.protocol.facts().number;
   std::vector<tiering::PendingDrop> drops = lower_tiers_->drops_under_way(store_.namespaces().at(*reply.fence).spec.id);
@@ -185,7 +189,7 @@ Status EventLoop::answer_fence(session::Connection& connection, session::Reply r
 }
 
 void EventLoop::answer_fences() {
-  const std::size_t waiting = fences_.size();  // one that cannot be sent ends its session
+  const std::size_t waiting = fences_.size();  // a failed send ends the session
   for (std::size_t i = 0; i < waiting; ++i) {
     Fence fence = std::move(fences_.front());
     fences_.pop_front();
@@ -236,11 +240,11 @@ void EventLoop::handle(const Wakeup& wakeup) {
       tick();
       return;
     case WakeupSource::kControl:
-      clear_wake(parts_.wake);  // work() looks what it was
+      clear_wake(parts_.wake);  // work() finds the reason
       return;
     case WakeupSource::kTier: lower_tiers_->deliver(wakeup.session); return;
     case WakeupSource::kPidfd:
-      receive(wakeup.session);  // what it had said before it died
+      receive(wakeup.session);  // the messages that the engine sent before its death
       // A busy session ends later: the pidfd stays readable.
       if (!busy(wakeup.session)) process_ended(wakeup.session);  // mutation: death-ends-session
       return;
@@ -259,13 +263,14 @@ void EventLoop::accept_all() {
       refused_.note(status.text(), clock_.now_ms());
       base::log_refusal(session::peer_of(socket).user, status.text(), base::LogLevel::kWarning,
                         "an engine was refused: " + status.text());
-      // Best effort: the closed socket says it too.
+      // Best effort: the closed socket also tells the engine.
       [[maybe_unused]] const Status sent = protocol::send_packet(socket.get(), session::error_packet(status));
     }
   }
 }
 
-// Out of descriptors or memory: the socket stays readable, so that without a pause the loop would spin. The tick resumes.
+// Descriptors or memory ran out. The socket stays readable, and the loop would spin without a
+// pause. The tick resumes accepting.
 void EventLoop::pause_accepting(int error) {
   accepting_ = false;
   ::epoll_ctl(parts_.epoll.get(), EPOLL_CTL_DEL, parts_.listener.get(), nullptr);
@@ -273,7 +278,7 @@ void EventLoop::pause_accepting(int error) {
   base::log_from("accept", base::LogLevel::kError, "accept: " + std::generic_category().message(error));
 }
 
-// Those of the earlier life were let in by that.
+// Sessions of the previous instance do not count: the previous instance admitted them.
 std::size_t EventLoop::sessions_taken() const {
   return connections_.size() + static_cast<std::size_t>(std::ranges::count_if(
                                    ended_, [](const auto& ended) { return !ended.second.previous_instance; }));
@@ -296,7 +301,7 @@ Status EventLoop::admit(Fd& socket) {
   if (!memory.ok()) return memory.status();
   Result<memory::LockFile> lock = memory::LockFile::create(memory::lock_path(parts_.config.memory, facts.number));
   if (!lock.ok()) return lock.status();
-  // Where the directory is full: no reason to be without a cache.
+  // Fails if the directory is full. The engine still gets its session.
   if (Status status = lock->write({facts.token, facts.epoch}); !status.ok())
     note_fallback("restart", "a session will not be recognised after a restart, which then takes longer: " + status.text());
   Result<Fd> pidfd = session::peer_pidfd(socket);
@@ -319,7 +324,7 @@ void EventLoop::receive(std::uint32_t number) {
   const std::uint64_t end = store_.effort() + store::Store::kSliceEffort;
   for (int i = 0; i < kMessagesPerTurn && store_.effort() < end; ++i) {
     const auto found = connections_.find(number);
-    if (found == connections_.end() || found->second->protocol.busy()) return;  // ended earlier in this turn, or to be read later
+    if (found == connections_.end() || found->second->protocol.busy()) return;  // ended in this turn, or busy
     Result<protocol::Packet> packet = protocol::receive_packet(found->second->socket.get());
     if (!packet.ok()) {
       if (packet.status().code() == Code::kResourceExhausted) return;
@@ -342,7 +347,7 @@ Status EventLoop::answer(session::Connection& connection, protocol::Packet& pack
   return deliver(connection, *std::move(reply));
 }
 
-// What a message led to, where it is done.
+// Acts on the result of a message: notes the namespace and sends the reply.
 Status EventLoop::deliver(session::Connection& connection, session::Reply reply) {
   if (reply.opened) note_namespace(*reply.opened);
   if (reply.packet.empty()) return {};
@@ -351,11 +356,11 @@ Status EventLoop::deliver(session::Connection& connection, session::Reply reply)
                                connection.lock.fd(), parts_.residency_filter ? parts_.residency_filter->fd() : -1};
   const std::size_t count = !reply.with_regions ? 0 : reply.with_below ? 5 : 4;
   Status sent = send(connection, std::move(reply.packet), std::span(fds).first(count));
-  if (reply.with_regions) connection.memory.fd.reset();  // mapped on both sides: not needed any more
+  if (reply.with_regions) connection.memory.fd.reset();  // both sides have the mapping
   return sent;
 }
 
-// Sends, or keeps it for when the socket has room.
+// Sends the packet, or queues it until the socket has room.
 Status EventLoop::send(session::Connection& connection, std::vector<std::byte> packet, std::span<const int> fds) {
   const bool waited = !connection.answers.empty();
   Status sent = connection.answers.send(connection.socket, std::move(packet), fds);
@@ -387,16 +392,17 @@ void EventLoop::fail_session(std::uint32_t number, const Status& why) {
   const bool malformed = why.code() == Code::kInvalidArgument || why.code() == Code::kFailedPrecondition ||
                          why.code() == Code::kOutOfRange || why.code() == Code::kUnsupported;
   if (malformed) ++stats_.protocol_errors;
-  // A session that was not told of yet was refused. By the user and not by the process: whoever connects again and again may do so
-  // from new processes.
+  // A session without a log line so far counts as refused. The source is the user and not the
+  // process: a client that keeps connecting may use a new process each time.
   const bool told = malformed || (!found->second->protocol.told() && why.code() == Code::kResourceExhausted);
-  // Only a session that was never served is an engine without a cache. The two codes are of messages that no engine sends.
+  // Only a session that was never served means an engine without a cache. No engine sends a message
+  // that ends with one of the two codes.
   if (told && !found->second->protocol.told() && why.code() != Code::kInvalidArgument && why.code() != Code::kFailedPrecondition)
     refused_.note(why.text(), clock_.now_ms());
   if (told)
     base::log_refusal(found->second->protocol.facts().peer.user, why.to_string(), base::LogLevel::kWarning,
                       session::session_name(*found->second) + " is ended: " + why.to_string());
-  // Best effort: an engine that does not read learns from the closed socket.
+  // Best effort: the closed socket tells an engine that does not read.
   [[maybe_unused]] const Status sent = protocol::send_packet(found->second->socket.get(), session::error_packet(why));
   end_session(number, told ? "" : why.text());
 }

@@ -1,9 +1,9 @@
-// EventLoop: the Sidecar. One thread in run() owns sessions, store and regions; no lock but those of the snapshot and the admin
-// queue.
+// EventLoop: the Sidecar. One thread in run() owns sessions, store and regions. The only locks are
+// the lock of the snapshot and the lock of the admin queue.
 //
-// A turn: accept, at most kMessagesPerTurn messages of each session that has some and no longer than a slice; of what takes longer
-// one slice (of one session, of one admin verb); one chunk verified. A tick (100 ms): events, heartbeats, deadlines, locks of dead
-// sessions, the statistics.
+// A turn: accept; at most kMessagesPerTurn messages of each session, and no more than one slice of
+// work; one slice of one busy session and of one admin verb; the verification of one chunk. A tick
+// (100 ms): events, heartbeats, deadlines, locks of dead sessions, statistics.
 #pragma once
 
 #include <atomic>
@@ -36,7 +36,8 @@
 
 namespace larder::loop {
 
-// What start() made; when the loop ends it unlinks the socket, and the files unless they are kept for the next start.
+// The resources that start() made. The end of the loop unlinks the socket, and the files unless
+// they are kept for the next start.
 struct LoopParts {
   config::Config config;
   memory::InstanceLock owner;
@@ -45,8 +46,8 @@ struct LoopParts {
   memory::IndexFile index;  // under fresh_index_path() until publish_index()
   memory::NamespaceJournal names;
   store::IndexShape shape{};
-  std::vector<tiering::OpenTier> tiers;                        // below the memory, nearest first; none: none is configured
-  std::shared_ptr<tiering::ResidencyFilter> residency_filter;  // that engines see; null where there is no tier
+  std::vector<tiering::OpenTier> tiers;                        // lower tiers, nearest first
+  std::shared_ptr<tiering::ResidencyFilter> residency_filter;  // for engines; null without a lower tier
   Fd listener, epoll, timer, wake;
   std::uint64_t grant_age_ms = protocol::kGrantAgeMs;
 };
@@ -56,7 +57,8 @@ class EventLoop final : public Sidecar {
   EventLoop(LoopParts parts, const base::Clock& clock);
   ~EventLoop() override;
 
-  // The index is whole: gives it its name. From here on a later start goes on from this one.
+  // Renames the new, whole index to its final name, and ends the previous index only then. A death
+  // at any moment leaves one whole index for the next start.
   Status publish_index();
   Status run() override;
   void stop() override;
@@ -88,11 +90,12 @@ class EventLoop final : public Sidecar {
   void handle(const Wakeup& wakeup);
   void accept_all();
   void pause_accepting(int error);
-  // Takes the socket; on an error, only if it was the last step that failed.
+  // Takes the socket. After an error of an early step the caller still has the socket, to send
+  // ERROR.
   Status admit(Fd& socket);
   std::size_t sessions_taken() const;
   void receive(std::uint32_t number);
-  // Takes the packet's descriptors.
+  // Takes the descriptors of the packet.
   Status answer(session::Connection& connection, protocol::Packet& packet);
   Status deliver(session::Connection& connection, session::Reply reply);
   Status send(session::Connection& connection, std::vector<std::byte> packet, std::span<const int> fds = {});
@@ -107,10 +110,10 @@ class EventLoop final : public Sidecar {
   void await_again(const session::SessionProtocol& session);
   void release_ended();
 
-  // What people ask (event_loop_admin.cc).
+  // Admin verbs (event_loop_admin.cc).
   void drop_slice(store::Drop& drop, tiering::LowerTierDrop& below);
 
-  // A warm restart, and what is left for the next one (event_loop_restart.cc).
+  // The warm restart, and the files for the next one (event_loop_restart.cc).
   void restore();
   void check_settled(std::uint64_t now_ms, bool slept);
   void settle();
@@ -120,7 +123,7 @@ class EventLoop final : public Sidecar {
   void leave_files();
   void remove_files();
 
-  // What happens with time (event_loop_tick.cc).
+  // The tick (event_loop_tick.cc).
   void tick();
   void check_session(session::Connection& connection, std::uint64_t now_ms, bool slept);
   void check_heartbeat(session::Connection& connection, std::uint64_t now_ms);
@@ -137,29 +140,29 @@ class EventLoop final : public Sidecar {
   RefusedEngines refused_;
   store::Store store_;
   session::ReuseTracker reuse_tracker_;
-  std::unique_ptr<tiering::LowerTiers> lower_tiers_;  // null: no tier below the memory
-  std::unique_ptr<transfer::Transfers> transfers_;    // null: engines copy by themselves
+  std::unique_ptr<tiering::LowerTiers> lower_tiers_;  // null without a lower tier
+  std::unique_ptr<transfer::Transfers> transfers_;    // null if engines copy by themselves
   std::map<std::uint32_t, std::unique_ptr<session::Connection>> connections_;
-  std::deque<std::uint32_t> busy_;  // sessions in the midst of a message, and some that have ended since
+  std::deque<std::uint32_t> busy_;  // sessions in the middle of a message; some may have ended since
   struct Fence {
     std::uint32_t session;
     std::vector<std::byte> packet;
     std::vector<tiering::PendingDrop> drops;
-    std::uint64_t shared_by_ms = 0;  // a shared tier's word is not waited for any longer
+    std::uint64_t shared_by_ms = 0;  // the end of the wait for a shared tier
   };
-  std::deque<Fence> fences_;  // answers that wait for the tiers' word
+  std::deque<Fence> fences_;  // replies that wait until the tiers have done a drop
   struct Ended {
     memory::LockFile lock;
-    Fd pidfd;  // still watched: a dying process closes its socket before its lock
+    Fd pidfd;  // still watched: a dying process closes the socket before the lock
     memory::LockFile::Note note;
-    bool previous_instance = false;  // stays until its lock is gone: until then its engine may not know of a later session
-    std::uint64_t free_at_ms = 0;    // where its device wrote for it and its lock is gone; 0: not yet
+    bool previous_instance = false;  // stays until the lock is gone: the engine may not know of a later session yet
+    std::uint64_t free_at_ms = 0;    // the end of kDeviceSettlingMs after the lock was gone; 0: not started
   };
   bool may_still_write(std::uint32_t number, Ended& ended) const;
-  std::map<std::uint32_t, Ended> ended_;  // sessions whose grants are quarantined, or that an earlier life left
-  std::set<std::uint32_t> awaited_;       // of these, those that have not announced their holds and grants again
+  std::map<std::uint32_t, Ended> ended_;  // sessions with quarantined grants, or of the previous instance
+  std::set<std::uint32_t> awaited_;       // sessions of `ended_` that have not announced holds and grants again
   std::uint64_t settling_from_ms_ = 0;
-  // Since publish() a session has come, or gone, or left nothing any more: others see it before the next tick.
+  // A session came or went since publish(): the snapshot is renewed before the next tick.
   bool shows_now_ = false;
   bool published_ = false;
   session::GrantAges grant_ages_{parts_.grant_age_ms};

@@ -1,4 +1,4 @@
-// What people ask of the loop: each verb waits in the control queue and runs between two turns.
+// Admin verbs: each verb waits in the control queue and runs between two turns.
 #include <algorithm>
 #include <chrono>
 
@@ -10,7 +10,8 @@ namespace larder::loop {
 
 namespace {
 
-// The drop is done in memory: waits for each tier's word that it is done there for good. One has mostly what the others have, too.
+// Called after the drop is done in memory: waits until each tier has done the drop for good.
+// Returns the largest count of a tier, because tiers mostly have the same chunks.
 Result<std::uint64_t> with_below(const Result<std::uint64_t>& dropped, const tiering::LowerTierDrop& below,
                                  const base::Clock& clock, std::uint64_t end_ms) {
   if (!dropped.ok()) return dropped;
@@ -46,7 +47,8 @@ Result<std::uint64_t> EventLoop::drop_namespace(const std::string& id, std::uint
         if (drops.empty()) {
           const Result<std::vector<std::uint32_t>> handles = store_.namespaces().by_prefix(id);
           const std::optional<protocol::NamespaceId> whole = protocol::NamespaceId::from_hex(id);
-          if (!handles.ok() && whole && lower_tiers_) {  // of an earlier life or of others, below the memory alone
+          if (!handles.ok() && whole &&
+              lower_tiers_) {  // only lower tiers have the namespace: from an earlier run or another larderd
             *below = lower_tiers_->drop(*whole);
             base::log_from("admin drop", base::LogLevel::kInfo, "admin: dropped namespace " + id + " from below the memory");
             return std::uint64_t{0};
@@ -67,7 +69,8 @@ Result<std::uint64_t> EventLoop::drop_namespace(const std::string& id, std::uint
   return with_below(dropped, *below, clock_, end_ms);
 }
 
-// The first slice begins the drop below, too, and takes what is dropped from the estimate.
+// One slice of a drop. The first slice also begins the drop in the lower tiers, and removes the
+// chunks from the estimate.
 void EventLoop::drop_slice(store::Drop& drop, tiering::LowerTierDrop& below) {
   const bool first = drop.next == 0;
   if (first && drop.handle && store_.namespaces().is_open(*drop.handle)) reuse_tracker_.dropped(*drop.handle);
@@ -89,7 +92,7 @@ Status EventLoop::reconfigure(const config::Config& config, const std::string& w
 
 Result<protocol::ActCounts> EventLoop::act(protocol::Verb verb, const std::string& id,
                                            const std::vector<protocol::BlockHash>& hashes, std::uint32_t deadline_ms) {
-  // Shared: the caller may leave before the loop comes.
+  // Shared: the caller may time out before the loop runs the command.
   const auto counts = std::make_shared<protocol::ActCounts>();
   const Result<std::uint64_t> done = control_.call(
       [this, verb, id, hashes = hashes, counts,
@@ -99,7 +102,7 @@ Result<protocol::ActCounts> EventLoop::act(protocol::Verb verb, const std::strin
           if (!handles.ok()) return handles.status();
           work.emplace(verb, handles->front(), std::move(hashes));
           store_.join_namespace(
-              work->handle());  // or it would be given back with its last chunk, before what is below is evicted
+              work->handle());  // keeps the namespace open: with its last chunk it would close before the eviction in lower tiers
         }
         if (!work->go_on(store_, stats_, lower_tiers_ ? &lower_tiers_->promotions() : nullptr)) return std::nullopt;
         store_.leave_namespace(work->handle());

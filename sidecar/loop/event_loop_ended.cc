@@ -1,4 +1,4 @@
-// Sessions that end, and those that have ended and whose engine may still write.
+// Sessions that end, and ended sessions with an engine that may still write.
 #include "sidecar/base/log_throttle.h"
 #include "sidecar/loop/event_loop.h"
 #include "sidecar/session/session_name.h"
@@ -7,12 +7,13 @@ namespace larder::loop {
 
 using protocol::kDeviceSettlingMs;
 
-// Its locks went before, so that what it had left to write in is free now and not at the next tick.
+// The kernel released the locks of the process before. release_ended() frees the grants now,
+// without waiting for the next tick.
 void EventLoop::process_ended(std::uint32_t number) {
   end_session(number, "its process ended");
   const auto ended = ended_.find(number);
   if (ended == ended_.end()) return;
-  ended->second.pidfd.reset();  // it would stay readable
+  ended->second.pidfd.reset();  // an unread pidfd stays readable
   release_ended();
 }
 
@@ -50,8 +51,9 @@ void EventLoop::end_session(std::uint32_t number, const std::string& why) {
   }
 }
 
-// The engine had a session before: that one is over, whether we have seen its end or not, and what it does not write any more comes
-// back. What it still writes stays with the old session's lock.
+// Ends the previous session of an engine that attached again, even if larderd has not seen the end.
+// Grants that the engine does not list are free. Listed grants stay quarantined under the lock of
+// the previous session.
 void EventLoop::take_over(const session::SessionProtocol& session) {
   const std::uint32_t number = session.facts().number;
   for (const auto& [earlier, connection] : connections_) {
@@ -68,12 +70,13 @@ void EventLoop::take_over(const session::SessionProtocol& session) {
       continue;
     }
     awaited_.erase(earlier);
-    // Until it has the answer to its OPEN_NAMESPACE the engine goes by the name that it gave.
+    // Before the answer to its OPEN_NAMESPACE the engine names the earlier session when it attaches
+    // again, so the note keeps both names.
     ended.note = {session.facts().token, session.facts().epoch, session.previous_session(),
                   session.previous_epoch()};  // mutation: ended-both-names
     if (Status noted = ended.lock.write(ended.note); !noted.ok())
       base::log_from("lock files", base::LogLevel::kWarning, noted.text());
-    // While larderd itself may copy for the earlier session no list of its engine's is whole.
+    // The list of the engine is not complete while larderd may copy for the previous session.
     const bool complete = session.still_written_is_complete() && !(transfers_ && transfers_->busy(earlier));
     const std::uint32_t back = store_.succeed(number, earlier, session.still_written(), complete);
     base::log_from(session::log_source(session.facts().peer, "attached anew"), base::LogLevel::kInfo,
@@ -88,14 +91,16 @@ void EventLoop::take_over(const session::SessionProtocol& session) {
   }
 }
 
-// One that attached and is lost already has announced nothing any more: its engine does it anew.
+// The end of a session during the recovery grace voids its announcements: its engine must announce
+// holds and grants again.
 void EventLoop::await_again(const session::SessionProtocol& session) {
   if (!store_.settling()) return;
   for (const auto& [earlier, ended] : ended_)
     if (ended.previous_instance && ended.note.token == session.facts().token) awaited_.insert(earlier);
 }
 
-// Its process while it holds the lock, and its device a while longer; and larderd itself where it copies for it.
+// Whether slots of an ended session may still be written: by its process (the lock is held), by its
+// GPU (for kDeviceSettlingMs more), or by a copy of larderd.
 bool EventLoop::may_still_write(std::uint32_t number, Ended& ended) const {
   if (ended.lock.held() || (transfers_ && transfers_->busy(number))) return true;
   if (!ended.lock.device_writes() && !(ended.previous_instance && ended.lock.sidecar_writes())) return false;

@@ -1,4 +1,5 @@
-// A warm restart: what the loop takes over from an earlier life, how that one ends, and what is left for the next.
+// The warm restart: the takeover from the previous instance, the recovery grace, and the files for
+// the next instance.
 #include "shim/base/test_point.h"
 #include "sidecar/base/log.h"
 #include "sidecar/loop/event_loop.h"
@@ -6,12 +7,12 @@
 namespace larder::loop {
 namespace {
 
-// An engine attaches anew within 250 ms; one that has not for as long as a session may be silent is treated as such: its holds do not
-// count. Its grants stay quarantined while its lock is held.
+// An engine attaches again within 250 ms. An engine that takes longer than the heartbeat timeout
+// counts as silent: its holds do not count. Its grants stay quarantined while its lock is held.
 constexpr std::uint64_t kSettlingMs = protocol::kHeartbeatTimeoutMs;
-constexpr int kLastTurns = 64;             // in which a session's messages are still handled at a stop
-constexpr std::uint64_t kLastMs = 2000;    // and for so long those that take many slices
-constexpr std::uint64_t kStopMs = 20'000;  // for what is not below the memory yet: a pod has 30 s until it is killed
+constexpr int kLastTurns = 64;             // a stop handles messages for so many turns
+constexpr std::uint64_t kLastMs = 2000;    // and messages of many slices for so long
+constexpr std::uint64_t kStopMs = 20'000;  // for pending writes to lower tiers: a pod has 30 s until SIGKILL
 
 std::string list_of(const std::set<std::uint32_t>& numbers) {
   std::string text;
@@ -34,7 +35,7 @@ void EventLoop::restore() {
     ended_.emplace(number, Ended{std::move(lock), Fd(), note, true});  // mutation: restart-grants-back
   }
   earlier.sessions.clear();
-  std::erase_if(awaited_, [this](std::uint32_t number) { return !ended_.at(number).lock.held(); });  // nobody comes back
+  std::erase_if(awaited_, [this](std::uint32_t number) { return !ended_.at(number).lock.held(); });  // their processes are gone
   std::vector<store::EarlierName> names;
   for (const memory::NamespaceJournal::Record& record : earlier.names) names.push_back({record.spec, record.handle});
   store_.set_touched_bytes(prefaulter_.touched_bytes());
@@ -65,7 +66,8 @@ Status EventLoop::publish_index() {
   return {};
 }
 
-// No slot is handed on until every session of the earlier life has announced its holds and grants again, or its time is up.
+// Ends the recovery grace once every session of the previous instance has announced holds and
+// grants again, or after kSettlingMs. Until then the store hands on no slot that held a chunk.
 void EventLoop::check_settled(std::uint64_t now_ms, bool slept) {
   if (!store_.settling()) return;
   if (slept) settling_from_ms_ = now_ms;
@@ -86,7 +88,8 @@ void EventLoop::settle() {
   parts_.earlier = {};
 }
 
-// Before anything can be stored in it.
+// Called before the engine can store into the namespace: the next larderd needs the text and layout
+// for every chunk.
 void EventLoop::note_namespace(const session::Reply::Opened& opened) {
   LARDER_POINT(namespace_unnoted);
   parts_.names.keep([this](std::uint32_t handle) { return store_.namespaces().is_open(handle); });
@@ -95,7 +98,8 @@ void EventLoop::note_namespace(const session::Reply::Opened& opened) {
     note_fallback("restart", "namespace " + opened.spec.id.to_hex() + " will be gone after a restart: " + status.text());
 }
 
-// Engines are told that the session ends. What they had sent is handled first; what they still write stays theirs for the next life.
+// Tells engines that their sessions end, after handling the messages that engines sent before.
+// Grants that engines still write stay with them in the next instance.
 void EventLoop::say_goodbye() {
   LARDER_POINT(stopping);
   const Status why(Code::kUnavailable, "larderd is stopping");
@@ -115,18 +119,20 @@ void EventLoop::say_goodbye() {
   }
 }
 
-// What the write policies promised is below the memory afterwards. Engines that come back meanwhile find nobody listening.
+// Writes the chunks that the write policies promised to the lower tiers. The listening socket
+// closes first, so that engines cannot attach to a stopping larderd.
 void EventLoop::write_rest() {
   if (!lower_tiers_) return;
   parts_.listener.reset();
   lower_tiers_->finish(clock_.now_ns() + kStopMs * 1'000'000);
 }
 
-// For the next start: the arena, the index, and the lock files of who may still write or read.
+// Leaves for the next start: the arena, the index, and the lock files of engines that may still
+// read or write.
 void EventLoop::leave_files() {
   for (auto& [number, connection] : connections_) {
     const bool attached = connection->protocol.state() == session::SessionProtocol::State::kAttached;
-    // The device's also where its process has just ended.
+    // A GPU may still write after the end of its process.
     connection->lock.set_kept((attached && connection->lock.held()) ||  // mutation: restart-locks-kept
                               connection->lock.device_writes());
   }

@@ -1,4 +1,4 @@
-// The loop's tick: everything that happens because time has passed, and the view of it that others get.
+// The tick of the loop: heartbeats, ages and deadlines, and the snapshot for other threads.
 #include <algorithm>
 
 #include "shim/protocol/copy_strategy.h"
@@ -11,9 +11,9 @@
 
 namespace larder::loop {
 namespace {
-constexpr std::uint64_t kAsleepMs = 1000;   // a tick that comes so late means that we were stopped, not the engines
-constexpr std::uint64_t kTellMs = 1000;     // a session without a namespace is in the log by then
-constexpr std::uint64_t kHealthyMs = 2000;  // longest silence of a loop that is called healthy
+constexpr std::uint64_t kAsleepMs = 1000;   // a later tick means that larderd was stopped: clocks of engines restart
+constexpr std::uint64_t kTellMs = 1000;     // a session without a namespace gets its log line after this time
+constexpr std::uint64_t kHealthyMs = 2000;  // a loop without a turn for longer is unhealthy
 }  // namespace
 
 void EventLoop::tick() {
@@ -28,7 +28,7 @@ void EventLoop::tick() {
   store_.note_time(now_ms);
   reuse_tracker_.tick(now_ms);
   for (auto next = connections_.begin(); next != connections_.end();) {
-    session::Connection& connection = *(next++)->second;  // it may end
+    session::Connection& connection = *(next++)->second;  // check_session() may end the session
     check_session(connection, now_ms, slept);
   }
   if (!accepting_) accepting_ = watch(parts_.epoll, parts_.listener, {WakeupSource::kListener}).ok();
@@ -96,7 +96,8 @@ void EventLoop::note_fallback(const std::string& what, const std::string& why) {
   base::log_warning(what + ": " + why);
 }
 
-// Who copies for the session that comes last; one line for all that larderd should copy for and does not.
+// Adds to the last session which process copies for it. One fallback line covers all sessions for
+// which larderd should copy and does not.
 void EventLoop::show_way(stats::Stats& view, const std::string& name) const {
   stats::SessionStats& session = view.sessions.back();
   const transfer::Way way = transfers_->way(session.number);
@@ -104,14 +105,14 @@ void EventLoop::show_way(stats::Stats& view, const std::string& name) const {
   if (!way.refusal.refused()) return;
   session.transfer_reason = protocol::transfer_reason_name(way.refusal.reason);
   session.transfer_why = way.refusal.text;
-  if (way.refusal.reason == protocol::TransferReason::kHostMemory) return;  // nothing that could be mended
+  if (way.refusal.reason == protocol::TransferReason::kHostMemory) return;  // no remedy exists
   const auto noted = [](const auto& fallback) { return fallback.first == "transfer"; };
   if (std::ranges::none_of(view.fallbacks, noted))
     view.fallbacks.emplace_back("transfer",
                                 name + " copies by itself (" + session.transfer_reason + "): " + session.transfer_why);
 }
 
-// What an engine says of itself is shown, and believed no further than that.
+// Copies the engine's own statements into the status. larderd bases no decision on them.
 void EventLoop::show_gpu(stats::Stats& view, const protocol::SessionRegion& region) {
   stats::SessionStats& session = view.sessions.back();
   session.copies_by = protocol::CopyStrategy::unpacked(region.copy_strategy.load(std::memory_order_relaxed)).in_words();

@@ -1,7 +1,8 @@
-// RefusedEngines: why engines are refused, for the status. An engine that is refused tries again within a minute (shim/client/retry.h):
-// a reason that no engine has met for longer than that is over.
+// RefusedEngines: the reasons why engines are refused, for the status. A refused engine tries again
+// within a minute (shim/client/retry.h), so a reason that no engine met for longer is over.
 //
-// Bounded: of more reasons than kMost the one that was met longest ago is left out. Owned by the event loop's thread.
+// Bounded: beyond kMost reasons the oldest reason is left out. Owned by the thread of the event
+// loop.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +19,10 @@ class RefusedEngines {
   static constexpr std::size_t kMost = 4;
   static constexpr std::size_t kMostTextBytes = 400;
 
-  // `why` names what was refused and the setting that would help. Texts that differ in numbers alone are one reason, told as it was last.
+  // `why` names the refused request and the setting that would help. Texts that differ only in
+  // numbers are one reason; the last text is shown.
   void note(const std::string& why, std::uint64_t now_ms);
-  // A fallback "engines" for each reason in force, the last one first.
+  // Adds a fallback "engines" for each reason in force, the newest first.
   void fill(stats::Stats& view, std::uint64_t now_ms);
 
  private:
@@ -29,7 +31,7 @@ class RefusedEngines {
     std::string why;
     std::uint64_t times, last_ms;
   };
-  std::vector<Reason> reasons_;  // the one met last comes first
+  std::vector<Reason> reasons_;  // newest first
 };
 
 }  // namespace larder::loop

@@ -1,4 +1,5 @@
-// Sidecar::start(): makes the regions and the socket, in the order that leaves nothing behind on an error.
+// Sidecar::start(): makes the regions and the socket, in an order that leaves no file behind after
+// an error.
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 
@@ -16,7 +17,8 @@ namespace {
 
 constexpr long kTickNs = 100'000'000;
 
-// Entries cost 64 bytes when used, and 16 in the hash table when not. A small arena may be cut finer, for small models.
+// A used entry costs 64 bytes, an unused entry 16 bytes in the hash table. A small arena gets
+// entries for small slots, as small models need.
 constexpr std::uint64_t kFineEntries = 1 << 18;
 
 std::uint64_t entries_for(std::uint64_t arena_bytes) {
@@ -29,7 +31,8 @@ store::IndexShape shape_for(std::uint64_t arena_bytes, std::uint64_t old_generat
   shape.entry_count = entries_for(arena_bytes);
   shape.bucket_count = store::IndexShape::buckets_for(shape.entry_count);
   shape.arena_bytes = arena_bytes;
-  // The clock stays ahead of every earlier life whose files are gone.
+  // The files of an earlier instance may be gone: the clock gives a higher generation than any
+  // earlier instance gave.
   shape.first_generation =
       std::max(tiering::ChunkAge::unix_ns() / tiering::kNsAGeneration, old_generation + 1);  // mutation: generations-grow
   shape.epoch = shape.first_generation;
@@ -53,7 +56,8 @@ Status make_wakeups(LoopParts& parts) {
   return watch(parts.epoll, parts.wake, {WakeupSource::kControl});
 }
 
-// The arena: that of the earlier life, or a new one. Returns the newest generation of all earlier lives.
+// Opens the arena of the previous instance, or makes a new arena. Returns the highest generation of
+// all earlier instances.
 Result<std::uint64_t> make_arena(LoopParts& parts) {
   const config::MemoryConfig& memory = parts.config.memory;
   memory::PreviousInstance& earlier = parts.earlier;
@@ -83,7 +87,8 @@ Status make_disk(LoopParts& parts, const base::Clock& clock) {
 }
 
 Status make_backend(LoopParts& parts, const base::Clock& clock) {
-  // No engine sees it, since others write there, too: of it only the last chunks count, which larderd reads to know how fast it is.
+  // A filter of size 0: engines do not see it, because other larderd write to the backend too.
+  // larderd uses it to find recent chunks, which it reads to measure the speed of the backend.
   Result<std::shared_ptr<tiering::ResidencyFilter>> region = tiering::ResidencyFilter::create(0);
   if (!region.ok()) return region.status();
   Result<std::unique_ptr<tiering::TierLink>> link = tiering::TierLink::open_backend(parts.config, *region, clock);
@@ -92,7 +97,7 @@ Status make_backend(LoopParts& parts, const base::Clock& clock) {
   return {};
 }
 
-// Without a disk what engines see of below is empty.
+// Without a disk, engines get an empty residency filter.
 Status make_below(LoopParts& parts, const base::Clock& clock) {
   const bool disk = !parts.config.disk.path.empty(), backend = !parts.config.backend.url.empty();
   if (!disk && !backend) return {};
@@ -108,7 +113,8 @@ Status make_below(LoopParts& parts, const base::Clock& clock) {
   return {};
 }
 
-// Everything but the arena and what needs it. Files stay behind on an error; the next start removes them.
+// Makes index, journal, lower tiers, socket and wakeups. After an error the caller removes the
+// files.
 Status make_rest(LoopParts& parts, std::uint64_t old_generation, const base::Clock& clock) {
   parts.shape = shape_for(parts.arena.mapping.size(), old_generation);
   Result<memory::IndexFile> index =
@@ -131,7 +137,7 @@ Status make_rest(LoopParts& parts, std::uint64_t old_generation, const base::Clo
 
 Result<std::unique_ptr<Sidecar>> Sidecar::start(const config::Config& config, const base::Clock& clock,
                                                 std::uint64_t grant_age_ms) {
-  // A session takes three descriptors, so that the usual soft limit of 1024 would not do for all of them.
+  // A session takes three descriptors: the usual soft limit of 1,024 is too low for kMaxSessions.
   base::raise_descriptor_limit(8 * protocol::kMaxSessions);
   LoopParts parts;
   parts.config = config;

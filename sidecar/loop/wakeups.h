@@ -1,4 +1,5 @@
-// What can wake the loop, packed into epoll's word; timers and eventfds are read empty here.
+// The source of a wakeup of the loop, packed into the data word of epoll; functions to read timers
+// and eventfds empty.
 #pragma once
 
 #include <sys/epoll.h>
@@ -13,13 +14,13 @@ enum class WakeupSource : std::uint32_t { kListener, kTimer, kControl, kSocket, 
 
 struct Wakeup {
   WakeupSource source;
-  std::uint32_t session = 0;  // of kTier: the tier's number
+  std::uint32_t session = 0;  // for kTier: the number of the tier
 
   std::uint64_t pack() const { return static_cast<std::uint64_t>(source) << 32 | session; }
   static Wakeup unpack(std::uint64_t word) { return {static_cast<WakeupSource>(word >> 32), static_cast<std::uint32_t>(word)}; }
 };
 
-// Level-triggered, for reading. The kernel forgets the descriptor when it is closed.
+// Watches for reading, level-triggered. The kernel forgets a descriptor that is closed.
 inline Status watch(const Fd& epoll, int fd, Wakeup wakeup) {
   epoll_event event{};
   event.events = EPOLLIN;
@@ -31,7 +32,7 @@ inline Status watch(const Fd& epoll, const Fd& fd, Wakeup wakeup) {
   return watch(epoll, fd.get(), wakeup);
 }
 
-// Whether a watched descriptor wakes also when there is room to write.
+// Sets whether a watched descriptor also wakes the loop when there is room to write.
 inline Status watch_room(const Fd& epoll, const Fd& fd, Wakeup wakeup, bool wanted) {
   epoll_event event{};
   event.events = EPOLLIN | (wanted ? EPOLLOUT : 0U);
@@ -40,7 +41,8 @@ inline Status watch_room(const Fd& epoll, const Fd& fd, Wakeup wakeup, bool want
   return {};
 }
 
-// Makes an eventfd readable. Async-signal-safe; it fails only when it is readable already.
+// Makes an eventfd readable. Async-signal-safe. A failed write means that the eventfd is readable
+// already.
 inline void signal_wake(const Fd& eventfd) {
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = ::write(eventfd.get(), &one, sizeof(one));

@@ -56,7 +56,8 @@ std::uint64_t huge_page_bytes(config::Hugepages hugepages) {
   return 0;
 }
 
-// Nothing may be bound to nodes that cannot hold it: the kernel would kill somebody in the end.
+// Refuses a binding to nodes with too little memory: the OOM killer would end a process sooner or
+// later.
 Status check_nodes(const NumaPlan& plan, std::uint64_t size_bytes) {
   if (plan.nodes.empty()) return {};
   const std::uint64_t total = memory_of_nodes(plan.nodes);
@@ -65,7 +66,7 @@ Status check_nodes(const NumaPlan& plan, std::uint64_t size_bytes) {
                                         base::mib(size_bytes) + ": lower memory.size, or memory.numa: none"};
 }
 
-// Where the plan is optional and the kernel refuses it, the arena stands where it comes to stand.
+// If the kernel refuses an optional binding, the arena goes on without a binding.
 Status bind_arena(const NumaPlan& plan, ArenaFile& arena) {
   arena.numa = plan.text();
   if (plan.nodes.empty()) return {};
@@ -77,7 +78,8 @@ Status bind_arena(const NumaPlan& plan, ArenaFile& arena) {
   return {};
 }
 
-// The setting may be newer than the memory, which engines use and nobody can move.
+// memory.numa may have changed since the pages were made. Engines use the pages, so larderd cannot
+// move them, and reports a fallback.
 void look_for_other_nodes(const NumaPlan& plan, std::uint64_t touched_bytes, ArenaFile& arena) {
   if (plan.nodes.empty()) return;
   const NumaNodes others =
@@ -89,7 +91,7 @@ void look_for_other_nodes(const NumaPlan& plan, std::uint64_t touched_bytes, Are
   base::log_warning("memory.numa: " + arena.numa_fallback);
 }
 
-// Locks the file, opens it for engines and maps it.
+// Locks the file, opens the descriptor for engines, and maps the file.
 Status take_file(const std::string& path, std::uint64_t size_bytes, ArenaFile& arena) {
   if (::flock(arena.fd.get(), LOCK_EX | LOCK_NB) != 0)
     return {Code::kAlreadyExists,

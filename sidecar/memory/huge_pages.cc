@@ -28,14 +28,15 @@ std::uint64_t read_number(const std::string& path) {
   return value;
 }
 
-// So many pages in all, to be written into a file of the kernel, or behind `boot` ("1:" for node 1) on its command line.
+// The total number of pages to write into a file of the kernel, or behind `boot` ("1:" for node 1)
+// on its command line.
 struct Reservation {
   std::string boot;
   std::uint64_t pages = 0;
   std::string file;
 };
 
-// The kernel's files about pages of one size.
+// The files of the kernel about pages of one size.
 class Pool {
  public:
   Pool(std::uint64_t page_bytes, const NumaNodes& nodes)
@@ -43,13 +44,13 @@ class Pool {
 
   bool exists() const { return std::ifstream(system() + "nr_hugepages").good(); }
   std::uint64_t total() const { return sum("nr_hugepages"); }
-  // Less those promised to others, which the kernel counts for the whole machine alone.
+  // Minus reserved pages, which the kernel counts only for the whole machine.
   std::uint64_t free() const {
     const std::uint64_t free = sum("free_hugepages");
     const std::uint64_t promised = nodes_.empty() ? read_number(system() + "resv_hugepages") : 0;
     return free > promised ? free - promised : 0;
   }
-  // What to reserve so that there are so many `more`, spread evenly over the nodes.
+  // The reservations that give `more` further pages, spread evenly over the nodes.
   std::vector<Reservation> with(std::uint64_t more) const {
     if (nodes_.empty()) return {{"", total() + more, system() + "nr_hugepages"}};
     std::vector<Reservation> all;
@@ -83,14 +84,16 @@ Status check_mount(const std::string& directory, std::uint64_t page_bytes) {
   if (hugetlbfs && static_cast<std::uint64_t>(info.f_bsize) == page_bytes) return {};
   const std::string wanted = "no hugetlbfs of " + size_name(page_bytes) + " pages";
   const std::string has = hugetlbfs ? " (its pages have " + size_name(static_cast<std::uint64_t>(info.f_bsize)) + ")" : "";
-  // Over another hugetlbfs nobody should mount: others may use it.
+  // Another hugetlbfs is mounted there. The text advises no mount over it: other programs may use
+  // it.
   const std::string place = hugetlbfs ? directory + "-" + mount_name(page_bytes) : directory;
   return {Code::kFailedPrecondition, "memory.hugepage_directory " + directory + " is " + wanted + has + ": mkdir -p " + place +
                                          " && mount -t hugetlbfs -o pagesize=" + mount_name(page_bytes) + " none " + place +
                                          (hugetlbfs ? ", and name that" : "")};
 }
 
-// Whether `sysctl vm.nr_hugepages` is about pages of this size: machines for pages of 1 GiB are booted with another default.
+// Whether `sysctl vm.nr_hugepages` means pages of this size: a machine for pages of 1 GiB may boot
+// with another default size.
 bool default_size(std::uint64_t page_bytes) {
   std::ifstream facts("/proc/meminfo");
   const std::string size = " " + std::to_string(page_bytes >> 10) + " kB";
@@ -99,7 +102,7 @@ bool default_size(std::uint64_t page_bytes) {
   return false;
 }
 
-// How to come to so many pages more.
+// The advice to get `more` further pages.
 std::string remedy(std::uint64_t page_bytes, const Pool& pool, std::uint64_t more, bool on_nodes) {
   const std::vector<Reservation> all = pool.with(more);
   std::string boot, now;

@@ -1,5 +1,5 @@
-// Huge pages for the arena: whether the mount and enough free pages are there, in words that say what to do. Stateless; runs at
-// start.
+// Huge pages for the arena: checks the mount and the number of free pages. Errors name the remedy.
+// Stateless; runs at start.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,10 @@
 
 namespace larder::memory {
 
-// `page_bytes` is 2 MiB or 1 GiB; `nodes` those that the pages must come from, empty for any. kFailedPrecondition: `directory` is
-// no hugetlbfs of such pages. kResourceExhausted: too few are free: how many, of how many needed, and how to reserve them.
+// `page_bytes`: 2 MiB or 1 GiB. `nodes`: the nodes that the pages must come from; empty for any
+// node. kFailedPrecondition: `directory` is no hugetlbfs with pages of that size.
+// kResourceExhausted: too few pages are free; the error gives the free and the needed number, and a
+// command to reserve pages.
 Status check_huge_pages(const std::string& directory, std::uint64_t page_bytes, std::uint64_t arena_bytes,
                         const NumaNodes& nodes);
 

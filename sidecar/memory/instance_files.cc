@@ -28,20 +28,22 @@ Status unlink_file(const std::string& path) {
   return {};
 }
 
-// Whether another larderd, of the same name in another memory.directory, lives and has this arena: it keeps it locked.
+// Whether a living larderd with the same name and another memory.directory has locked this arena.
 bool in_use(const std::string& arena) {
   const Fd fd(::open(arena.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   return fd.valid() && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
-// What a killed larderd had before memory.hugepages was set to none. No reason not to start: this one needs no huge pages.
+// Removes the arena of a killed larderd from before memory.hugepages was set to none. A failure
+// does not stop the start, because this larderd needs no huge pages.
 void remove_unused_huge_arena(const config::MemoryConfig& memory) {
   const std::string path = arena_path(memory, true);
   if (in_use(path)) return;
   if (Status status = unlink_file(path); !status.ok()) base::log_warning(status.text());
 }
 
-// Whose fault it is that the file of the name cannot be opened: its owner's, or the directory's.
+// The error for a file of the name that cannot be opened: another user owns the file, or the
+// directory is not writable.
 Status cannot_own(const config::MemoryConfig& memory, const std::string& path, int error) {
   if (error == EACCES && ::access(path.c_str(), F_OK) == 0)
     return {Code::kPermissionDenied,
@@ -61,7 +63,7 @@ std::uint64_t retire_index(const std::string& path, protocol::LifeEnd end) {
   if (header->magic != protocol::kIndexMagic) return 0;
   header->dead.store(static_cast<std::uint64_t>(end), std::memory_order_seq_cst);
   const std::uint64_t mark = header->generation_high_water.load(std::memory_order_acquire);
-  return mark <= protocol::kMaxGeneration / 2 ? mark : 0;  // nonsense must not use up all generations
+  return mark <= protocol::kMaxGeneration / 2 ? mark : 0;  // a damaged mark must not use up all generations
 }
 
 std::string arena_path(const config::MemoryConfig& memory, bool hugepages) {
@@ -102,7 +104,8 @@ Result<InstanceLock> lock_instance(const config::MemoryConfig& memory) {
       if (errno != EWOULDBLOCK) return Status::from_errno(errno, "flock " + path);
       break;
     }
-    // A larderd that ended between our open and our lock has unlinked it: then this lock protects nothing.
+    // A larderd that ended between open() and flock() has unlinked the file: a lock on it protects
+    // no name.
     struct stat info {};
     if (::fstat(fd.get(), &info) == 0 && info.st_nlink != 0) return InstanceLock(std::move(fd), path);
   }

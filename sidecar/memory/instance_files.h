@@ -1,7 +1,7 @@
-// The files of one larderd: DIRECTORY/NAME.owner (locked while it lives), .arena, .index.EPOCH (.fresh.EPOCH until it is whole),
-// .namespaces.EPOCH, .lock.SESSION.
+// The files of one larderd: DIRECTORY/NAME.owner (locked while larderd lives), .arena, .index.EPOCH
+// (.fresh.EPOCH until the index is whole), .namespaces.EPOCH, .lock.SESSION.
 //
-// Functions here run once, at start. Thread-compatible.
+// The functions run once, at start. Thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace larder::memory {
 
-// The right to the files of NAME: a lock on its .owner file, which is unlinked with this object.
+// The right to the files of NAME: a lock on the .owner file. The destructor unlinks the file.
 class InstanceLock {
  public:
   InstanceLock() = default;
@@ -35,14 +35,16 @@ class InstanceLock {
   std::string path_;
 };
 
-// kAlreadyExists: another larderd that lives has the name.
+// kAlreadyExists: a living larderd has the name.
 Result<InstanceLock> lock_instance(const config::MemoryConfig& memory);
 
-// Cold start: marks old indexes dead, so that engines that still map them attach anew, then unlinks them, the old
-// arenas (on normal and on huge pages) and the lock files. Returns the highest generation that any of them ever gave, or 0. REQUIRES: own_name().
+// Cold start, before new files are made: marks old indexes dead, so that engines that still map an
+// old index attach again. Then unlinks the indexes, the old arenas (on normal and on huge pages)
+// and the lock files. Returns the highest generation of all old indexes, or 0. REQUIRES:
+// lock_instance().
 Result<std::uint64_t> remove_old_files(const config::MemoryConfig& memory);
 
-// Marks one old index dead and returns its generation mark; 0 where it is no index.
+// Marks one old index dead and returns its highest generation; 0 if the file is no index.
 std::uint64_t retire_index(const std::string& path, protocol::LifeEnd end);
 
 std::string arena_path(const config::MemoryConfig& memory, bool hugepages);

@@ -26,14 +26,15 @@ Status malformed(const std::string& why) {
   return {Code::kInvalidArgument, "OPEN_NAMESPACE: " + why};
 }
 
-// NAME.namespaces.EPOCH while it is written anew: NAME.fresh.EPOCH, which the next start removes. The index had that name until it was whole.
+// The name of the file during a rewrite of NAME.namespaces.EPOCH: NAME.fresh.EPOCH, which the next
+// start removes. The index has left that name by then (fresh_index_path()).
 std::string fresh_journal_path(const std::string& path) {
   constexpr std::string_view kKind = ".namespaces.";
   const std::size_t at = path.rfind(kKind);
   return at == std::string::npos ? path + ".fresh" : path.substr(0, at) + ".fresh." + path.substr(at + kKind.size());
 }
 
-// The whole file, or nothing.
+// The content of the file; empty if the file is missing or too large.
 std::vector<std::byte> bytes_of(const std::string& path) {
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   struct stat file {};
@@ -88,7 +89,7 @@ Status NamespaceJournal::add(std::span<const std::byte> packet, std::uint32_t ha
   if (bytes_ + record.size() > kMaxBytes)
     return {Code::kResourceExhausted, path_ + " has " + base::mib(bytes_) + ", its greatest size"};
   if (Status written = base::write_all(fd_.get(), record, "write " + path_); !written.ok()) {
-    // What was written in part would hide what comes behind it.
+    // A partial record would hide the records behind it.
     if (::ftruncate(fd_.get(), static_cast<off_t>(bytes_)) != 0) bytes_ = kMaxBytes;
     return written;
   }
@@ -105,13 +106,13 @@ void NamespaceJournal::keep(const std::function<bool(std::uint32_t)>& is_open) {
     return true;
   });
   if (bytes_ - known_bytes_ <= std::max(kMostForgotten, known_bytes_)) return;
-  // Where there is no room for it the file stays as it is, and is not written on above its bound.
+  // Without room for the rewrite the file stays as it is; add() keeps the bound.
   if (Status status = write_anew(); !status.ok())
     base::log_refusal("namespaces", status.text(), base::LogLevel::kWarning,
                       "the namespaces are not written anew: " + status.text());
 }
 
-// A death in between leaves the one or the other.
+// A death at any moment leaves the old file or the new file.
 Status NamespaceJournal::write_anew() {
   const std::vector<std::byte> before = bytes_of(path_);
   const std::string path = fresh_journal_path(path_);

@@ -14,7 +14,7 @@
 namespace larder::memory {
 namespace {
 
-constexpr unsigned kMaxNodes = 1024;  // the kernel's greatest CONFIG_NODES_SHIFT
+constexpr unsigned kMaxNodes = 1024;  // the largest CONFIG_NODES_SHIFT of the kernel
 const std::string kNodes = "/sys/devices/system/node/";
 
 std::string first_line(const std::string& path) {
@@ -135,7 +135,7 @@ Status bind_memory(const NumaPlan& plan, std::span<std::byte> memory) {
   std::array<unsigned long, kMaxNodes / kBits> mask{};
   for (const unsigned node : plan.nodes) mask[node / kBits] |= 1UL << (node % kBits);
   const int mode = plan.interleaved ? MPOL_INTERLEAVE : MPOL_BIND;
-  // The kernel reads one bit less than it is told.
+  // The kernel reads one bit less than the given number.
   if (::syscall(SYS_mbind, memory.data(), memory.size(), mode, mask.data(), kMaxNodes + 1, 0) == 0) return {};
   const int error = errno;
   const std::string hint = error == EPERM ? " (seccomp: give the container CAP_SYS_NICE, or set memory.numa: none)" : "";
@@ -162,7 +162,7 @@ std::uint64_t memory_of_nodes(const NumaNodes& nodes) {
     std::ifstream file(kNodes + "node" + std::to_string(node) + "/meminfo");
     std::string name, number;
     std::uint64_t kib = 0;
-    if (file >> name >> number >> name >> kib) total += kib << 10;  // "Node 0 MemTotal: 24602544 kB" stands first
+    if (file >> name >> number >> name >> kib) total += kib << 10;  // the first line: "Node 0 MemTotal: 24602544 kB"
   }
   return total;
 }

@@ -13,13 +13,14 @@
 namespace larder::memory {
 namespace {
 
-constexpr std::size_t kSpanBytes = 16U << 20;  // some milliseconds of touching; a page of 1 GiB takes 0.3 s
+constexpr std::size_t kSpanBytes = 16U << 20;  // takes some milliseconds; a page of 1 GiB takes 0.3 s
 constexpr std::size_t kPageBytes = 4096;
 
 int touch(std::span<std::byte> span) {
   if (::madvise(span.data(), span.size(), MADV_POPULATE_WRITE) == 0) return 0;
   if (errno != EINVAL) return errno;
-  // Kernels before 5.14: write to each page what stands there, as one step, since an engine may be writing what an earlier larderd granted.
+  // Kernels before 5.14: an atomic OR with 0 touches each page and keeps its bytes. An engine may
+  // be writing there, into a slot that an earlier larderd granted.
   for (std::size_t at = 0; at < span.size(); at += kPageBytes)
     reinterpret_cast<std::atomic<std::uint64_t>*>(&span[at])->fetch_or(0, std::memory_order_relaxed);
   return 0;
@@ -41,7 +42,8 @@ Prefaulter::Prefaulter(std::span<std::byte> memory, std::size_t page_bytes, std:
   for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this](const std::stop_token& stop) { run(stop); });
 }
 
-// All at once, or each would go on until the one before it is joined.
+// Stops all threads before the first join; else each thread would run until the one before is
+// joined.
 Prefaulter::~Prefaulter() {
   for (std::jthread& thread : threads_) thread.request_stop();
 }

@@ -1,10 +1,13 @@
-// Prefaulter: threads that make every page of the arena present, span by span, so that engines never wait for a first touch.
+// Prefaulter: threads that make every page of the arena present, span by span. larderd grants only
+// slots with present pages, so engines never wait for a first touch.
 //
-// The kernel holds the process's memory map while it clears a page. For one of 1 GiB that is 0.14 s, or 2.5 s where a hypervisor has
-// to find the memory first (measured): whoever maps something meanwhile, as the event loop does when an engine attaches, waits for it.
-// What would avoid it (fallocate) locks the file instead, at which attaching engines would wait with all their threads.
+// The kernel holds the lock of the process's memory map while it clears a page: 0.14 s for a page
+// of 1 GiB, or 2.5 s if a hypervisor must find the memory first (measured). A thread that maps
+// memory in the meantime waits, such as the event loop when an engine attaches. fallocate() would
+// lock the file instead, and attaching engines would wait with all their threads.
 //
-// touched_bytes() and problem() are thread-safe. The memory outlives the object; its destructor stops the threads within one span.
+// touched_bytes() and problem() are thread-safe. The memory outlives the object. The destructor
+// stops the threads within one span.
 #pragma once
 
 #include <atomic>
@@ -20,17 +23,19 @@ namespace larder::memory {
 
 class Prefaulter {
  public:
-  // `page_bytes` is the size of the memory's pages: a page is touched by one thread. So many bytes from the start are `present` already.
+  // `page_bytes`: the page size of the memory; one thread touches a page. `present`: so many bytes
+  // from the start are present already.
   Prefaulter(std::span<std::byte> memory, std::size_t page_bytes, std::uint64_t present = 0);
   ~Prefaulter();
 
-  // So many threads on this machine: as many as processors that this process may use, kMostThreads at most.
+  // The number of threads on this machine: one for each processor that this process may use, at
+  // most kMostThreads.
   static unsigned thread_count();
   static constexpr unsigned kMostThreads = 8;
 
-  // Bytes from the start on, all of them touched; grows.
+  // All pages up to this byte are present. Only grows.
   std::uint64_t touched_bytes() const { return touched_.load(std::memory_order_acquire); }
-  // errno of the first span that failed, after which no more is touched; 0 if none did.
+  // The errno of the first failed span, or 0. The threads stop after a failure.
   int problem() const { return problem_.load(std::memory_order_acquire); }
 
  private:
@@ -43,11 +48,11 @@ class Prefaulter {
   std::atomic<std::size_t> next_{0};  // span
   std::atomic<std::uint64_t> touched_{0};
   std::atomic<int> problem_{0};
-  std::mutex mutex_;  // of the next three
+  std::mutex mutex_;  // guards the next three members
   std::vector<bool> finished_;
   std::size_t first_unfinished_ = 0;
   std::uint64_t reported_ = 0;
-  std::vector<std::jthread> threads_;  // last: they use the rest
+  std::vector<std::jthread> threads_;  // last: the threads use the other members
 };
 
 }  // namespace larder::memory

@@ -14,7 +14,7 @@
 namespace larder::memory {
 namespace {
 
-// A file that this larderd cannot go on with: an error, unless it was told to replace such.
+// A file that this larderd cannot take over: an error, unless memory.on_mismatch is `replace`.
 Status mismatch(const config::MemoryConfig& memory, PreviousInstance& life, const std::string& what, const std::string& remedy) {
   life.index.reset();
   life.why = what;
@@ -28,7 +28,7 @@ Status belongs_to_another(const config::MemoryConfig& memory, PreviousInstance& 
                   "run larderd as that user, or give it another pool or memory.shm_name");
 }
 
-// Maps the newest index that is alive. None: the start is cold.
+// Maps the newest living index, if any.
 Status find_index(const config::MemoryConfig& memory, PreviousInstance& life) {
   Result<std::vector<NumberedFile>> files = numbered_files(memory, "index");
   if (!files.ok()) return files.status();
@@ -69,7 +69,7 @@ Status check_arena(const config::MemoryConfig& memory, PreviousInstance& life) {
   }
   const ArenaLeft& arena = *life.arena;
   if (arena.owner != ::geteuid()) return belongs_to_another(memory, life, arena.path, arena.owner);
-  if (life.index->touched_bytes() > arena.present_bytes) {  // then what its writers were granted is not known to be there either
+  if (life.index->touched_bytes() > arena.present_bytes) {  // granted slots may lack pages too
     life.why = arena.path + " has " + base::mib(arena.present_bytes) + " and its index knows of " +
                base::mib(life.index->touched_bytes());
     life.index.reset();
@@ -85,7 +85,7 @@ Status check_arena(const config::MemoryConfig& memory, PreviousInstance& life) {
           what + ", while engines use it (sessions " + sessions + "): set memory.size back, or stop these engines first"};
 }
 
-// Both indexes stand beside each other for a moment.
+// A warm start needs room for a second index: both exist for a moment.
 void check_room(const config::MemoryConfig& memory, std::uint64_t index_bytes, PreviousInstance& life) {
   struct statvfs info {};
   if (::statvfs(memory.directory.c_str(), &info) != 0 || info.f_blocks == 0) return;
@@ -100,11 +100,11 @@ Status find_sessions(const config::MemoryConfig& memory, PreviousInstance& life)
   const Result<std::vector<NumberedFile>> files = numbered_files(memory, "lock");
   if (!files.ok()) return files.status();
   for (const NumberedFile& file : *files) {
-    if (file.number >= UINT32_MAX / 2) continue;  // no session of ours
+    if (file.number >= UINT32_MAX / 2) continue;  // not written by larderd
     Result<LockFile> lock = LockFile::open(file.path);
     if (!lock.ok()) return lock.status();
     const bool held = lock->held();
-    lock->set_kept(true);  // until the start is sure
+    lock->set_kept(true);  // an error of the start must not unlink the file
     const auto number = static_cast<std::uint32_t>(file.number);
     if (held)
       life.sessions.emplace(number, std::move(*lock));

@@ -1,6 +1,11 @@
-// PreviousInstance: what an earlier larderd of the same name left behind: to go on with, to be replaced, or a reason not to start.
+// PreviousInstance: the files of an earlier larderd with the same name. The start takes the files
+// over (warm), replaces them (cold), or refuses to start.
 //
-// Looked for once, at start. Thread-compatible; then owned by the loop.
+// Refused unless memory.on_mismatch is `replace`: another arena size, another owner, an unknown
+// format. Another size is always refused while engines use the arena. Cold: damage, a known
+// older format, a missing arena, no room for a second index.
+//
+// Read once, at start. Thread-compatible; owned by the loop afterwards.
 #pragma once
 
 #include <cstdint>
@@ -18,25 +23,25 @@
 namespace larder::memory {
 
 struct PreviousInstance {
-  // Nothing: the start is cold, and `why` says why where there was something.
+  // Empty: the start is cold. `why` gives the reason if files were there.
   std::optional<store::PreviousIndex> index;
   std::string why;
   Mapping mapping;  // of the index
   std::string index_path, names_path;
   std::optional<ArenaLeft> arena;
   std::vector<NamespaceJournal::Record> names;
-  // Its sessions whose process lives, by number, with the lock file that says so.
+  // Sessions with a living process, by number, with their locked lock files.
   std::map<std::uint32_t, LockFile> sessions;
-  // The same of those whose process is gone, and whose device may still write for a moment.
+  // Sessions without a process, but with a GPU that may still write for kDeviceSettlingMs.
   std::map<std::uint32_t, LockFile> settling;
 };
 
-// An error names the file that this larderd cannot go on with and must not replace (memory.on_mismatch). REQUIRES: own_name().
-// `index_bytes`: what the new index will need beside the earlier one; without that room the start is cold.
+// An error names the file that is refused, and the remedy. `index_bytes`: the size of the new
+// index, which exists beside the earlier index for a moment. REQUIRES: lock_instance().
 Result<PreviousInstance> find_previous_instance(const config::MemoryConfig& memory, std::uint64_t index_bytes);
 
-// What a warm start leaves unused: older indexes (their engines attach anew), journals and lock files of nobody. REQUIRES: the life has
-// an index.
+// Removes the files that a warm start does not use: older indexes (their engines attach again),
+// other journals, and lock files without a session. REQUIRES: life.index.
 Status remove_leftovers(const config::MemoryConfig& memory, const PreviousInstance& life);
 
 }  // namespace larder::memory

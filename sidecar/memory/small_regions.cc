@@ -22,7 +22,8 @@ Result<IndexFile> IndexFile::create(const std::string& path, std::uint64_t size_
   index.path = path;
   index.read_only = Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!index.read_only.valid()) return Status::from_errno(errno, "open index " + path);
-  // Every page now: one that is made later, when the directory is full, is a SIGBUS in us or in an engine that looks something up.
+  // Allocates every page now. A page that the kernel cannot allocate later, in a full directory,
+  // would be a SIGBUS in larderd or in an engine during a look-up.
   if (const int error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(size_bytes)); error != 0) {
     ::unlink(path.c_str());
     return base::file_failure(error, "allocate " + base::mib(size_bytes) + " for index " + path);
@@ -39,7 +40,7 @@ Result<SessionMemory> SessionMemory::create() {
   memory.fd = Fd(::memfd_create("larder-session", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory.fd.valid()) return Status::from_errno(errno, "memfd_create for a session");
   const int fd = memory.fd.get();
-  // A memfd starts with mode 0777: another uid could open it again through /proc.
+  // A memfd starts with mode 0777: another user could open it through /proc.
   if (::fchmod(fd, 0600) != 0 || ::ftruncate(fd, kBytes) != 0 ||
       ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     return base::file_failure(errno, "size and seal a session region");
@@ -69,7 +70,7 @@ Status LockFile::write(const Note& note) const {
   return base::write_all_at(fd_.get(), std::as_bytes(std::span(&note, 1)), 0, "write lock file " + path_);
 }
 
-// An older larderd wrote the first two words alone.
+// A larderd of an earlier version wrote only the first two words.
 LockFile::Note LockFile::read() const {
   constexpr ssize_t kFirstTwo = 16;
   static_assert(sizeof(Note) == 32 && offsetof(Note, before_token) == kFirstTwo);

@@ -1,6 +1,7 @@
-// The regions beside the arena: index file, session memfd, lock file. Values that own their descriptors and mappings.
+// The regions beside the arena: index file, session memfd, lock file. Each value owns its
+// descriptors and mappings.
 //
-// Owned by the loop's thread.
+// Owned by the thread of the loop.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +12,11 @@
 
 namespace larder::memory {
 
-// What index and below region are sized for: chunks of real models are far larger.
+// The slot size for which index and residency filter are sized: chunks of real models are far
+// larger.
 inline constexpr std::uint64_t kSmallestUsualSlot = 64 << 10;
 
-// A named file, written by the sidecar; engines get a descriptor that can only read.
+// A named file that larderd writes. Engines get a read-only descriptor.
 struct IndexFile {
   Fd read_only;
   Mapping mapping;
@@ -23,7 +25,8 @@ struct IndexFile {
   static Result<IndexFile> create(const std::string& path, std::uint64_t size_bytes);
 };
 
-// A memfd of fixed size that neither side can shrink or grow.
+// A memfd of fixed size, sealed so that neither side can shrink or grow it: a shrunken file would
+// be a SIGBUS of the other side.
 struct SessionMemory {
   Fd fd;
   Mapping mapping;
@@ -32,13 +35,16 @@ struct SessionMemory {
   const protocol::SessionRegion& region() const { return *reinterpret_cast<const protocol::SessionRegion*>(mapping.data()); }
 };
 
-// A file that the engine's process keeps a record lock on for as long as it may write. Unlinked with this object, unless it is kept for
-// the next life of the sidecar. In it stands which session it is of: an engine that overwrites that is not recognised, and waits longer.
-// One descriptor serves for asking and for sending: closing another one of the same process would drop a lock held by it.
+// A file with a record lock that the process of an engine holds as long as it may write. The
+// destructor unlinks the file, unless the file is kept for the next larderd. The content names the
+// session. An engine that overwrites the content is not recognised after a restart, and waits
+// longer. One descriptor serves to query the lock and to send to the engine: closing a second
+// descriptor of the same file in a process drops the record locks of that process.
 class LockFile {
  public:
-  // The session that the engine will name when it attaches anew: its newest one or, where it never learnt that it had that (the
-  // handshake was lost behind ATTACHED), the one that it named then. 0: none is known.
+  // The session that the engine will name when it attaches again: the newest session or, if the
+  // engine never learnt of that session (the handshake was lost behind ATTACHED), the session
+  // before. 0: unknown.
   struct Note {
     std::uint64_t token = 0, epoch = 0;
     std::uint64_t before_token = 0, before_epoch = 0;
@@ -48,23 +54,25 @@ class LockFile {
     }
   };
   static Result<LockFile> create(const std::string& path);
-  // One that an earlier life left.
+  // Opens the lock file of an earlier larderd.
   static Result<LockFile> open(const std::string& path);
   LockFile(LockFile&& other) noexcept;
   LockFile& operator=(LockFile&&) = delete;
   ~LockFile();
 
   int fd() const { return fd_.get(); }
-  // Whether some process holds it. When the kernel cannot tell, it counts as held.
+  // Whether a process holds the lock. A failed query counts as held.
   bool held() const;
   Status write(const Note& note) const;
   Note read() const;
-  // Whether the engine said that a device of its own writes into its slots. What it says falsely costs it time with its own slots.
+  // Whether the engine declared that its own device writes into its slots. A false declaration only
+  // delays the engine's own slots.
   bool device_writes() const;
-  // The same of a GPU that larderd itself copied with for that session (transfer: sidecar). In its own life it knows better when a copy has ended.
+  // The same for a GPU with which larderd copied for that session (transfer: sidecar). Only the
+  // next larderd needs the mark: this larderd knows when its copies end.
   bool sidecar_writes() const;
   Status note_sidecar_writes() const;
-  // Whether the file stays when this object goes.
+  // Whether the destructor leaves the file.
   void set_kept(bool kept) { kept_ = kept; }
 
  private:

@@ -1,4 +1,4 @@
-// Waiting for memory that an earlier larderd's engines are about to give back.
+// Waits for memory that engines of an earlier larderd are about to free.
 #pragma once
 
 #include <chrono>
@@ -9,9 +9,10 @@
 
 namespace larder::memory {
 
-// `free` tells what there is now, `total` what there can ever be. Returns what is free at last: as soon as it is enough, at once if
-// it can never be, after 2 s at most. Engines of an earlier life map its arena until they see that it is dead, within half a
-// second: an unlinked file that takes room.
+// `free` returns the free bytes now; `total`: the largest possible number of free bytes. Returns
+// the free bytes: as soon as `needed` bytes are free, at once if `total` is too small, after 2 s at
+// most. Engines of an earlier larderd map its unlinked arena until they see the dead index, for
+// half a second at most; the unlinked file takes room until then.
 template <typename Free>
 std::uint64_t wait_for_space(std::uint64_t needed, std::uint64_t total, const Free& free) {
   constexpr int kLooks = 40;

@@ -1,7 +1,7 @@
-// AnswerQueue: the answers that one engine's socket has no room for yet, in order and bounded.
+// AnswerQueue: the replies of one engine that wait for room in the socket, in order and bounded.
 //
-// An engine may send the stores of a whole step before it reads; the socket's buffer alone holds the answers to some 250 of them.
-// Owned by the loop's thread.
+// An engine may send the stores of a whole step before it reads; the socket buffer holds about 250
+// replies. Owned by the thread of the loop.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,11 @@ class AnswerQueue {
   static constexpr std::size_t kMaxPackets = 1024;
   static constexpr std::size_t kMaxBytes = 1 << 20;
 
-  // Sends the packet, or keeps it behind those that wait. One with descriptors is never kept. kResourceExhausted: over the bound.
+  // Sends the packet, or queues it behind waiting packets. A packet with descriptors is never
+  // queued. kResourceExhausted: beyond the bound; the engine stopped reading, and the caller ends
+  // its session.
   Status send(const Fd& socket, std::vector<std::byte> packet, std::span<const int> fds = {});
-  // Sends what the socket has room for.
+  // Sends as many packets as the socket has room for.
   Status flush(const Fd& socket);
   bool empty() const { return packets_.empty(); }
 

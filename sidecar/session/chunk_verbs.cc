@@ -3,7 +3,7 @@
 namespace larder::session {
 namespace {
 
-// The counter of asked hashes, and the store's verb.
+// The counter of requested hashes, and the verb of the store.
 struct Doing {
   std::uint64_t stats::Stats::*asked;
   protocol::ActCounts (store::Store::*verb)(std::uint32_t, std::span<const protocol::BlockHash>);

@@ -1,4 +1,5 @@
-// Prefetch, pin, unpin and evict, as engines and people ask for them. Owned by the loop's thread.
+// Prefetch, pin, unpin and evict, for engines (ACT) and admin verbs. Owned by the thread of the
+// loop.
 #pragma once
 
 #include <vector>
@@ -9,16 +10,17 @@
 
 namespace larder::session {
 
-// One verb on the chunks of many hashes, done a slice at a time, so that the loop answers others meanwhile.
+// One verb on the chunks of many hashes, done in slices, so that the loop serves other sessions in
+// between.
 class ChunkVerb {
  public:
-  // Once the handle is none all are absent. REQUIRES: a verb that there is.
+  // All chunks count as absent once the handle is not open. REQUIRES: a known verb.
   ChunkVerb(protocol::Verb verb, std::uint32_t handle, std::vector<protocol::BlockHash> hashes)
       : verb_(verb), handle_(handle), hashes_(std::move(hashes)) {}
 
-  // One slice. True: all is done. `promotions`: nullptr where there is no tier.
+  // Runs one slice. True: all slices are done. `promotions`: nullptr without a lower tier.
   bool go_on(store::Store& store, stats::Stats& stats, tiering::Promoter* promotions);
-  // Of what is done.
+  // The counts of the slices so far.
   const protocol::ActCounts& counts() const { return counts_; }
   std::size_t asked() const { return hashes_.size(); }
   std::uint32_t handle() const { return handle_; }

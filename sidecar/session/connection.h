@@ -1,4 +1,5 @@
-// Connection: one engine's socket and everything that goes with it. Owned by the loop's thread.
+// Connection: the socket of one engine, with its region, lock and protocol state. Owned by the
+// thread of the loop.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +27,14 @@ struct Connection {
         beat_ms(connected_ms) {}
 
   Fd socket;
-  Fd pidfd;  // invalid where the kernel cannot give one
+  Fd pidfd;  // invalid on kernels without SO_PEERPIDFD
   memory::SessionMemory memory;
   memory::LockFile lock;
   SessionProtocol protocol;
   AnswerQueue answers;
   EventReader events;
   std::uint64_t connected_ms;
-  std::uint64_t beat_ms;  // when the heartbeat last moved, by our clock
+  std::uint64_t beat_ms;  // the time of the last change of the heartbeat, by the clock of larderd
   std::uint64_t beat = 0;
   bool silent = false;
 };

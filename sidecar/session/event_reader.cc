@@ -15,7 +15,8 @@ struct EventReader::Copy {
 
 namespace {
 
-// What hits saved, by the speed at which the engines have computed; what came before any was measured is valued as soon as it is.
+// Values hits by the measured prefill speed of the engines. Hits before the first measurement are
+// valued when the speed is known.
 void value_hits(stats::ModelStats& model, std::uint64_t tokens_hit) {
   model.tokens_not_valued += tokens_hit;
   if (model.prefill_tokens == 0) return;
@@ -31,7 +32,7 @@ std::size_t decision_of(std::uint64_t told) {
 
 }  // namespace
 
-// Nothing if the event is being written or was overwritten.
+// Empty if the event is unfinished or was overwritten.
 std::optional<EventReader::Copy> EventReader::copy_event(const protocol::Event& event, std::uint64_t position) {
   constexpr auto kAcquire = std::memory_order_acquire;
   if (event.sequence.load(kAcquire) != position + 1) return std::nullopt;
@@ -48,7 +49,7 @@ std::optional<EventReader::Copy> EventReader::copy_event(const protocol::Event& 
   return copy;
 }
 
-// Some hashes of the request that is told next. Where one event is missing, so is what is behind it.
+// Collects hashes of the next request. A lost event also loses the hashes behind it.
 void EventReader::gather(const Copy& event) {
   const std::uint32_t first = protocol::low_half(event.generation), count = protocol::high_half(event.generation);
   if (first == 0) asked_.clear();
@@ -105,7 +106,7 @@ void EventReader::apply(const Copy& event, const To& to) {
 void EventReader::drain(const protocol::SessionRegion& region, const To& to) {
   const std::uint64_t head = region.event_head.load(std::memory_order_acquire);
   const std::uint64_t fresh = head - position_;
-  if (fresh > protocol::kEventSlots) {  // overrun, or a head that jumped
+  if (fresh > protocol::kEventSlots) {  // an overrun, or a forged head
     to.stats.events_lost += std::min<std::uint64_t>(fresh - protocol::kEventSlots, protocol::kEventSlots);
     position_ = head - protocol::kEventSlots;
   }
@@ -113,7 +114,7 @@ void EventReader::drain(const protocol::SessionRegion& region, const To& to) {
     const auto event = copy_event(region.events[position_ % protocol::kEventSlots], position_);
     if (event) {
       apply(*event, to);
-    } else if (unfinished_ != position_) {  // its writer gets until the next call
+    } else if (unfinished_ != position_) {  // the writer has until the next call
       unfinished_ = position_;
       return;
     } else {

@@ -1,7 +1,8 @@
-// EventReader: takes an engine's events out of its ring and into the statistics and the store's recency.
+// EventReader: reads the events of an engine from its ring into the statistics and the recency of
+// the store.
 //
-// The ring is hostile memory: positions are bounded, a torn event counts as lost, and what an event says can falsify only
-// counters. Owned by the loop's thread.
+// The ring is hostile memory: positions are bounded, a torn event counts as lost, and a forged
+// event can only falsify counters. Owned by the thread of the loop.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,8 @@ namespace larder::session {
 
 class EventReader {
  public:
-  // Where what is read goes. `model` is the session's row of the statistics,
-  // `chunk_tokens` those of its namespace, `namespaces` the handles that it may speak of.
+  // The destination of events. `model`: the row of the session in the statistics; `chunk_tokens`:
+  // of the namespace of the session; `namespaces`: the handles that events of the session may name.
   struct To {
     store::Store& store;
     stats::Stats& stats;
@@ -28,7 +29,7 @@ class EventReader {
     ReuseTracker& demand;
     std::span<const std::uint32_t> namespaces;
   };
-  // Handles what was written since the last call: at most one ring's worth.
+  // Handles the events since the last call: at most one ring.
   void drain(const protocol::SessionRegion& region, const To& to);
 
  private:
@@ -38,12 +39,12 @@ class EventReader {
   void gather(const Copy& event);
   void count_request(const Copy& event, const To& to);
 
-  std::vector<std::uint64_t> asked_;  // hashes of the request that is told next; bounded by kMaxAskedChunks
+  std::vector<std::uint64_t> asked_;  // hashes of the next request; bounded by kMaxAskedChunks
   std::uint64_t position_ = 0;
-  std::uint64_t unfinished_ = ~0ULL;  // the position that was being written at the last call
+  std::uint64_t unfinished_ = ~0ULL;  // the unfinished event at the last call
 };
 
-// The row of `model`, made if it is new; the row "other" once kMaxModels - 1 names are known.
+// The row of `model`, added for a new name; the row "other" once kMaxModels - 1 names are known.
 stats::ModelStats& model_row(stats::Stats& stats, const std::string& model);
 
 }  // namespace larder::session

@@ -1,7 +1,7 @@
-// GrantAges: up to which generation grants are too old.
+// GrantAges: the generation up to which grants are too old.
 //
-// Generations only grow, so a mark now and then tells the age of every grant, to one part in kMarks, and none of them is timed by
-// itself. Owned by the loop's thread.
+// Generations only grow, so a mark of the newest generation now and then gives the age of every
+// grant, to one part in kMarks. No grant needs a time of its own. Owned by the thread of the loop.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@ class GrantAges {
  public:
   explicit GrantAges(std::uint64_t age_ms = protocol::kGrantAgeMs) : age_ms_(age_ms) {}
 
-  // At each tick: the newest generation given so far.
+  // Called at each tick with the newest generation so far.
   void tick(std::uint64_t now_ms, std::uint64_t newest_generation) {
     if (marks_.empty() || now_ms - marks_.back().at_ms >= age_ms_ / kMarks) marks_.push_back({now_ms, newest_generation});
     for (; !marks_.empty() && now_ms - marks_.front().at_ms > age_ms_; marks_.pop_front()) overdue_ = marks_.front().generation;
   }
-  // Time stood still for us, and engines waited: what was given is as young as now.
+  // larderd was stopped, and engines waited: the age of all grants restarts.
   void restart() { marks_.clear(); }
 
-  // 0: none is.
+  // The highest generation that is too old; 0 if no grant is.
   std::uint64_t overdue() const { return overdue_; }
   std::uint64_t age_ms() const { return age_ms_; }
 
@@ -35,7 +35,7 @@ class GrantAges {
     std::uint64_t generation;
   };
   const std::uint64_t age_ms_;
-  std::deque<Mark> marks_;  // oldest first; kMarks of them and a few
+  std::deque<Mark> marks_;  // oldest first; a few more than kMarks
   std::uint64_t overdue_ = 0;
 };
 

@@ -1,9 +1,11 @@
-// GrantInquiry: asks one engine about those of its grants that are beyond their age, and sets aside what it is silent about.
+// GrantInquiry: asks one engine about its grants that are too old, and quarantines grants without
+// an answer.
 //
-// An engine that gave a store up says so by DISOWN, one that still writes says that; either is believed. What gets no answer in
-// time is quarantined: its key is free for others, its slot is handed to nobody until the engine commits or disowns it, or its lock
-// is gone. One inquiry runs at a time, and a new one begins when as long has passed since the last as makes a grant too old. Owned
-// by the loop's thread.
+// The answer, the lock or the silence of the engine decides; a clock alone never does. An engine
+// that gave up a store answers with DISOWN; an engine that still writes says so. larderd believes
+// both. A grant without an answer in time is quarantined: the key is free for other sessions, and
+// the slot stays unused until the engine commits or disowns, or its lock is gone. One inquiry runs
+// at a time; the next begins one grant age later. Owned by the thread of the loop.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +20,11 @@ namespace larder::session {
 
 class GrantInquiry {
  public:
-  // At each tick: what is to be sent to the engine now.
+  // Called at each tick. Returns the packets to send to the engine now.
   std::vector<std::vector<std::byte>> tick(store::SessionNumber session, store::Store& store, stats::Stats& stats,
                                            std::uint64_t now_ms, const GrantAges& ages);
   void still_writing(std::span<const protocol::SlotRef> slots);
-  // The time until now does not count.
+  // Starts the clock of the inquiry again, after a stop of larderd or of the engine.
   void restart(std::uint64_t now_ms) { began_ms_ = now_ms; }
 
  private:
@@ -30,7 +32,7 @@ class GrantInquiry {
 
   std::uint64_t began_ms_ = 0;
   bool open_ = false;
-  std::vector<protocol::SlotRef> asked_;  // and not answered yet
+  std::vector<protocol::SlotRef> asked_;  // grants without an answer so far
 };
 
 }  // namespace larder::session

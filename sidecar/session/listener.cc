@@ -11,7 +11,7 @@ namespace larder::session {
 namespace {
 
 #ifndef SO_PEERPIDFD
-constexpr int SO_PEERPIDFD = 77;  // Linux 6.5; this C library's headers are older
+constexpr int SO_PEERPIDFD = 77;  // Linux 6.5; older headers lack the name
 #endif
 
 }  // namespace
@@ -42,7 +42,8 @@ Result<Fd> peer_pidfd(const Fd& socket) {
   int fd = -1;
   socklen_t size = sizeof(fd);
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERPIDFD, &fd, &size) == 0) return Fd(fd);
-  // EINVAL is no sign of an old kernel: 6.5 says it of a process that has ended, later ones ESRCH.
+  // EINVAL does not mean an old kernel: Linux 6.5 returns EINVAL for an ended process, later
+  // versions ESRCH.
   if (errno == ENOPROTOOPT) return Status(Code::kUnsupported, "the kernel gives no pidfd for a peer");
   return Status::from_errno(errno, "SO_PEERPIDFD (the pidfd of the engine's process)");
 }

@@ -1,4 +1,4 @@
-// The listening socket of the control protocol, and what the kernel says of a peer.
+// The listening socket of the control protocol, and the credentials of a peer from the kernel.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +9,23 @@
 
 namespace larder::session {
 
-// Binds and listens at `path`, whose directory is made. A socket file that nobody listens at is replaced; kAlreadyExists if
-// somebody does.
+// Binds and listens at `path`, and makes the directory. Replaces a socket file without a listener;
+// kAlreadyExists if another process listens.
 Result<Fd> listen_at(const std::string& path, std::uint32_t mode);
 
-// Who has connected, for the log's bound: "pid 71" of "uid 1000". A process of another PID namespace has pid 0.
+// The peer of a connection, as a source for log_from(): "pid 71" of "uid 1000". A process of
+// another PID namespace has pid 0.
 struct Peer {
   std::string user, process;
 };
 Peer peer_of(const Fd& socket);
-// The source of a process' lines of one kind (sidecar/base/log_throttle.h): an engine that starts may write one of each.
+// The source for lines of one kind of a process (sidecar/base/log_throttle.h): a starting engine
+// may write one line of each kind.
 std::string log_source(const Peer& peer, std::string_view kind);
 
-// A descriptor that becomes readable when the peer's process ends, even while a child of it keeps the socket open. kUnsupported:
-// the kernel, before 6.5, has none to give. Any other error is of this moment: no descriptors left, or the process has ended
-// already.
+// A descriptor that becomes readable when the process of the peer ends, even while a child process
+// keeps the socket open. kUnsupported: a kernel before 6.5. Any other error is temporary or final
+// for this peer: no descriptors left, or the process has ended.
 Result<Fd> peer_pidfd(const Fd& socket);
 
 }  // namespace larder::session

@@ -9,7 +9,7 @@
 namespace larder::session {
 namespace {
 
-// Of a chunk in all shards and groups, as far as their layout is known.
+// The bytes of a chunk in all shards and groups with a known layout.
 std::uint64_t family_bytes(const store::Namespace& space) {
   std::uint64_t bytes = 0;
   for (std::uint32_t shard = 0; shard < space.spec.shard_count; ++shard)
@@ -18,17 +18,18 @@ std::uint64_t family_bytes(const store::Namespace& space) {
   return bytes;
 }
 
-// One number for a chunk of a namespace, wherever that is open.
+// The key of a chunk in the estimate: equal in every larderd and independent of the handle.
 std::uint64_t key_of(const store::Namespace& space, std::uint64_t hash) {
   return hash ^ space.spec.id.lo;
 }
 
-// Where two of the few namespaces have the same, one drop takes the other's chunks from the sample, too.
+// The owner of a chunk in the estimate. If two namespaces share 32 bits, a drop of one also removes
+// the chunks of the other from the sample.
 std::uint32_t owner_of(const store::Namespace& space) {
   return protocol::low_half(space.spec.id.lo);
 }
 
-// Numbers that every reader of JSON has exactly.
+// Integers up to 2^53 are exact in every JSON reader.
 constexpr std::uint64_t kExact = (1ULL << 53) - 1;
 
 }  // namespace
@@ -44,7 +45,7 @@ void ReuseTracker::asked(std::uint32_t handle, std::span<const std::uint64_t> ha
   const store::Namespace& space = namespaces_.at(handle);
   const std::uint64_t bytes = family_bytes(space), chunk_tokens = space.spec.chunk_tokens;
   const std::uint64_t covered = hashes.size() * chunk_tokens;
-  if (left_ == 0 || bytes == 0 || covered > tokens + chunk_tokens) return;  // of the first chunk a part may be the engine's own
+  if (left_ == 0 || bytes == 0 || covered > tokens + chunk_tokens) return;  // the engine may have a part of the first chunk
   left_ -= std::min(left_, hashes.size());
   for (const std::uint64_t hash : hashes)
     curve_.asked(key_of(space, hash), bytes, static_cast<double>(chunk_tokens), owner_of(space));

@@ -1,7 +1,8 @@
-// ReuseTracker: what engines ask for, chunk by chunk: the estimate of what more memory would bring, and the trace.
+// ReuseTracker: feeds the chunks that engines request into the estimate of other memory sizes
+// (sidecar/sizing) and into the trace.
 //
-// What engines tell is bounded here: so many chunks a tick count for the estimate, the others are left out with their request. Owned by
-// the loop's thread; page() may be called from any.
+// The input is bounded: kChunksPerTick chunks count for the estimate, further requests of the tick
+// are left out. Owned by the thread of the loop; page() may be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +18,20 @@ namespace larder::session {
 
 class ReuseTracker {
  public:
-  static constexpr std::size_t kChunksPerTick = 16'384;            // a request that was begun counts whole
-  static constexpr std::uint64_t kHalfLifeMs = 30ULL * 60 * 1000;  // after which what was asked counts half
+  static constexpr std::size_t kChunksPerTick = 16'384;            // the last request of a tick counts whole
+  static constexpr std::uint64_t kHalfLifeMs = 30ULL * 60 * 1000;  // after this time a request counts half
 
-  // `namespaces` outlives it.
+  // `namespaces` outlives this object.
   ReuseTracker(std::uint64_t memory_bytes, const store::NamespaceTable& namespaces)
       : curve_(memory_bytes), namespaces_(namespaces) {}
 
   void tick(std::uint64_t now_ms);
-  // A request in this namespace, with the first 8 bytes of its chunks' hashes. REQUIRES: the namespace is open.
+  // A request in this namespace. `hashes`: the first 8 bytes of the hash of each chunk. REQUIRES:
+  // the namespace is open.
   void asked(std::uint32_t handle, std::span<const std::uint64_t> hashes, std::uint64_t tokens, std::uint64_t tokens_hit);
-  // Chunks that engines store. The same.
+  // Chunks that engines store. REQUIRES: the namespace is open.
   void stored(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
-  // A drop of the namespace begins; of all.
+  // The start of a drop of one namespace, or of all namespaces.
   void dropped(std::uint32_t handle);
   void dropped() { curve_.dropped(); }
 

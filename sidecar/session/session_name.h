@@ -1,4 +1,4 @@
-// How the log calls a session.
+// The name of a session in log lines.
 #pragma once
 
 #include <string>

@@ -27,7 +27,7 @@ bool SessionProtocol::has_open(std::uint32_t handle) const {
   return std::ranges::find(namespaces_, handle) != namespaces_.end();
 }
 
-// False: it has closed it, and another thread of the engine did not know yet.
+// False: the session has closed a namespace, and another thread of the engine may not know yet.
 Result<bool> SessionProtocol::may_use(const char* message, std::uint32_t handle) const {
   if (has_open(handle)) return true;
   if (has_closed_) return false;
@@ -59,7 +59,8 @@ Result<Reply> SessionProtocol::open_namespace(Decoder& decoder, std::span<const 
   });
 }
 
-// Of the namespaces that no session has open the one used least recently gives its place. False: there is more of it to evict.
+// Evicts one slice of the least recently used namespace that no session has open, to free its
+// place. False: more slices follow.
 bool SessionProtocol::make_room_on(store::Drop& room) {
   store_.drop(room);
   if (!room.done) return false;
@@ -69,14 +70,16 @@ bool SessionProtocol::make_room_on(store::Drop& room) {
   return true;
 }
 
-// An adapter must not cost the engine its own.
+// Refuses a further namespace (an adapter) without ending the session: the engine keeps the
+// namespaces that it has open.
 Result<Reply> SessionProtocol::refuse_namespace(std::uint32_t request, const Status& why) {
   ++stats_.namespaces_refused;
   if (namespaces_.empty()) return Status(why.code(), "OPEN_NAMESPACE: " + why.text());
   return Reply{namespace_packet(request, protocol::kNoNamespace, why.text())};
 }
 
-// A session that is refused a namespace comes and goes in a moment, and its engine tries on: the log has its refusal alone.
+// Called only once a namespace is open: an engine without a namespace keeps reconnecting, and the
+// log should show the refusal alone.
 void SessionProtocol::tell_attached() {
   if (std::exchange(told_, true)) return;
   base::log_from(log_source(facts_.peer, "attached"), base::LogLevel::kInfo, session_name(*this) + " attached");
@@ -108,7 +111,7 @@ Result<Reply> SessionProtocol::close_namespace(Decoder& decoder) {
     const std::uint32_t handle = *entry;
     namespaces_.erase(entry);
     opened_by_.erase(at);
-    if (has_open(handle)) continue;  // under another request
+    if (has_open(handle)) continue;  // another request opened it too
     const bool drop = (close.flags & protocol::kCloseDrop) != 0 && store_.namespaces().at(handle).sessions == 1;
     if (drop && reuse_tracker_ != nullptr) reuse_tracker_->dropped(handle);
     store_.leave_namespace(handle);

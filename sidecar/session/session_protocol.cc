@@ -57,7 +57,7 @@ Status malformed(MessageType type, const std::string& why) {
   return {Code::kInvalidArgument, std::string(type_name(type)) + ": " + why};
 }
 
-// The records behind a list's head.
+// The records behind the head of a list.
 template <typename Record>
 Status read_list(Decoder& decoder, std::vector<Record>& records) {
   protocol::SlotList list{};
@@ -229,7 +229,7 @@ Result<Reply> SessionProtocol::disown(Decoder& decoder) {
 
 Result<Reply> SessionProtocol::bad(Decoder& decoder) {
   if (Status status = read_list(decoder, slots_); !status.ok()) return status;
-  // An engine with a broken copy path reports every chunk that it loads.
+  // Bounded by log_from(): an engine with a broken copy path reports every loaded chunk.
   base::log_from(log_source(facts_.peer, "BAD"), base::LogLevel::kWarning,
                  "session " + std::to_string(facts_.number) + ": " + std::to_string(slots_.size()) +
                      " chunks did not match their checksum and are dropped");
@@ -257,7 +257,7 @@ Result<Reply> SessionProtocol::act(Decoder& decoder) {
     return malformed(decoder.type(), "count " + std::to_string(act.count) + " is over the limit or the packet");
   const Result<bool> open = may_use("ACT", act.namespace_handle);
   if (!open.ok()) return open.status();
-  // Of one that it has closed all are absent.
+  // All chunks of a closed namespace count as absent.
   ChunkVerb work(verb, *open ? act.namespace_handle : protocol::kNoNamespace, std::move(hashes_));
   return begin([this, act, work = std::move(work), request = decoder.request()]() mutable -> std::optional<Result<Reply>> {
     if (!work.go_on(store_, stats_, promoter_)) return std::nullopt;

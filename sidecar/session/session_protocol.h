@@ -1,8 +1,10 @@
-// SessionProtocol: one session's state machine, from packet to answer. It sees no socket, so tests and fuzzers drive it directly.
+// SessionProtocol: the state machine of one session, from packet to reply. It sees no socket, so
+// tests and fuzzers drive it directly.
 //
 //   new --HELLO--> welcomed --ATTACHED--> attached --(a request, or a message with no answer)*-->
 //
-// Anything else ends the session: handle() returns why, the caller sends ERROR and closes. Owned by the loop's thread.
+// Any other packet ends the session: handle() returns the fault, and the caller sends ERROR and
+// closes. A fault of one engine costs no other session. Owned by the thread of the loop.
 #pragma once
 
 #include <cstddef>
@@ -33,21 +35,21 @@ struct SessionFacts {
   std::uint64_t arena_bytes = 0;
   std::uint64_t index_bytes = 0;
   std::uint64_t arena_page_bytes = 0;
-  std::uint64_t below_bytes = 0;  // 0: there is no tier
+  std::uint64_t below_bytes = 0;  // the size of the residency filter; 0 without a lower tier
 };
 
 struct Reply {
-  std::vector<std::byte> packet;  // empty: the message has no answer
-  bool with_regions = false;      // WELCOME: the four descriptors go with it
-  bool with_below = false;        // and a fifth
-  // What the session asked for and may store in now, and the packet that said so.
+  std::vector<std::byte> packet;  // empty: the message has no reply
+  bool with_regions = false;      // WELCOME: four descriptors go along
+  bool with_below = false;        // and the residency filter as a fifth
+  // A namespace that the session may store into now, and the OPEN_NAMESPACE packet.
   struct Opened {
     store::NamespaceSpec spec;
     std::uint32_t handle;
     std::vector<std::byte> packet;
   };
   std::optional<Opened> opened = {};
-  // A namespace: it goes out once drops of it that are under way are done below memory, too.
+  // A namespace: the reply waits until pending drops of the namespace are done in lower tiers too.
   std::optional<std::uint32_t> fence = {};
 };
 
@@ -60,37 +62,39 @@ class SessionProtocol {
  public:
   enum class State { kNew, kWelcomed, kAttached };
 
-  // All of them outlive it. `lock_held` tells whether the engine has its lock file. `promotions`: nullptr where there is no tier,
-  // `looks`: where none is shared; they answer FETCH and PROBE later.
-  // `demand` is told what is stored and dropped, where it is given. `transfers`: nullptr where engines copy by themselves; it answers EXPORT and WITHDRAW
-  // later, and COPY by a flag.
+  // All arguments outlive this object. `lock_held`: whether the engine holds its lock file.
+  // `promotions`: nullptr without a lower tier; `probes`: nullptr without a shared tier. Both reply
+  // to FETCH and PROBE later. `demand`, if given, hears of stores and drops. `transfers`: nullptr
+  // if engines copy by themselves; it replies to EXPORT and WITHDRAW later, and to COPY by a flag.
   SessionProtocol(const SessionFacts& facts, const protocol::SessionRegion& region, store::Store& store, stats::Stats& stats,
                   const base::Clock& clock, std::function<bool()> lock_held, tiering::Promoter* promotions = nullptr,
                   tiering::TierProbes* probes = nullptr, ReuseTracker* demand = nullptr,
                   transfer::Transfers* transfers = nullptr);
 
-  // Where a message asks for much, only its first slice is done, with no reply yet, and the session is busy. REQUIRES: !busy().
+  // Handles one packet. Of a large request only the first slice is done: the reply is still empty
+  // and the session is busy. REQUIRES: !busy().
   Result<Reply> handle(std::span<const std::byte> packet, std::vector<Fd> fds = {});
   bool busy() const { return work_ != nullptr; }
-  // The next slice. With the last one comes the reply, if the message has one. REQUIRES: busy().
+  // Runs the next slice. The last slice returns the reply, if the message has one. REQUIRES:
+  // busy().
   Result<Reply> go_on();
 
   State state() const { return state_; }
   const SessionFacts& facts() const { return facts_; }
   const std::string& engine() const { return engine_; }
-  // What its HELLO and ATTACHED said of the session before: its token and epoch or 0, and which of its grants are still written. A
-  // full list may have been cut.
+  // The previous session, as HELLO and ATTACHED named it: token and epoch, or 0, and the grants
+  // that the engine still writes. A list of full length may be incomplete.
   std::uint64_t previous_session() const { return previous_session_; }
   std::uint64_t previous_epoch() const { return previous_epoch_; }
   const std::vector<protocol::SlotRef>& still_written() const { return still_written_; }
   bool still_written_is_complete() const { return still_written_.size() < protocol::kMaxGrantsPerMessage; }
   GrantInquiry& inquiry() { return inquiry_; }
-  // Handles that it has open, oldest first; one twice where two requests opened it.
+  // Open handles, oldest first. A handle that two requests opened appears twice.
   const std::vector<std::uint32_t>& namespaces() const { return namespaces_; }
-  // Writes that it has attached into the log, once: with its first namespace, or when the loop says so.
+  // Logs once that the session has attached: with the first namespace, or when the loop calls.
   void tell_attached();
   bool told() const { return told_; }
-  // The session is over.
+  // Called at the end of the session.
   void leave_namespaces();
 
  private:
@@ -119,7 +123,7 @@ class SessionProtocol {
   Result<Reply> withdraw(protocol::Decoder& decoder);
   Result<Reply> copy(protocol::Decoder& decoder);
   Status release_copies(protocol::MessageType type, std::uint32_t slot, std::uint64_t generation);
-  // One slice; nothing: there are more.
+  // Runs one slice. Empty: more slices follow.
   using Work = std::function<std::optional<Result<Reply>>()>;
   Result<Reply> begin(Work work);
 
@@ -135,14 +139,14 @@ class SessionProtocol {
   transfer::Transfers* transfers_;
   State state_ = State::kNew;
   bool told_ = false;
-  Work work_;  // that the last message began
+  Work work_;  // the rest of the last message
   std::string engine_;
   std::uint64_t previous_session_ = 0, previous_epoch_ = 0;
   std::vector<protocol::SlotRef> still_written_;
   GrantInquiry inquiry_;
   std::vector<std::uint32_t> namespaces_, opened_by_;  // handles, and the requests that opened them
-  bool has_closed_ = false;                            // any of its namespaces
-  std::vector<protocol::BlockHash> hashes_;            // kept, so that a message costs no allocation of its own
+  bool has_closed_ = false;                            // whether the session ever closed a namespace
+  std::vector<protocol::BlockHash> hashes_;            // reused, to save an allocation for each message
   std::vector<protocol::Grant> grants_;
   std::vector<protocol::CommitRecord> commits_;
   std::vector<protocol::SlotRef> slots_;

@@ -1,4 +1,4 @@
-// What an engine says of copies that larderd makes itself: EXPORT, WITHDRAW, COPY.
+// The messages about copies by larderd: EXPORT, WITHDRAW, COPY.
 #include <algorithm>
 
 #include "shim/base/utf8.h"
@@ -80,7 +80,8 @@ Result<Reply> SessionProtocol::withdraw(Decoder& decoder) {
   return Reply{};
 }
 
-// A slot that moved on meanwhile is no fault of the engine's: the flag says that nothing was copied.
+// A slot that changed in the meantime is no fault of the engine: the flag reports that no byte was
+// copied.
 Result<Reply> SessionProtocol::copy(Decoder& decoder) {
   protocol::Copy asked{};
   transfer::CopyOrder order;
@@ -111,7 +112,8 @@ Result<Reply> SessionProtocol::copy(Decoder& decoder) {
   return Reply{};
 }
 
-// A slot that larderd itself writes, or is to write, is not free because its engine says so.
+// Refuses COMMIT and DISOWN of a slot while larderd copies into the slot: a commit would publish
+// incomplete bytes, a disown would free a slot that is being written.
 Status SessionProtocol::release_copies(MessageType type, std::uint32_t slot, std::uint64_t generation) {
   if (transfers_ == nullptr || transfers_->release(generation)) return {};
   return {Code::kFailedPrecondition, std::string(type == MessageType::kCommit ? "COMMIT" : "DISOWN") + ": slot " +

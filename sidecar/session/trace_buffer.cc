@@ -17,7 +17,7 @@ void TraceBuffer::add(stats::AskedRequest request) {
 
 stats::TracePage TraceBuffer::page(std::optional<std::uint64_t> from, std::uint64_t now_ms) {
   const std::lock_guard lock(mutex_);
-  if (!wanted(now_ms)) {  // what is there is of an earlier recording
+  if (!wanted(now_ms)) {  // the kept requests belong to an earlier recording
     first_ += requests_.size();
     requests_.clear();
     chunks_ = 0;

@@ -1,4 +1,5 @@
-// TraceBuffer: the latest requests, for who records a trace. Only while somebody asks is anything kept.
+// TraceBuffer: the newest requests, for the recording of a trace. Requests are kept only while a
+// client asks for pages.
 //
 // Thread-safe: the loop adds, HTTP threads take.
 #pragma once
@@ -15,21 +16,21 @@ namespace larder::session {
 
 class TraceBuffer {
  public:
-  static constexpr std::size_t kMaxChunks = 1u << 18;      // kept: 2 MiB
-  static constexpr std::size_t kMaxPageChunks = 1u << 14;  // of one page, but for a request that is longer alone
-  static constexpr std::uint64_t kWantedMs = 10'000;       // since it was asked for last
+  static constexpr std::size_t kMaxChunks = 1u << 18;      // of all kept requests: 2 MiB
+  static constexpr std::size_t kMaxPageChunks = 1u << 14;  // of one page, unless a single request is longer
+  static constexpr std::uint64_t kWantedMs = 10'000;       // recording stops so long after the last page()
 
   bool wanted(std::uint64_t now_ms) const { return now_ms < wanted_until_ms_.load(std::memory_order_relaxed); }
   // REQUIRES: wanted().
   void add(stats::AskedRequest request);
-  // Those from number `from` on; without it from now on.
+  // The requests from number `from` on; without `from`, the requests from now on.
   stats::TracePage page(std::optional<std::uint64_t> from, std::uint64_t now_ms);
 
  private:
   std::atomic<std::uint64_t> wanted_until_ms_{0};
   std::mutex mutex_;
   std::deque<stats::AskedRequest> requests_;
-  std::uint64_t first_ = 0;  // the number of the first of them
+  std::uint64_t first_ = 0;  // the number of the first request in `requests_`
   std::size_t chunks_ = 0;
 };
 

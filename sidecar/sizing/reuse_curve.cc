@@ -8,7 +8,7 @@ namespace larder::sizing {
 
 ReuseCurve::ReuseCurve(std::uint64_t memory_bytes) : memory_bytes_(static_cast<double>(memory_bytes)) {}
 
-// MurmurHash3's finaliser: one to one, and whether a chunk is sampled has nothing to do with what made its key.
+// The finaliser of MurmurHash3: one to one, and independent of the hash that made the key.
 std::uint64_t ReuseCurve::scattered(std::uint64_t key) {
   key = (key ^ (key >> 33)) * 0xff51afd7ed558ccdULL;
   key = (key ^ (key >> 33)) * 0xc4ceb9fe1a85ec53ULL;

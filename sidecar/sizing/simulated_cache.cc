@@ -12,7 +12,7 @@
 namespace larder::sizing {
 namespace {
 
-// One queue; lru puts what is used behind the others, fifo leaves it.
+// One queue. lru moves a used chunk to the end; fifo leaves the chunk in its place.
 class Queue final : public SimulatedCache {
  public:
   Queue(std::uint64_t size_bytes, bool by_use) : size_bytes_(size_bytes), by_use_(by_use) {}
@@ -41,7 +41,8 @@ class Queue final : public SimulatedCache {
   std::unordered_map<std::uint64_t, Order::iterator> places_;
 };
 
-// Evicts what is used last in the future (Belady). For chunks of one size no policy does better; it is never to be had.
+// Evicts the chunk with the latest next use (Belady). No policy does better for chunks of one size.
+// A bound for comparison: no real cache knows the future.
 class Optimal final : public SimulatedCache {
  public:
   explicit Optimal(std::uint64_t size_bytes) : size_bytes_(size_bytes) {}
@@ -76,8 +77,10 @@ class Optimal final : public SimulatedCache {
   std::set<std::pair<std::uint64_t, std::uint64_t>> by_next_;
 };
 
-// S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi: "FIFO queues are all you need for cache eviction", SOSP 2023): a small queue of a tenth for
-// what is new, a main one for what was used in it or came back soon, and the names of what left the small one.
+// S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi: "FIFO queues are all you need for cache eviction", SOSP
+// 2023). A small queue of a tenth of the size has new chunks. A main queue has chunks that were
+// used in the small queue or came back soon. Ghosts are the names of chunks that left the small
+// queue.
 class S3Fifo final : public SimulatedCache {
  public:
   explicit S3Fifo(std::uint64_t size_bytes) : size_bytes_(size_bytes) {}
@@ -117,7 +120,8 @@ class S3Fifo final : public SimulatedCache {
     fifo.bytes -= chunks_.at(chunk).bytes;
     return chunk;
   }
-  // One chunk leaves a queue: for the main one, for its other end, or for good.
+  // Takes one chunk from a queue: into the main queue, to the end of the main queue, or out of the
+  // cache.
   void evict() {
     const bool from_small = small_.bytes * kSmallShare > size_bytes_ || main_.chunks.empty();
     const std::uint64_t chunk = pop(from_small ? small_ : main_);
@@ -129,7 +133,7 @@ class S3Fifo final : public SimulatedCache {
     if (from_small) remember(chunk);
     chunks_.erase(chunk);
   }
-  // As many names as the main queue has chunks.
+  // Keeps as many names as the main queue has chunks.
   void remember(std::uint64_t chunk) {
     if (ghosts_.insert(chunk).second) ghost_order_.push_back(chunk);
     while (ghost_order_.size() > main_.chunks.size() + 1) {

@@ -1,4 +1,5 @@
-// SimulatedCache: a cache of so many bytes that knows names and sizes alone, under one eviction policy. Thread-compatible.
+// SimulatedCache: a cache of fixed size with one eviction policy, which stores names and sizes
+// without content. Thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +16,11 @@ class SimulatedCache {
   virtual ~SimulatedCache() = default;
 
   virtual bool has(std::uint64_t chunk) const = 0;
-  // REQUIRES: it has it. `next`: when it is used next, as a number that grows with time; kNever. Only optimal looks at it.
+  // `next`: the time of the next use as a growing number, or kNever; only optimal looks at `next`.
+  // REQUIRES: has(chunk).
   virtual void use(std::uint64_t chunk, std::uint64_t next) = 0;
-  // Evicts for it; one that is larger than the cache is left out. REQUIRES: it does not have it.
+  // Evicts other chunks to make room. Ignores a chunk that is larger than the cache.
+  // REQUIRES: !has(chunk).
   virtual void insert(std::uint64_t chunk, std::uint64_t bytes, std::uint64_t next) = 0;
 
   static constexpr std::uint64_t kNever = UINT64_MAX;

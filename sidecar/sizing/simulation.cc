@@ -7,7 +7,7 @@
 namespace larder::sizing {
 namespace {
 
-// Of each chunk of each request, the number of the next request that has it.
+// For each chunk of each request, the number of the next request with this chunk.
 std::vector<std::vector<std::uint64_t>> next_uses(std::span<const TracedRequest> trace) {
   std::vector<std::vector<std::uint64_t>> next(trace.size());
   std::unordered_map<std::uint64_t, std::uint64_t> later;

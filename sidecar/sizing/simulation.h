@@ -1,4 +1,5 @@
-// A recorded trace through a cache of one size and policy, exactly: what would have been found. Pure; thread-safe.
+// Runs a recorded trace through a cache of one size and policy, and counts the hits exactly. Pure;
+// thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -11,14 +12,15 @@
 
 namespace larder::sizing {
 
-// A prompt that was looked up: its chunks in order. Equal names are equal prefixes up to and with that chunk.
+// One prompt that an engine looked up, as its chunks in order. Chunks have equal names exactly when
+// the prefixes up to the end of the chunk are equal.
 struct TracedRequest {
   std::vector<std::uint64_t> chunks;
   std::uint64_t chunk_bytes = 0;
-  std::uint64_t tokens = 0;        // asked for, with those that no chunk stands for
-  std::uint64_t chunk_tokens = 0;  // at most, of one chunk; the last one of a request may have fewer
+  std::uint64_t tokens = 0;        // of the prompt, tokens outside of any chunk included
+  std::uint64_t chunk_tokens = 0;  // of one chunk; the last chunk of a request may have fewer
 
-  // Of the first `count` chunks.
+  // The tokens of the first `count` chunks.
   std::uint64_t tokens_of(std::size_t count) const { return std::min<std::uint64_t>(count * chunk_tokens, tokens); }
 };
 
@@ -30,11 +32,11 @@ struct Simulated {
   double hit_ratio() const { return tokens == 0 ? 0 : static_cast<double>(tokens_hit) / static_cast<double>(tokens); }
 };
 
-// Each request finds its chunks up to the first that is missing, and stores the others.
-// kInvalidArgument: there is no such policy.
+// Each request hits its chunks up to the first missing chunk, and stores the others.
+// kInvalidArgument: unknown policy.
 Result<Simulated> simulate(std::span<const TracedRequest> trace, std::string_view policy, std::uint64_t size_bytes);
 
-// Bytes that all chunks of the trace take: more memory finds no more.
+// The bytes of all distinct chunks of the trace. More memory gives no more hits.
 std::uint64_t distinct_bytes(std::span<const TracedRequest> trace);
 
 }  // namespace larder::sizing

@@ -1,7 +1,8 @@
-// UseOrder: things in the order of their last use, and the bytes of all that were used later than one of them.
+// UseOrder: things in the order of their last use, and the bytes of all things used later than a
+// given thing.
 //
-// A Fenwick tree over places in time; when the places are used up, the things that are left move together. O(log n) each, and memory
-// for `most` things from the start. Thread-compatible.
+// A Fenwick tree over places in time. When all places are used, the remaining things move together.
+// O(log n) per call; memory for `most` things from the start. Thread-compatible.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +18,9 @@ class UseOrder {
 
   explicit UseOrder(std::uint32_t most) : things_(2ULL * most, kFree), tree_(2ULL * most + 1, 0) {}
 
-  // Its place. `moved(thing, place)` is called for things that get another one. REQUIRES: `thing` is not kFree and not in it, and
-  // fewer than `most` are.
+  // Returns the place of `thing`. Calls `moved(thing, place)` for each thing that gets another
+  // place.
+  // REQUIRES: `thing` is not kFree and not in the order; the order has fewer than `most` things.
   template <typename Moved>
   std::uint32_t append(std::uint64_t thing, std::uint64_t bytes, const Moved& moved) {
     if (next_ == things_.size()) close_ranks(moved);
@@ -32,10 +34,10 @@ class UseOrder {
     add(place, 0 - bytes);
     total_ -= bytes;
   }
-  // Of all things used later than the one at `place`.
+  // The bytes of all things used later than the thing at `place`.
   std::uint64_t bytes_after(std::uint32_t place) const { return total_ - prefix(place + 1); }
   std::uint64_t total_bytes() const { return total_; }
-  // The thing whose last use is the longest ago. REQUIRES: there is one.
+  // The least recently used thing. REQUIRES: the order is not empty.
   std::uint64_t oldest() {
     while (things_[first_] == kFree) ++first_;
     return things_[first_];
@@ -45,7 +47,7 @@ class UseOrder {
   void add(std::uint32_t place, std::uint64_t bytes) {
     for (std::size_t i = place + 1; i < tree_.size(); i += i & (0 - i)) tree_[i] += bytes;
   }
-  // Of the first `count` places.
+  // The bytes of the first `count` places.
   std::uint64_t prefix(std::uint32_t count) const {
     std::uint64_t sum = 0;
     for (std::size_t i = count; i != 0; i &= i - 1) sum += tree_[i];
@@ -69,7 +71,7 @@ class UseOrder {
     first_ = 0;
   }
 
-  std::vector<std::uint64_t> things_;  // by place; kFree: used again since, or gone
+  std::vector<std::uint64_t> things_;  // by place; kFree: the thing has moved or is erased
   std::vector<std::uint64_t> tree_;    // bytes
   std::uint64_t total_ = 0;
   std::uint32_t next_ = 0, first_ = 0;

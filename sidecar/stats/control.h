@@ -1,6 +1,7 @@
-// Control: what the admin side may ask of the running sidecar. Implemented by the event loop, called by the HTTP room.
+// Control: the requests of the admin side to the running larderd. The event loop implements the
+// interface; the HTTP room calls it.
 //
-// Thread-safe: calls come from HTTP threads and wait at most `deadline_ms` for the loop.
+// Thread-safe: calls come from HTTP threads, and wait for the loop for `deadline_ms` at most.
 #pragma once
 
 #include <cstdint>
@@ -25,15 +26,16 @@ class Control {
   virtual bool healthy() const = 0;
   // Whether engines can attach.
   virtual bool ready() const = 0;
-  // Drops every chunk of the namespace (id, or a prefix of it that is unique, at least 4 digits). Returns how many there were, in memory
-  // or below it, whichever had more.
+  // Drops every chunk of the namespace. `id`: the id, or a unique prefix of at least 4 digits.
+  // Returns the number of chunks in memory or in a lower tier, whichever is larger.
   virtual Result<std::uint64_t> drop_namespace(const std::string& id, std::uint32_t deadline_ms) = 0;
-  // Prefetches, pins, unpins or evicts the chunks of these hashes in the namespace (named as for drop_namespace()).
+  // Prefetches, pins, unpins or evicts the chunks of these hashes in the namespace. `id`: as for
+  // drop_namespace().
   virtual Result<protocol::ActCounts> act(protocol::Verb verb, const std::string& id,
                                           const std::vector<protocol::BlockHash>& hashes, std::uint32_t deadline_ms) = 0;
   virtual Result<std::uint64_t> clear(std::uint32_t deadline_ms) = 0;
-  // The requests from number `from` on; without it those from now on. Recording goes on while somebody asks now and then; waits for
-  // nobody.
+  // The requests from number `from` on; without `from`, the requests from now on. Recording stops
+  // some seconds after the last call. Never waits.
   virtual TracePage trace(std::optional<std::uint64_t> from) = 0;
 };
 

@@ -1,7 +1,9 @@
-// Stats: what the sidecar counts, as plain data. The event loop owns and fills one; readers get copies.
+// Stats: the counters and gauges of larderd as plain data. The event loop owns and fills one
+// object; readers get copies.
 //
-// Counters only grow within one life of the sidecar; gauges are what is true now. Units stand in the names. Rooms that measure
-// depend on this header; the HTTP room turns a copy into metrics and JSON. Thread-compatible.
+// Counters only grow within one run of larderd; gauges are current values. Names contain the unit.
+// Rooms that measure include this header; the HTTP room turns a copy into metrics and JSON.
+// Thread-compatible.
 #pragma once
 
 #include <array>
@@ -14,7 +16,8 @@
 
 namespace larder::stats {
 
-// Counts of values by size: buckets whose bounds grow by four from kFirst on, then everything above.
+// A histogram: the bounds of the buckets grow by the factor four from kFirst on; a last bucket has
+// all larger values.
 template <std::uint64_t kFirst, std::size_t kCount>
 class PowersOfFour {
  public:
@@ -22,14 +25,15 @@ class PowersOfFour {
   static constexpr std::uint64_t bound(std::size_t bucket) { return kFirst << (2 * bucket); }
 
   void record(std::uint64_t value) { record(value, 1, value); }
-  // `times` values in the bucket of `value`, which sum up to `sum`.
+  // Records `times` values in the bucket of `value`. `sum`: the sum of these values.
   void record(std::uint64_t value, std::uint64_t times, std::uint64_t sum) {
     std::size_t bucket = 0;
     while (bucket < kBuckets && value > bound(bucket)) ++bucket;
     counts_[bucket] += times;
     sum_ += sum;
   }
-  // Observations in this bucket alone; bucket kBuckets holds those above the last bound.
+  // The observations in this bucket alone; bucket kBuckets has the observations above the last
+  // bound.
   std::uint64_t count(std::size_t bucket) const { return counts_[bucket]; }
   std::uint64_t total() const {
     std::uint64_t total = 0;
@@ -59,19 +63,21 @@ struct SessionStats {
   std::uint32_t number = 0;
   std::string engine;
   std::string namespace_id;  // empty before one is open
-  bool silent = false;       // its heartbeat is missed
+  bool silent = false;       // without a heartbeat
   std::uint32_t holds = 0;
   std::uint32_t grants = 0;
-  std::uint64_t held_bytes = 0;  // of the holds that count
+  std::uint64_t held_bytes = 0;  // of counting holds
   std::uint64_t granted_bytes = 0;
-  bool sidecar_copies = false;                          // larderd copies for it, and not its own process
-  std::string transfer_reason = {}, transfer_why = {};  // why not, by its name and in words; empty: it was not to, or does
-  // Of an engine with pages on a GPU, as it tells: how much of the arena is registered with it, and by what it copies, in words. Empty: no GPU.
+  bool sidecar_copies = false;                          // larderd copies for the session, not the engine
+  std::string transfer_reason = {}, transfer_why = {};  // why larderd does not copy, as a name and in words
+  // As an engine with pages on a GPU reports: the bytes of the arena registered with the GPU, and
+  // the way of its copies in words. Empty without a GPU.
   std::uint64_t registered_bytes = 0;
   std::string copies_by = {};
 };
 
-// Copies that larderd makes itself (transfer: sidecar). Counters of chunks; of allocations of engines' memory that it ever opened, and how many are open.
+// Copies by larderd (transfer: sidecar). Counters of chunks and of opened allocations; `open` is a
+// gauge.
 struct TransferStats {
   std::uint64_t stores = 0, loads = 0, failed = 0, bytes = 0, opened = 0, open = 0;
 };
@@ -81,56 +87,58 @@ inline constexpr std::size_t kMaxSlotSizes = 16;
 struct SlotSizeStats {
   std::uint64_t slot_bytes = 0;
   std::uint64_t extents = 0;
-  std::uint64_t slots = 0, used = 0;  // used: all but free ones
+  std::uint64_t slots = 0, used = 0;  // used: every slot that is not free
 };
 
-// Requests of one served model name. The label is bounded: the loop keeps at most kMaxModels, the rest count as "other".
+// Requests of one served model name. The label is bounded: the loop keeps at most kMaxModels names;
+// others count as "other".
 inline constexpr std::size_t kMaxModels = 32;
 struct ModelStats {
   std::string model;
   std::uint64_t requests = 0, requests_hit = 0;
   std::uint64_t tokens_asked = 0, tokens_hit = 0;
   std::uint64_t bytes_loaded = 0, bytes_stored = 0;
-  std::uint64_t prefill_tokens = 0, prefill_ns = 0;  // what the engines computed themselves
-  std::uint64_t requests_short = 0;                  // of those without a hit: they asked for less than a chunk
-  std::uint64_t requests_salted = 0;                 // they hit only what requests with the same salt computed
-  // What hits saved, each at the speed that was known of the engines then; hits before any was known wait for it.
+  std::uint64_t prefill_tokens = 0, prefill_ns = 0;  // computed by the engines
+  std::uint64_t requests_short = 0;                  // requests without a hit, for less than a chunk
+  std::uint64_t requests_salted = 0;                 // with a cache_salt: they hit only chunks with the same salt
+  // The prefill time that hits saved, at the engine speed known at the hit. Tokens of hits before
+  // the first known speed wait in tokens_not_valued.
   std::uint64_t prefill_saved_ns = 0, tokens_not_valued = 0;
 };
 
-// What an engine did about a request, the label `decision`.
+// The decision of an engine about a request, the label `decision`.
 inline constexpr std::array<const char*, 5> kDecisions{"load", "fetch", "recompute", "absent", "unknown"};
 
-// What larderd would hit with another amount of memory (sidecar/sizing).
+// The hit ratio with another amount of memory (sidecar/sizing).
 struct EstimatedHit {
-  const char* size;  // times the configured memory, the label
+  const char* size;  // the label: a multiple of the configured memory
   double factor;
-  double ratio;  // of tokens asked for
+  double ratio;  // of requested tokens
 };
 struct Estimate {
   std::array<EstimatedHit, 4> hits{{{"0.5", 0.5, 0}, {"1", 1, 0}, {"2", 2, 0}, {"4", 4, 0}}};
   std::uint64_t chunks_asked = 0, chunks_sampled = 0;  // counters
-  std::uint64_t chunks_tracked = 0;                    // gauge: of which the last use is known
+  std::uint64_t chunks_tracked = 0;                    // gauge: chunks with a known last use
   double sampling_ratio = 1;                           // gauge
-  DistanceHistogram reuse_distance;                    // of all chunks asked for, scaled up from those sampled
+  DistanceHistogram reuse_distance;                    // of all requested chunks, scaled up from the sample
 };
 
-// A tier below the memory. Counters of chunks where no unit stands in the name.
+// A lower tier. Counters without a unit in the name count chunks.
 struct TierStats {
-  std::string place;  // the disk's directory, the backend's address; empty: there is none, and all else says nothing
+  std::string place;  // the directory of the disk, the address of the backend; empty without the tier
   std::string mode;   // io_uring, threads; TCP, TLS, Unix socket
   bool takes_puts = true, takes_gets = true;
-  std::string reason;                                                                                  // why not both are taken
+  std::string reason;                                                                                  // why the tier is degraded
   std::uint64_t capacity_bytes = 0, used_bytes = 0, chunks = 0, in_flight_bytes = 0, write_queue = 0;  // gauges
   std::uint64_t puts = 0, put_bytes = 0, puts_failed = 0;
   std::uint64_t gets = 0, get_bytes = 0, gets_missed = 0, gets_failed = 0;
   std::uint64_t refused = 0, deadlines_missed = 0, records_corrupt = 0, not_queued = 0;
   std::uint64_t evicted_capacity = 0, evicted_dropped = 0, evicted_expired = 0;
-  std::uint64_t written_bytes = 0, read_bytes = 0;              // to and from the device, with all that is not payload
-  std::uint64_t read_window_bytes = 0, write_window_bytes = 0;  // gauges: that may be at the device at once
+  std::uint64_t written_bytes = 0, read_bytes = 0;              // to and from the device, with all overhead
+  std::uint64_t read_window_bytes = 0, write_window_bytes = 0;  // gauges: bytes that may be at the device at once
   std::uint64_t times_degraded = 0;
-  Histogram get_time, put_time;  // of one chunk, from asking the tier to its word; those that succeeded
-  // What engines are told of it: whether it answers in time, and how fast.
+  Histogram get_time, put_time;  // of one successful operation, from the request to the message
+  // As published to engines: whether the tier answers in time, and its speed.
   bool serving = false;
   std::uint64_t read_latency_ns = 0, read_bytes_per_s = 0;
 };
@@ -140,65 +148,70 @@ struct Stats {
   std::string pool;
   std::uint64_t epoch = 0;
   std::uint64_t uptime_ms = 0;
-  std::uint64_t log_lines_dropped = 0;  // of this process, its supervisor included
+  std::uint64_t log_lines_dropped = 0;  // of this process and its supervisor
 
   // Memory tier.
   std::uint64_t arena_bytes = 0, touched_bytes = 0, used_bytes = 0;
   std::uint64_t arena_page_bytes = 0;
-  std::string arena_numa = "none";  // NUMA nodes that the arena is bound to: "node 1", "nodes 0-1 interleaved"
-  std::uint64_t unused_bytes = 0;   // touched, and in no extent
+  std::string arena_numa = "none";  // the NUMA binding of the arena: "node 1", "nodes 0-1 interleaved"
+  std::uint64_t unused_bytes = 0;   // touched, outside of extents
   std::uint64_t pinned_bytes = 0;
-  std::uint64_t kept_bytes = 0;           // of slots that larderd itself holds
-  std::vector<SlotSizeStats> slot_sizes;  // at most kMaxSlotSizes of those in use
+  std::uint64_t kept_bytes = 0;           // of slots that larderd itself keeps
+  std::vector<SlotSizeStats> slot_sizes;  // at most kMaxSlotSizes of the sizes in use
   std::uint64_t slots_free = 0;           // in extents
   std::uint64_t slots_granted = 0, slots_committed = 0, slots_quarantined = 0;
-  std::uint64_t slots_pinned = 0;      // of the committed
+  std::uint64_t slots_pinned = 0;      // of the committed slots
   std::uint64_t chunks_committed = 0;  // counter
-  std::uint64_t chunks_promoted = 0;   // counter: from below
+  std::uint64_t chunks_promoted = 0;   // counter: from lower tiers
   std::uint64_t evicted_capacity = 0, evicted_dropped = 0, evicted_bad = 0, evicted_resized = 0;
-  // Of those for room or another size, where there is a tier that did not have them: it should have; it was not to (not seen often
-  // enough, too old, too large).
+  // Chunks that were evicted for room or for another size and are in no tier: wanted by a tier, but
+  // not written in time; not wanted (seen too seldom, too old, too large).
   std::uint64_t evicted_unwritten = 0, evicted_unwanted = 0;
 
   TierStats disk, backend;
 
-  // Of an earlier life, at the start: chunks kept, and those that were not valid.
+  // The warm restart: chunks kept from the earlier larderd, and invalid chunks.
   std::uint64_t restored_chunks = 0, restore_dropped = 0;
 
-  // Refusals: RESERVE answered with no space, with a cap, as present, as pending; COMMIT of another session or generation.
+  // Refusals: RESERVE with the replies no space, cap, present, pending; COMMIT by another session
+  // or generation.
   std::uint64_t refused_no_space = 0, refused_cap = 0, reserve_present = 0, reserve_pending = 0, refused_commit = 0;
   std::uint64_t disowned = 0;
 
-  // Ages and caps: holds that ceased to count because of their age or of what their session held already; grants asked about, those
-  // quarantined because no answer came, and those that came back because their engine attached anew without naming them.
+  // Ages and caps: holds that stopped counting by age, and by the cap of their session; grants that
+  // engines were asked about, grants that were quarantined without an answer, and grants that an
+  // engine did not name when it attached again.
   std::uint64_t holds_expired = 0, holds_over_cap = 0;
   std::uint64_t grants_asked = 0, grants_unanswered = 0, grants_reclaimed = 0;
 
-  // From below: fetches asked for, those that a deadline cut short, families that were whole in memory for them, bytes read and chunks
-  // that could not be; and fetches that run or whose chunks are kept.
+  // Promotion: fetches, fetches cut short by a deadline, families that became complete in memory,
+  // bytes read, and failed reads; and the fetches that run or keep chunks.
   std::uint64_t fetches = 0, fetches_late = 0, fetch_hits = 0, promoted_bytes = 0, promotions_failed = 0;
   std::uint64_t fetches_kept = 0;  // gauge
-  // Of a shared backend: how much of it engines would find there. Late: the deadline came first. Failed: the backend could not be asked.
+  // Probes of a shared backend. Late: the deadline passed before the reply. Failed: the backend
+  // could not be asked.
   std::uint64_t probes = 0, probes_late = 0, probes_failed = 0, probe_hits = 0, probe_hits_shared = 0;
 
-  // Hashes that engines and people named in a verb.
+  // Hashes in verbs of engines and admins.
   std::uint64_t asked_to_prefetch = 0, asked_to_pin = 0, asked_to_unpin = 0, asked_to_evict = 0;
 
-  // Bytes that did not match: reported by engines, and those that the sidecar found true when it looked.
+  // Chunks with bytes that do not match the root: reports of engines, and reports that larderd
+  // confirmed.
   std::uint64_t bad_reported = 0, bad_confirmed = 0, checksum_failures = 0, loads_failed = 0, events_lost = 0;
 
   // Sessions.
   std::uint64_t sessions_opened = 0, sessions_ended = 0, sessions_refused = 0, protocol_errors = 0, heartbeats_missed = 0;
   std::uint64_t holds = 0, grants = 0, held_bytes = 0, granted_bytes = 0;  // gauges
-  // Namespaces whose place serves others now; those whose chunks were evicted for that; those for which there was no place.
+  // Closed namespaces; namespaces whose chunks were evicted for their place; namespaces that were
+  // refused without a place.
   std::uint64_t namespaces_given_back = 0, namespaces_evicted = 0, namespaces_refused = 0;
 
   Histogram lookup, load_wait, load_copy, store_copy, reserve;
-  std::uint64_t loads = 0, stored = 0;                       // ended well, by engines
-  std::array<std::uint64_t, kDecisions.size()> decisions{};  // requests, by what was done about each
-  AgeHistogram age_at_eviction;                              // since the last use, of chunks that left memory for room
+  std::uint64_t loads = 0, stored = 0;                       // successful, by engines
+  std::array<std::uint64_t, kDecisions.size()> decisions{};  // requests by decision
+  AgeHistogram age_at_eviction;                              // since the last use, of chunks evicted for room
   Estimate estimate;
-  Histogram probe;  // of those for which the backend was asked
+  Histogram probe;  // of probes that asked the backend
 
   TransferStats transfer;
   std::vector<ModelStats> models;

@@ -1,7 +1,8 @@
-// ArenaMap: what every touched page of the arena belongs to: a free span or an extent. Numbers only; the unit is a page of
-// protocol::kSlotAlignBytes.
+// ArenaMap: assigns every touched page of the arena to a free span or an extent. Only numbers; the
+// unit is a page of protocol::kSlotAlignBytes.
 //
-// The pieces cover the touched part without gap or overlap, and no two free ones are neighbours. Owned by the store's thread.
+// The pieces cover the touched part without gap or overlap, and no two free spans are neighbours.
+// Owned by the thread of the store.
 #pragma once
 
 #include <cstdint>
@@ -25,21 +26,23 @@ class ArenaMap {
     std::uint32_t extent;  // kNoExtent: a free span
   };
 
-  // So many pages more are there, behind the others, free.
+  // Adds `pages` free pages at the end.
   void grow(std::uint32_t pages);
-  // The smallest free span of at least so many pages that does not overlap `avoid`.
+  // The smallest free span of at least `pages` that does not overlap `avoid`.
   std::optional<std::uint32_t> best_fit(std::uint32_t pages, const PageRange& avoid) const;
-  // The first pages of a free span become an extent. REQUIRES: a free span of at least so many pages starts there.
+  // Makes an extent of the first pages of a free span. REQUIRES: a free span of at least `pages`
+  // begins at `start`.
   void cut(std::uint32_t start, std::uint32_t pages, std::uint32_t extent);
-  // The same anywhere inside a free span. REQUIRES: all of these pages are free.
+  // The same anywhere inside a free span. REQUIRES: all these pages are free.
   void carve(std::uint32_t start, std::uint32_t pages, std::uint32_t extent);
-  // An extent keeps its first pages; 0 ends it. What it leaves is free and grows together with free neighbours.
+  // Cuts an extent to its first `pages`; 0 ends it. The rest is free and merges with free
+  // neighbours.
   void shorten(std::uint32_t start, std::uint32_t pages);
 
   std::uint32_t pages_at(std::uint32_t start) const { return pieces_.at(start).pages; }
   std::uint32_t free_pages() const { return free_pages_; }
   std::uint32_t end() const { return end_; }
-  // By address.
+  // The pieces by address.
   const std::map<std::uint32_t, Piece>& pieces() const { return pieces_; }
 
  private:

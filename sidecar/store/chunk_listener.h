@@ -1,5 +1,6 @@
-// ChunkListener: who wants to know what becomes of chunks, as a tier below the memory does. Called by the store's thread from inside
-// the store's calls; what it is told is done or begun, and it must not call the store back but for reading. Each tier has one.
+// ChunkListener: hears of changes of chunks; the writer of each lower tier is one. The thread of
+// the store calls the listener from inside calls of the store, after the change is done or begun. A
+// listener may only read from the store.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +11,10 @@
 
 namespace larder::store {
 
-// What became below of a chunk that is not wanted any more, in the order of what counts for its family.
+// The result of an eviction in a lower tier. The largest value of a family counts.
 enum class EvictedBelow : std::uint8_t { kAbsent, kGone, kRefused };
 
-// Tiers below the memory, numbered from the nearest on. What one has is marked apart from what another has.
+// Lower tiers, numbered from the nearest on. The marks of written chunks are kept for each tier.
 using TierNumber = std::uint32_t;
 inline constexpr TierNumber kMaxTiers = 2;
 
@@ -21,22 +22,22 @@ class ChunkListener {
  public:
   virtual ~ChunkListener() = default;
 
-  // An engine stored it; one used it.
+  // An engine stored the chunk; an engine used it.
   virtual void committed(const protocol::EntryView& chunk) = 0;
   virtual void used(const protocol::EntryView& chunk) = 0;
-  // It came up from below, from this tier or another. `since_s`: Unix time from which its time to live counts, where whoever had it told;
-  // 0: that is not known.
+  // The chunk was promoted, from this tier or another. `since_s`: the Unix time from which its time
+  // to live counts, or 0 if the tier does not know.
   virtual void came_up(const protocol::EntryView& chunk, std::uint32_t since_s) = 0;
-  // Whether it is one to be written below before it is evicted for room.
+  // Whether the tier wants the chunk before its eviction.
   virtual bool wants(const protocol::EntryView& chunk) const = 0;
-  // It is to be gone everywhere, whether or not it is here.
+  // A verb evicts the chunk everywhere, whether or not memory has it.
   virtual EvictedBelow evicted(const protocol::Key& key) = 0;
-  // Its bytes do not match its root. It is gone here.
+  // The bytes do not match the root. Memory has dropped the chunk.
   virtual void damaged(const protocol::EntryView& chunk) = 0;
-  // Whether one drop more may begin: those that the tier has not taken yet are bounded.
+  // Whether one more drop may begin: the drops that wait for the tier are bounded.
   virtual bool takes_drops() const { return true; }
-  // A namespace (none: every one) is being dropped, slice by slice. The drop keeps what is returned until it is done or given up:
-  // shared, since who asked for the drop may leave before its end.
+  // A drop of a namespace (empty: of all) begins, slice by slice. The drop keeps the returned value
+  // until its end. Shared: the session that asked for the drop may end before.
   virtual std::shared_ptr<void> dropping(std::optional<std::uint32_t> handle) = 0;
 };
 

@@ -1,4 +1,5 @@
-// How two fingerprint texts ("field: value" lines) differ, in words for a log line. Pure; thread-safe.
+// The difference of two fingerprint texts ("field: value" lines), in words for a log line. Pure;
+// thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +10,8 @@
 namespace larder::store {
 
 struct FingerprintDifference {
-  std::size_t fields = 0;          // lines that are not the same on both sides
-  std::vector<std::string> names;  // of the first of them, as many as `text` has
+  std::size_t fields = 0;          // the number of different fields
+  std::vector<std::string> names;  // the fields in `text`
   std::string text;                // "dtype: bfloat16 -> float16; weights: (none) -> 12ab"; bounded, the rest is counted
 };
 

@@ -30,7 +30,7 @@ void HoldScan::run(const protocol::SessionRegion& region, const IndexWriter& ind
   const std::uint32_t used = holds_in_use(region);
   for (std::uint32_t i = 0; i < used; ++i) {
     const std::uint64_t hold = region.holds[i].load(std::memory_order_seq_cst);
-    const std::uint32_t slot = protocol::low_half(hold) - 1;  // 0 - 1 is no slot of any batch
+    const std::uint32_t slot = protocol::low_half(hold) - 1;  // an empty hold gives 0 - 1, which is in no batch
     if (!bit(asked_, slot) || protocol::make_hold(slot, index.generation(slot)) != hold) continue;
     if (watch.refuses(i, hold)) continue;
     mark_held(slot);

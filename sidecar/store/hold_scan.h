@@ -1,8 +1,10 @@
-// HoldScan: which of a batch of slots some engine says it is reading. One pass over all announced holds answers for the whole
-// batch.
+// HoldScan: finds the slots of a batch that an engine holds. One pass over all announced holds
+// serves the whole batch.
 //
-// Session regions are hostile memory: what stands there is copied, bounded and compared, nothing else. Owned by the store's
-// thread. REQUIRES of callers: the words of the batch were made not committed before run(), by sequentially consistent exchange.
+// Session regions are hostile memory: a hold is copied, bounded and compared. Owned by the thread
+// of the store.
+// REQUIRES: the words of the batch left the committed state before run(), by a sequentially
+// consistent exchange.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +21,10 @@ class HoldScan {
  public:
   void clear();
   void add(std::uint32_t slot);
-  // Reads every hold of the region. Marks the slots of the batch that are held at their present generation by a hold that counts.
+  // Reads every hold of the region. Marks slots of the batch that a counting hold names at their
+  // current generation.
   void run(const protocol::SessionRegion& region, const IndexWriter& index, const HoldWatch& watch);
-  // Held otherwise. REQUIRES: the slot is of the batch.
+  // Marks a slot that is held in another way. REQUIRES: the slot is in the batch.
   void mark_held(std::uint32_t slot) { held_[slot / 64] |= 1ULL << (slot % 64); }
   bool held(std::uint32_t slot) const { return bit(held_, slot); }
 

@@ -14,12 +14,12 @@ std::uint32_t slot_of(std::uint64_t hold) {
   return protocol::low_half(hold) - 1;
 }
 
-// What the hold keeps, in pages; 0 where it names no slot or another life of one.
+// The size of the held slot in pages; 0 for an unknown slot or another generation.
 std::uint32_t held_pages(std::uint64_t hold, const IndexWriter& index) {
   const std::uint32_t slot = slot_of(hold);
   if (slot >= index.entry_count() || protocol::make_hold(slot, index.generation(slot)) != hold) return 0;
   const protocol::EntryView view = index.view(slot);
-  if (view.piece_bytes == 0) return 0;  // it was never granted
+  if (view.piece_bytes == 0) return 0;  // never granted
   return static_cast<std::uint32_t>(protocol::slot_bytes(view.payload_bytes, view.piece_bytes) / protocol::kSlotAlignBytes);
 }
 
@@ -45,7 +45,7 @@ void HoldWatch::look(const protocol::SessionRegion& region, const IndexWriter& i
     const std::uint64_t hold = region.holds[i].load(std::memory_order_seq_cst);
     if (hold != place.word) place = {hold, now, 0, 0, held_pages(hold, index) & kMostPages};
     if (hold == 0) continue;
-    if (place.pages == 0) place.pages = held_pages(hold, index) & kMostPages;  // announced before its slot had the generation
+    if (place.pages == 0) place.pages = held_pages(hold, index) & kMostPages;  // announced before the grant
     ++holds_;
     if (!place.expired && now - place.since_ms > protocol::kMaxHoldAgeMs) {  // mutation: hold-age
       place.expired = 1;

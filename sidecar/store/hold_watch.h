@@ -1,8 +1,10 @@
-// HoldWatch: which holds of one session do not count: those that have stood for too long, and those above what one engine may hold.
+// HoldWatch: finds the holds of one session that do not count: holds older than
+// protocol::kMaxHoldAgeMs, and holds above the cap of the session.
 //
-// A pass over the whole table once a tick (where tables are many and full: once in some) finds them, so that a scan in search of
-// room pays nothing for a hold that is in nobody's way. What is announced between two passes counts. The table is hostile memory: what
-// stands there is copied, bounded and compared. Owned by the store's thread.
+// A pass over the whole table runs once a tick, or once in several ticks if many tables are full. A
+// scan for room therefore pays nothing for the check. Holds that are announced between two passes
+// count. The table is hostile memory: a hold is copied, bounded and compared. Owned by the thread
+// of the store.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +18,11 @@ namespace larder::store {
 
 class HoldWatch {
  public:
-  // One pass. `cap_bytes`: of slots that the session may hold; a slot held twice is one. `seen` has a bit for each slot, all 0
-  // before and after, and is grown as needed.
+  // Runs one pass. `cap_bytes`: the bytes of slots that the session may hold; a slot that is held
+  // twice counts once. `seen`: a bit for each slot, all 0 before and after, grown as needed.
   void look(const protocol::SessionRegion& region, const IndexWriter& index, std::uint64_t now_ms, std::uint64_t cap_bytes,
             std::vector<std::uint64_t>& seen, stats::Stats& stats);
-  // Nobody was watching: every hold is as young as if it had been announced now.
+  // larderd was stopped: the age of every hold starts now.
   void restart(std::uint64_t now_ms);
 
   // Whether this hold, in this place, does not count.
@@ -30,7 +32,7 @@ class HoldWatch {
   // As of the last pass: holds announced, and the bytes of those that count.
   std::uint32_t holds() const { return holds_; }
   std::uint64_t bytes() const { return bytes_; }
-  // What a pass costs.
+  // The cost of a pass.
   std::size_t places() const { return places_.size(); }
 
  private:
@@ -39,7 +41,7 @@ class HoldWatch {
     std::uint32_t since_ms = 0;  // the low half of the time
     std::uint32_t expired : 1 = 0;
     std::uint32_t above : 1 = 0;
-    std::uint32_t pages : 30 = 0;  // of kSlotAlignBytes; 0: it holds nothing
+    std::uint32_t pages : 30 = 0;  // of kSlotAlignBytes; 0: holds no slot
   };
 
   std::vector<Place> places_;  // as many as the session ever used

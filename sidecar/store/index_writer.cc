@@ -10,7 +10,8 @@ namespace larder::store {
 using protocol::SlotState;
 
 namespace {
-// The mark in the header rises this far ahead of use, so that one grant in so many writes it.
+// The generation mark in the header runs ahead of use by this step, so that only one grant in a
+// step writes the mark. A restart then starts above the mark, and generations never repeat.
 constexpr std::uint64_t kGenerationStep = 1ULL << 16;
 }  // namespace
 
@@ -51,7 +52,7 @@ std::uint32_t IndexWriter::find(const protocol::Key& wanted) const {
   for (const std::uint64_t bucket : place.bucket) {
     for (const protocol::AtomicU64& cell : buckets_[bucket].cells) {
       const std::uint64_t value = load(cell);
-      if (protocol::high_half(value) != place.tag || value == 0) continue;  // most are told apart by the tag
+      if (protocol::high_half(value) != place.tag || value == 0) continue;  // the tag rules out most other keys
       const std::uint32_t slot = protocol::low_half(value) - 1;
       if (key(slot) == wanted) return slot;
     }
@@ -59,16 +60,17 @@ std::uint32_t IndexWriter::find(const protocol::Key& wanted) const {
   return kNoSlot;
 }
 
-// A cell of the bucket that has more room.
-// The first bucket while it has room to spare, so that readers seldom need the second (for one key in eight at the greatest load, one
-// half); then the emptier one. With less to spare than kSpareCells some keys would find both full: one in a thousand with none, one in
-// 60,000 with one (simulated: 2^18 buckets at a load of one half, random keys coming and going).
+// An empty cell for a key: in the first bucket while it has more than kSpareCells empty cells, else
+// in the emptier bucket. The preference saves readers the second bucket for seven keys in eight at
+// the highest load, one half. With fewer spare cells some keys would find both buckets full: one in
+// a thousand with 0 spare cells, one in 60,000 with 1 (simulated: 2^18 buckets at a load of one
+// half, random keys).
 protocol::AtomicU64* IndexWriter::empty_cell(const protocol::KeyPlace& place) {
   constexpr int kSpareCells = 2;
   protocol::AtomicU64* best = nullptr;
   int most = 0;
   for (const std::uint64_t bucket : place.bucket) {
-    unsigned empty = 0;  // a bit a cell: which are empty no processor can guess, so there is no branch on it
+    unsigned empty = 0;  // a bit a cell, without a branch: empty cells are unpredictable
     for (unsigned i = 0; i < protocol::kBucketCells; ++i)
       empty |= static_cast<unsigned>(load(buckets_[bucket].cells[i]) == 0) << i;
     const int count = std::popcount(empty);
@@ -169,7 +171,8 @@ protocol::EntryView IndexWriter::view(std::uint32_t slot) const {
   return view;
 }
 
-// A restart in between finds a record that does not match, and takes the slot for free: at most a copy out of it is in vain.
+// A restart between the two stores finds a wrong record checksum and treats the slot as free. A
+// reader of the slot then at most copies in vain.
 void IndexWriter::detach(std::uint32_t slot) {
   protocol::Key detached = key(slot);
   detached.namespace_handle = protocol::kNoNamespace;

@@ -1,8 +1,11 @@
-// IndexWriter: the one writer of an index region (shim/protocol/index_layout.h says what readers rely on).
+// IndexWriter: the only writer of an index region (shim/protocol/index_layout.h describes the
+// guarantees for readers).
 //
-// Owned by the store's thread; readers run beside it in other processes. The memory belongs to the caller and outlives the
-// writer. A slot's word moves first, by a sequentially consistent exchange, to a state that is not committed; then its fields
-// change; a committed word comes last. Granted and committed slots stand in the hash table, all others do not.
+// Owned by the thread of the store; readers run in other processes at the same time. The caller
+// owns the memory, which outlives the writer. The order of a change: first the word of the slot
+// leaves the committed state, by a sequentially consistent exchange; then the fields change; a
+// committed word comes last. The hash table has the keys of granted and committed slots, and of no
+// other slot.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +17,12 @@
 namespace larder::store {
 
 struct IndexShape {
-  std::uint64_t entry_count;   // at most one slot each
+  std::uint64_t entry_count;   // one slot each
   std::uint64_t bucket_count;  // a power of two, at least 2
   std::uint64_t arena_bytes;
   std::uint64_t epoch;
-  std::uint64_t first_generation;  // above every generation of an earlier life
-  std::uint64_t tier = 0;          // out of which slots are filled; 0: none
+  std::uint64_t first_generation;  // above every generation of an earlier larderd
+  std::uint64_t tier = 0;          // the tier that fills slots; 0: no tier
 
   std::uint64_t bytes() const { return protocol::index_sizes(entry_count, bucket_count).total_bytes; }
   // Buckets for a load of at most one half.
@@ -43,40 +46,43 @@ class IndexWriter {
     std::uint32_t payload_bytes;
     std::uint32_t piece_bytes;
   };
-  // Makes a free slot granted under a new generation and enters its key. Returns the generation, or 0 if both buckets of the key
-  // are full; the slot is free then. REQUIRES: find(key) == kNoSlot.
+  // Grants a free slot under a new generation and enters its key. Returns the generation, or 0 if
+  // both buckets of the key are full: the slot stays free. REQUIRES: find(key) == kNoSlot.
   std::uint64_t grant(std::uint32_t slot, const protocol::Key& key, const Place& place, std::uint32_t session);
   // granted -> committed.
   void commit(std::uint32_t slot, std::uint64_t root);
-  // What an earlier life's index said of a slot, under its generation: not visible, in no bucket. REQUIRES: a slot never used here.
+  // Copies an entry of an earlier index under its generation: not visible, in no bucket. REQUIRES:
+  // an unused slot.
   void copy(const protocol::EntryView& view, std::uint32_t session);
-  // A copied slot gets its state; its key is entered where it is committed. False: both buckets of its key are full.
+  // Sets the state of a copied slot, and enters the key of a committed slot. False: both buckets of
+  // the key are full.
   bool adopt(std::uint32_t slot, protocol::SlotState state);
-  // Changes the state alone, under the same generation.
+  // Changes the state and keeps the generation.
   void set_state(std::uint32_t slot, protocol::SlotState state);
-  // Starts bringing a key's buckets into cache, or a slot's key's: for batches, whose misses then overlap.
+  // Prefetches the buckets of a key, or of the key of a slot. In a batch the cache misses then
+  // overlap.
   void prefetch(const protocol::Key& key) const {
     for (const std::uint64_t bucket : protocol::key_place(key, bucket_count_).bucket) store::prefetch(&buckets_[bucket]);
   }
   void prefetch(std::uint32_t slot) const { prefetch(key(slot)); }
   void prefetch_entry(std::uint32_t slot) const { store::prefetch(&entries_[slot]); }
-  // Takes the slot's key out of the hash table.
+  // Removes the key of the slot from the hash table.
   void erase_key(std::uint32_t slot);
 
   protocol::SlotState state(std::uint32_t slot) const { return protocol::word_state(word(slot)); }
   std::uint64_t generation(std::uint32_t slot) const { return protocol::word_generation(word(slot)); }
   std::uint32_t session(std::uint32_t slot) const { return protocol::low_half(load(entries_[slot].origin)); }
   std::uint64_t entry_count() const { return header_->entry_count; }
-  // No generation above it was given yet.
+  // The highest generation so far.
   std::uint64_t last_generation() const { return last_generation_; }
   std::uint64_t offset_bytes(std::uint32_t slot) const {
     return static_cast<std::uint64_t>(protocol::low_half(load(entries_[slot].place))) * protocol::kSlotAlignBytes;
   }
   protocol::Key key(std::uint32_t slot) const;
-  // The fields as they stand, whatever the state.
+  // The fields of the entry, whatever the state.
   protocol::EntryView view(std::uint32_t slot) const;
 
-  // No look-up finds the slot any more, and it counts for no namespace: its key names none. REQUIRES: not committed, and in no bucket.
+  // Removes the namespace from the key of the slot. REQUIRES: not committed, and in no bucket.
   void detach(std::uint32_t slot);
 
   void set_namespace(std::uint32_t handle, const protocol::NamespaceId& id);

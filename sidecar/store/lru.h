@@ -1,8 +1,9 @@
-// Lru: evicts the slot of a size that was not used for longest. Its lists stand in the slot table: no memory a slot, O(1) each.
+// Lru: evicts the least recently used slot of a size. The lists are in the slot table: no further
+// memory a slot, O(1) a call.
 //
-// Neighbours in the order of use are strangers in memory, and a walk along one list waits for each of them in turn. So uses are
-// dealt to several lists, by their stamps, each in order; whoever is next is the oldest of their heads, and behind each head the
-// next one is already on its way into cache.
+// Neighbours in the order of use are far apart in memory, and a walk along one list would wait for
+// a cache miss each. Uses are therefore dealt to several lists by their stamp, each in order. The
+// next victim is the oldest of the heads, and the slot behind each head is prefetched.
 #pragma once
 
 #include <array>
@@ -15,7 +16,7 @@ namespace larder::store {
 
 class Lru final : public EvictionPolicy {
  public:
-  // `table` outlives it.
+  // `table` outlives this object.
   explicit Lru(SlotTable& table) : table_(table) {}
 
   void insert(std::uint32_t slot, std::uint32_t size_class) override;
@@ -24,7 +25,7 @@ class Lru final : public EvictionPolicy {
 
  private:
   static constexpr std::size_t kLanes = 16;
-  using Order = std::array<SlotList, kLanes>;  // a use stands in lane stamp % kLanes, coldest first
+  using Order = std::array<SlotList, kLanes>;  // a use is in lane stamp % kLanes, coldest first
 
   SlotList& lane_of(std::uint32_t slot, std::uint32_t size_class) {
     return orders_[size_class][table_.note(slot).used_stamp % kLanes];

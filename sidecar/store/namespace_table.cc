@@ -9,7 +9,7 @@
 namespace larder::store {
 namespace {
 
-constexpr std::size_t kMostCompared = 16;  // texts of up to 48 KiB each, while the loop waits
+constexpr std::size_t kMostCompared = 16;  // texts of up to 48 KiB: bounds the time of the loop
 
 Status validate(const NamespaceSpec& spec, std::uint64_t arena_bytes) {
   if (protocol::namespace_id(*spec.fingerprint) != spec.id)
@@ -49,7 +49,7 @@ std::size_t layout_number(const NamespaceSpec& spec) {
   return spec.layout_shard == 0 ? 0 : spec.layout_shard - 1;
 }
 
-// The layout that the opener tells: of every shard, or of one.
+// Sets the layout of the opener, for every shard or for one.
 void set_layout(Namespace& space, const NamespaceSpec& spec) {
   space.layouts[layout_number(spec)] = spec.groups;
   space.slot_bytes = space.family_bytes = 0;
@@ -70,7 +70,8 @@ std::unique_ptr<Namespace> make_namespace(const NamespaceSpec& spec) {
   return made;
 }
 
-// Whether an opener that says this may share the namespace: the shape agrees, and nobody told another layout of the opener's shard.
+// Whether an opener with this spec may share the namespace: the shape is equal, and the layout of
+// the opener's shard is equal or not known yet.
 bool fits(const Namespace& known, const NamespaceSpec& spec) {
   if (known.spec.id != spec.id || known.spec.shard_count != spec.shard_count || known.spec.chunk_tokens != spec.chunk_tokens ||
       known.spec.groups.size() != spec.groups.size() || (known.spec.layout_shard == 0) != (spec.layout_shard == 0))
@@ -82,8 +83,8 @@ bool fits(const Namespace& known, const NamespaceSpec& spec) {
 }  // namespace
 
 std::optional<std::uint32_t> NamespaceTable::find(const NamespaceSpec& spec) const {
-  // Of several that fit (shards tell their layouts one by one), the one with the most sessions, then the one opened last: processes of one
-  // engine come together.
+  // Several namespaces may fit, because shards announce their layouts one by one. The namespace
+  // with the most sessions wins, then the newest: the processes of one engine attach together.
   const auto rank = [this](std::uint32_t place) { return std::pair(places_[place].space->sessions, places_[place].space->used); };
   std::optional<std::uint32_t> best;
   for (std::uint32_t place = 0; place < places_.size(); ++place)
@@ -117,7 +118,7 @@ Status NamespaceTable::add_layout(std::uint32_t handle, const NamespaceSpec& spe
   return {};
 }
 
-// A place for a new one.
+// Opens a new namespace in a free place.
 Result<std::uint32_t> NamespaceTable::enter(const NamespaceSpec& spec) {
   if (free_.empty() && places_.size() < protocol::kMaxNamespaces) {
     free_.push_back(static_cast<std::uint32_t>(places_.size()));
@@ -168,7 +169,7 @@ bool NamespaceTable::give_back(std::uint32_t handle) {
   place.space.reset();
   --open_;
   ++given_back_;
-  if (place.generation < protocol::kLastNamespaceGeneration) {  // else the place ends here
+  if (place.generation < protocol::kLastNamespaceGeneration) {  // else the place is used up
     ++place.generation;                                         // mutation: place-generation
     free_.push_back(protocol::namespace_place(handle));
   }

@@ -1,12 +1,12 @@
-// prefetch(): starts bringing a line of memory into cache, to be written soon: for batches, whose misses then overlap.
+// prefetch(): starts to load a cache line for a write. In a batch the cache misses then overlap.
 #pragma once
 
 namespace larder::store {
 
 inline void prefetch(const void* line) {
   __builtin_prefetch(line, 1);
-  // GCC 12 takes a function that does nothing but prefetch for one without effect and drops every call of it. This has one, of no
-  // code.
+  // GCC 12 removes calls of a function that only prefetches, as a function without effect. The
+  // empty asm is an effect without code.
   asm volatile("" : : "r"(line));
 }
 

@@ -11,7 +11,7 @@ std::string version_text(std::uint32_t major, std::uint32_t minor, std::uint32_t
   return "version " + std::to_string(major) + "." + std::to_string(minor) + ", restart format " + std::to_string(format);
 }
 
-// Whether this sidecar can start from it.
+// Whether this larderd can start warm from the index.
 Status check_format(const protocol::IndexHeader& header) {
   const std::uint32_t major = header.version_major, minor = header.version_minor, format = header.restart_format;
   const std::string text = version_text(major, minor, format);

@@ -1,8 +1,9 @@
-// PreviousIndex: what an earlier life of the sidecar left in its index, to start warm from.
+// PreviousIndex: reads the index of an earlier larderd for a warm start.
 //
-// Engines still look up in it, and it is hostile input: every field is copied and bounded, and what is wrong with an entry is for
-// Store::restore() to find. Written is one word of it alone, which tells engines to look nothing up there any more. The memory belongs
-// to the caller and outlives it. Owned by the store's thread.
+// Engines still look up in that index. It is hostile input: this class copies and bounds every
+// field, and Store::restore() checks the entries. The only write goes to the word that tells
+// engines to stop using the index. The caller owns the memory, which outlives this object. Owned by
+// the thread of the store.
 #pragma once
 
 #include <cstddef>
@@ -15,18 +16,18 @@ namespace larder::store {
 
 class PreviousIndex {
  public:
-  // kUnsupported: of a version or format that this sidecar does not know. kFailedPrecondition: of one that it knows and that nobody can
-  // start warm from. kDataLoss: damaged. kNotFound: dead already, or no index at all.
+  // kUnsupported: an unknown version or format. kFailedPrecondition: a known version that allows no
+  // warm start. kDataLoss: damaged. kNotFound: dead already, or no index.
   static Result<PreviousIndex> open(std::byte* data, std::size_t size_bytes);
 
   std::uint64_t epoch() const { return epoch_; }
   std::uint64_t arena_bytes() const { return arena_bytes_; }
   std::uint64_t entry_count() const { return entry_count_; }
-  // No generation above it was ever given.
+  // At or above every generation of that larderd.
   std::uint64_t last_generation() const { return last_generation_; }
-  // Out of which it read into slots of its own; 0: it did not, or does not say.
+  // The tier from which that larderd read into slots of its own; 0: no tier, or unknown.
   std::uint64_t tier() const { return tier_; }
-  // Pages of the arena, from its start, that are there.
+  // The present bytes of the arena, from the start.
   std::uint64_t touched_bytes() const { return touched_bytes_; }
 
   struct Entry {
@@ -34,12 +35,12 @@ class PreviousIndex {
     std::uint32_t session;
     protocol::EntryView view;
   };
-  // As it stands. REQUIRES: slot < entry_count().
+  // An unchecked copy of the entry. REQUIRES: slot < entry_count().
   Entry read(std::uint32_t slot) const;
-  // The zero id where the handle, of whichever generation, is not in use.
+  // The zero id if the place of the handle is not in use.
   protocol::NamespaceId namespace_id(std::uint32_t handle) const;
 
-  // From here on engines find nothing in it and attach anew.
+  // From here on engines find no chunk in that index, and attach again.
   void supersede() { dead_->store(static_cast<std::uint64_t>(protocol::LifeEnd::kSuperseded), std::memory_order_seq_cst); }
 
  private:

@@ -9,9 +9,9 @@ namespace {
 
 constexpr std::uint64_t kPageBytes = protocol::kSlotAlignBytes;
 constexpr std::uint32_t kFreeBit = 0x80000000;
-constexpr std::uint32_t kMaxExtents = 0xffff;          // a note has 16 bits for it
-constexpr std::uint64_t kMaxStamp = (1ULL << 45) - 1;  // at a million uses a second, a year
-// A long extent, and what one window gives up at once.
+constexpr std::uint32_t kMaxExtents = 0xffff;          // SlotNote::extent has 16 bits
+constexpr std::uint64_t kMaxStamp = (1ULL << 45) - 1;  // enough for a year at a million uses a second
+// The length of a long extent and of a window: a 128th of the arena, at most kMaxExtentSlots slots.
 constexpr std::uint64_t kExtentShare = 128;
 constexpr std::uint64_t kMaxExtentSlots = 4096;
 
@@ -91,7 +91,7 @@ void SlotArena::give(std::uint32_t slot, std::uint64_t offset_bytes) {
   }
 }
 
-// An empty one; its number stays good until end_extent().
+// A new, empty extent. Its number is valid until end_extent().
 std::optional<std::uint32_t> SlotArena::new_extent() {
   const auto id = static_cast<std::uint32_t>(extents_.size());
   if (!free_extents_.empty()) {
@@ -167,7 +167,7 @@ bool SlotArena::cut(std::uint32_t size_class) {
   return true;
 }
 
-// Takes back the places behind the last one that was ever given out.
+// Cuts the places of an extent that were never given out.
 void SlotArena::trim(std::uint32_t id) {
   Extent& extent = extents_[id];
   const std::uint32_t unused = extent.slots - extent.fresh;
@@ -184,7 +184,7 @@ void SlotArena::trim_all() {
     if (extents_[id].slot_pages != 0) trim(id);
 }
 
-// REQUIRES: no slot of it is in use.
+// REQUIRES: no slot of the extent is in use.
 void SlotArena::end_extent(std::uint32_t id) {
   Extent& extent = extents_[id];
   if (extent.has_room) unlink(id);

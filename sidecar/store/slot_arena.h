@@ -1,10 +1,11 @@
-// SlotArena: slots of several sizes, from extents. Numbers only; it never sees the memory.
+// SlotArena: slots of several sizes, from extents. Only numbers; the class never sees the memory.
 //
-// An extent is a run of whole slots of one size, cut from a free span of the touched arena. It is long (a 128th of the arena where
-// it fits), because what is lost is less than a slot an extent. One that has no slot in use is a free span again at once, and
-// places that an extent never gave out are taken back when another size needs them. When neither helps, the store drains a
-// window: neighbouring extents and spans, chosen by drain_window(), whose content it evicts; until it has, nothing is given out
-// there. Owned by the store's thread.
+// An extent is a run of whole slots of one size, cut from a free span of the touched arena. An
+// extent is long (a 128th of the arena if it fits), because each extent loses less than one slot.
+// An extent without a used slot becomes a free span at once. Places that an extent never gave out
+// are taken back when another size needs them. If neither helps, the store drains a window: it
+// evicts the content of neighbouring extents and spans (coldest_window(), scattered_window()). No
+// slot is given out in a window that is being drained. Owned by the thread of the store.
 #pragma once
 
 #include <cstddef>
@@ -22,75 +23,81 @@ namespace larder::store {
 
 class SlotArena {
  public:
-  // `table` outlives it. Slot numbers are its entries; a slot's place is another matter.
+  // `table` outlives this object. A slot number is an entry of `table`, independent of the place of
+  // the slot.
   SlotArena(std::uint64_t arena_bytes, SlotTable& table);
 
-  // Only memory below it is given out. Never shrinks.
+  // Only memory below `bytes` is given out. Never shrinks.
   void set_touched_bytes(std::uint64_t bytes);
 
-  // The number of a slot size; good until another size is asked for here while this one has no extent.
+  // The class of a slot size. The class may become invalid when this function is called for another
+  // size while this size has no extent.
   std::uint32_t size_class(std::uint64_t slot_bytes);
   std::uint32_t class_of(std::uint32_t slot) const { return extents_[table_.note(slot).extent].size_class; }
-  // REQUIRES of all that take a class: size_class() gave it.
+  // REQUIRES, here and below: `size_class` is from size_class().
   std::uint32_t class_slots(std::uint32_t size_class) const { return classes_[size_class].slots; }
 
-  // About how many slots of the size can be given out before something must go: free ones, and what can be cut for them.
+  // About how many slots of the size can be given out without eviction: free places, and spans that
+  // can be cut.
   std::uint64_t room(std::uint32_t size_class) const;
 
   struct Slot {
     std::uint32_t number = kNoSlot;
     std::uint64_t offset_bytes = 0;
   };
-  // A slot of the size; its number is kNoSlot if there is no room, or no number.
+  // A slot of the size. The number is kNoSlot without room or without a free number.
   Slot take(std::uint32_t size_class);
-  // REQUIRES: take() gave it, at this offset, and it is no candidate.
+  // REQUIRES: take() gave the slot at this offset, and the slot is no candidate.
   void give(std::uint32_t slot, std::uint64_t offset_bytes);
-  // Places that an earlier life gave out, before anything else is taken: makes one extent of as many of the first as fit. Returns
-  // how many that were; 0: no extent is left. REQUIRES: sorted by place, in touched memory, none overlaps another or an extent; the
-  // numbers are taken.
+  // For a restart, before any take(): makes one extent of as many of the first `slots` as fit.
+  // Returns that number; 0: no extent is left. REQUIRES: sorted by place, in touched memory,
+  // without overlap with each other or an extent; the numbers are taken.
   struct Placed {
     std::uint32_t number;
     std::uint32_t start, pages;  // in protocol::kSlotAlignBytes
   };
   std::size_t adopt(std::span<const Placed> slots);
-  // Starts bringing what give() will write into cache.
+  // Prefetches the line that give() writes.
   void prefetch_place(std::uint32_t slot, std::uint64_t offset_bytes) const {
     const Extent& extent = extents_[table_.note(slot).extent];
     store::prefetch(&extent.places[place_of(extent, offset_bytes)]);
   }
 
-  // Candidates are the slots that may be evicted: an extent with others in it is not drained. How lately they were used makes an
-  // extent warm. insert counts as one use, and stamps it; one that is used again is erased and inserted.
+  // Candidates are the slots that may be evicted. An extent with other used slots (granted,
+  // quarantined, pinned or doomed) is not drained. The age of an extent is the age of its
+  // candidates. insert_candidate() stamps a use; a slot that is used again is erased and inserted.
   void insert_candidate(std::uint32_t slot);
   void erase_candidate(std::uint32_t slot);
-  // Uses of any slot since this one was used. REQUIRES: a candidate.
+  // The number of uses of all slots since the last use of this slot. REQUIRES: a candidate.
   std::uint64_t age(std::uint32_t slot) const { return uses_ - table_.note(slot).used_stamp; }
-  // Stamps given so far.
+  // The number of stamps so far.
   std::uint64_t uses() const { return uses_; }
 
   // ---- Draining: at most one window at a time ----
   struct Window {
     PageRange range;
-    double mean_age = 0;  // of its pages; free ones count as `oldest`
+    double mean_age = 0;  // of its pages; free pages count as `oldest`
   };
-  // The coldest window that gives room for a long extent of the size, or at least for one slot. Not in extents of the same size.
+  // The coldest window with room for a long extent of the size, or at least for one slot. Excludes
+  // extents of the size.
   std::optional<Window> coldest_window(std::uint32_t size_class, std::uint64_t oldest) const;
-  // Where spans too short for a slot add up to one and no more is evicted for it than lies idle in such spans, once they are over a
-  // 400th of the arena.
+  // A window in which spans that are too short for a slot add up to a slot. Only once such spans
+  // exceed a 400th of the arena, and only if the eviction costs no more than the pages that lie
+  // idle in such spans.
   std::optional<Window> scattered_window(std::uint32_t size_class) const;
   void drain(const Window& window);
   void stop_draining();
   bool draining() const { return drain_.end != 0; }
   bool draining(std::uint32_t slot) const { return extents_[table_.note(slot).extent].draining; }
-  // Slots in the window's extents. Returns how many it wrote.
+  // Writes the slots in the extents of `range` into `slots`. Returns the number.
   std::size_t slots_in(const PageRange& range, std::span<std::uint32_t> slots) const;
   const PageRange& drained_range() const { return drain_; }
-  // Leaves these extents out of windows until clear_avoided().
+  // Leaves the extent of `slot` out of windows until clear_avoided().
   void avoid(std::uint32_t slot) { extents_[table_.note(slot).extent].avoided = true; }
   void clear_avoided();
 
   std::uint64_t arena_bytes() const { return arena_bytes_; }
-  // Touched and in no extent.
+  // The touched bytes outside of extents.
   std::uint64_t unused_bytes() const;
   struct ClassView {
     std::uint64_t slot_bytes;
@@ -104,17 +111,17 @@ class SlotArena {
   static constexpr std::uint32_t kNone = 0xffffffff;
   struct Extent {
     std::uint32_t start = 0;       // page
-    std::uint32_t slot_pages = 0;  // 0: this number is not in use
+    std::uint32_t slot_pages = 0;  // 0: this extent number is free
     std::uint32_t slots = 0;
     std::uint32_t fresh = 0;  // the first place that was never given out
     std::uint32_t used = 0;
     std::uint32_t candidates = 0;
-    std::uint64_t stamps = 0;  // of the candidates, summed up
+    std::uint64_t stamps = 0;  // the sum over the candidates
     std::uint32_t size_class = 0;
     std::uint32_t free_head = kNone;               // kFreeBit and a place, or kNone
-    std::uint32_t previous = kNone, next = kNone;  // of the class's extents with room
+    std::uint32_t previous = kNone, next = kNone;  // in the list of extents of the class with room
     bool has_room = false, draining = false, avoided = false;
-    std::vector<std::uint32_t> places;  // the slot number there, or kFreeBit and the next free place, or kNone
+    std::vector<std::uint32_t> places;  // the slot number, or kFreeBit and the next free place, or kNone
   };
   struct Class {
     std::uint32_t slot_pages = 0;
@@ -123,14 +130,14 @@ class SlotArena {
   };
   struct Amount {
     std::uint64_t pages = 0, free_pages = 0;
-    double age = 0;  // summed up over pages
+    double age = 0;  // the sum over pages
   };
   struct Segment {
     std::uint32_t start;
     Amount amount;
     bool span, fixed;
   };
-  // Segments that stand side by side.
+  // A run of neighbouring segments.
   struct Run {
     std::size_t first = 0, last = 0;
     Amount sum;
@@ -163,7 +170,7 @@ class SlotArena {
   std::uint64_t uses_ = 0;
   PageRange drain_;
   std::uint32_t drain_extents_ = 0;
-  mutable std::vector<Segment> segments_;  // kept, so that a choice allocates nothing
+  mutable std::vector<Segment> segments_;  // reused, so that a choice allocates no memory
 };
 
 }  // namespace larder::store

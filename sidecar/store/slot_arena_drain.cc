@@ -1,19 +1,22 @@
-// Which part of the arena is emptied when a size needs room that only others have.
+// Chooses the part of the arena to empty when a size needs room that only other sizes have.
 #include <algorithm>
 
 #include "sidecar/store/slot_arena.h"
 
 namespace larder::store {
 namespace {
-// Spans that no slot fits into are gathered once they are over one part in so many of the arena, and only where no more is evicted
-// for it than lies idle in them, or one slot: while it is done, twice of what was idle is empty at most.
+// Spans that are too short for a slot are joined once they exceed this share of the arena. The
+// eviction for it may cost as many pages as lie idle in such spans, or one slot: during the drain
+// at most twice the idle pages are empty.
 constexpr std::uint64_t kScatteredShare = 400;
-// Room that would be lost in a window makes it look younger: by so many times its share, and down to a part of its age.
+// Pages that a window would lose make the window look younger: by kLossWeight times their share,
+// down to kLeastScore of its age.
 constexpr double kLossWeight = 40;
 constexpr double kLeastScore = 0.25;
 }  // namespace
 
-// Into segments_: the arena by address. Extents that must not be drained are fixed, as are all of `fixed_class`.
+// Lists the arena by address in segments_. Extents that must not be drained are fixed, and so are
+// all of `fixed_class`.
 void SlotArena::list_segments(std::uint32_t fixed_class, std::uint64_t oldest) const {
   segments_.clear();
   for (const auto& [start, piece] : map_.pieces()) {
@@ -30,7 +33,8 @@ void SlotArena::list_segments(std::uint32_t fixed_class, std::uint64_t oldest) c
   }
 }
 
-// Pages of a window, free neighbours included, that neither this size nor the smallest one in use would get.
+// The pages of a window, free neighbours included, that neither this size nor the smallest size in
+// use could use.
 std::uint64_t SlotArena::lost_pages(const Run& run, std::uint32_t slot_pages) const {
   std::uint64_t pages = run.sum.pages;
   if (run.first > 0 && segments_[run.first - 1].span) pages += segments_[run.first - 1].amount.pages;
@@ -41,7 +45,8 @@ std::uint64_t SlotArena::lost_pages(const Run& run, std::uint32_t slot_pages) co
   return pages % slot_pages % smallest;
 }
 
-// Visits, for each last segment, the shortest run that has at least so much of it and nothing fixed.
+// For each segment, visits the shortest run without fixed segments that ends there and has at least
+// `least` of `what`.
 template <typename Visit>
 void SlotArena::each_run(std::uint64_t Amount::*what, std::uint64_t least, const Visit& visit) const {
   Run run;
@@ -69,7 +74,7 @@ PageRange SlotArena::range_of(const Run& run) const {
   return {segments_[run.first].start, last.start + static_cast<std::uint32_t>(last.amount.pages)};
 }
 
-// The run of segments of at least so many pages that is oldest on average and loses little.
+// The run of at least `pages` with the best score: old on average, and little loss.
 std::optional<SlotArena::Window> SlotArena::coldest(std::uint64_t pages, std::uint32_t slot_pages) const {
   std::optional<Window> best;
   double best_score = 0;

@@ -1,8 +1,10 @@
-// SlotTable: what the store notes for itself about each slot number, 16 bytes each, and the lists that slots stand in.
+// SlotTable: private notes of the store for each slot number, 16 bytes each, and the lists of
+// slots.
 //
-// A slot number is an entry of the index. It stands in exactly one list at any time: the stack of free numbers here, or one that
-// the store or its eviction policy owns, since all of them are linked through the same note. Every step is O(1) and allocates
-// nothing; pages of the table are charged when they are first written. Owned by the store's thread.
+// A slot number is an entry of the index. A number is in exactly one list: the stack of free
+// numbers here, or a list of the store or its eviction policy. All lists are linked through the
+// same note, so a slot cannot be in two lists. Every step is O(1) and allocates no memory; a page
+// of the table is charged at its first write. Owned by the thread of the store.
 #pragma once
 
 #include <cstddef>
@@ -27,10 +29,10 @@ struct SlotList {
 struct SlotNote {
   std::uint32_t previous;
   std::uint32_t next;
-  std::uint64_t extent : 16;          // where its place is
+  std::uint64_t extent : 16;          // the extent of its place
   std::uint64_t pinned : 1;           // never evicted for room
-  std::uint64_t written : kMaxTiers;  // a bit for each tier below that has its chunk; meant while it is committed
-  std::uint64_t used_stamp : 45;      // when it was last used, in uses of all slots; meant while it is a candidate for eviction
+  std::uint64_t written : kMaxTiers;  // a bit for each lower tier that has the chunk; valid while committed
+  std::uint64_t used_stamp : 45;      // the last use, in uses of all slots; valid while a candidate for eviction
 };
 static_assert(sizeof(SlotNote) == 16);
 
@@ -43,7 +45,8 @@ class SlotTable {
     throw std::bad_alloc();
   }
 
-  // A number that nothing else has, or kNoSlot when all are taken. Last given back, first taken: its entry is still in cache.
+  // A free number, or kNoSlot. The number that was given back last is taken first: its entry is
+  // still in cache.
   std::uint32_t take() {
     if (free_ == kNoSlot) return end_ < entry_count_ ? end_++ : kNoSlot;
     const std::uint32_t slot = free_;
@@ -51,23 +54,24 @@ class SlotTable {
     if (free_ != kNoSlot) prefetch(free_);
     return slot;
   }
-  // No number is left to take.
+  // Whether no number is left.
   bool used_up() const { return free_ == kNoSlot && end_ == entry_count_; }
-  // The number that take() gives next, if it was given back before; else kNoSlot.
+  // The number that take() returns next, if that number was given back before; else kNoSlot.
   std::uint32_t next_free() const { return free_; }
   // REQUIRES: taken, and in no list.
   void give(std::uint32_t slot) {
     notes_[slot].next = free_;
     free_ = slot;
   }
-  // Before anything else was taken: the numbers for which taken(number) are taken, in no list; `end` is above the last of them.
+  // Takes all numbers below `end` for which taken(number) is true; they are in no list. REQUIRES:
+  // no number was taken before.
   template <typename Taken>
   void restore(std::uint32_t end, const Taken& taken) {
     end_ = end;
     for (std::uint32_t slot = end; slot-- > 0;)
       if (!taken(slot)) give(slot);
   }
-  // Every number ever taken is below it.
+  // Above every number that was ever taken.
   std::uint32_t end() const { return end_; }
 
   SlotNote& note(std::uint32_t slot) { return notes_[slot]; }
@@ -80,16 +84,16 @@ class SlotTable {
     list.last = slot;
     ++list.count;
   }
-  // REQUIRES: slot stands in list.
+  // REQUIRES: slot is in list.
   void remove(SlotList& list, std::uint32_t slot) {
     const std::uint32_t previous = notes_[slot].previous, next = notes_[slot].next;
     (previous == kNoSlot ? list.first : notes_[previous].next) = next;
     (next == kNoSlot ? list.last : notes_[next].previous) = previous;
     --list.count;
   }
-  // Starts bringing a slot's note into cache.
+  // Prefetches the note of a slot.
   void prefetch(std::uint32_t slot) const { store::prefetch(&notes_[slot]); }
-  // The slot behind `slot`, or kNoSlot. REQUIRES: slot stands in a list.
+  // The slot behind `slot`, or kNoSlot. REQUIRES: slot is in a list.
   std::uint32_t next(std::uint32_t slot) const { return notes_[slot].next; }
 
  private:

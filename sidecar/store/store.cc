@@ -49,7 +49,8 @@ void Store::leave_namespace_of(std::uint32_t slot) {
   give_back_unused(handle);
 }
 
-// Nobody needs its key any more, while it waits for its writer or its readers: that need not keep its namespace.
+// Removes the namespace from the key of a slot that waits for its writer or its readers: such a
+// slot must not keep the namespace open.
 void Store::detach(std::uint32_t slot) {
   const std::uint32_t handle = index_.key(slot).namespace_handle;
   if (handle == protocol::kNoNamespace) return;
@@ -62,7 +63,7 @@ void Store::reserve(SessionNumber number, const protocol::Key& scope, std::span<
                     std::span<protocol::Grant> grants) {
   Session& session = sessions_.at(number);
   const Wanted asked = wanted(*namespaces_.at(scope.namespace_handle).layout(scope.shard, scope.group));
-  std::uint32_t may_examine = kReserveEffort;  // then there is no room: bounds the time when all are held
+  std::uint32_t may_examine = kReserveEffort;  // bounds the search when all slots are held; then "no space"
   effort_ += hashes.size();
   const Inherited earlier = inherited(number);
   protocol::Key key = scope;
@@ -104,7 +105,7 @@ protocol::Grant Store::reserve_one(SessionNumber number, Session& session, const
   return grant;
 }
 
-// Granted, or no space. REQUIRES: the key is not there.
+// Returns granted, or no space. REQUIRES: the key is not in the index.
 protocol::Grant Store::grant_slot(SessionNumber number, Session& session, const protocol::Key& key, const Wanted& asked,
                                   std::uint32_t& may_examine) {
   const SlotArena::Slot slot = take_slot(asked.size_class, may_examine);
@@ -112,7 +113,7 @@ protocol::Grant Store::grant_slot(SessionNumber number, Session& session, const 
   IndexWriter::Place place = asked.layout;
   place.offset_bytes = slot.offset_bytes;
   const std::uint64_t generation = index_.grant(slot.number, key, place, number);
-  if (generation == 0) {  // both buckets full: hardly ever, as the load is at most one half
+  if (generation == 0) {  // both buckets are full: very rare at a load of one half
     arena_.give(slot.number, slot.offset_bytes);
     return refusal(GrantStatus::kNoSpace);
   }
@@ -162,7 +163,7 @@ void Store::disown(SessionNumber number, const protocol::SlotRef& ref) {
   give_back(*session, ref.slot);
 }
 
-// A slot that nobody writes any more, of either list.
+// Frees a slot without a writer, from either list of the session.
 void Store::give_back(Session& session, std::uint32_t slot) {
   if (index_.state(slot) == SlotState::kGranted) {
     index_.erase_key(slot);

@@ -1,13 +1,23 @@
-// Store: what is in the arena, who may write where, and what goes when room is needed.
+// Store: the chunks in the arena, the right to write into slots, and eviction.
 //
-// Pure: no socket, file or clock; the loop calls it and gives it the memory. Owned by the loop's thread. Sessions are numbers
-// that the loop chose and never uses twice in one life; what they ask is hostile and can only cost themselves.
+// Pure: no socket, file or clock; the loop calls the store and passes in the memory. Owned by the
+// thread of the loop. The loop chooses session numbers, and uses a number once in one run. Requests
+// of sessions are hostile: the store compares slots and generations, and a wrong request costs its
+// own session.
 //
 // Every slot is in exactly one place:
-//   free (SlotTable) · granted (its session's list) · quarantined (its session's list; no key) · committed (EvictionPolicy, or the
-//   list of pinned ones) · doomed (dying, no key, maybe still being read; freed by sweep() once no engine holds it)
+//   free         in SlotTable
+//   granted      in the list of its session
+//   quarantined  in the list of its session; without a key, so that the slot blocks no key
+//   committed    in EvictionPolicy, or in the list of pinned slots
+//   doomed       dying, without a key, perhaps still being read; sweep() frees unheld slots
 //
-// Chunks of one block hash are a family: all shards and groups of it. They leave together for room, and are pinned together.
+// The number of a slot is its index entry, and says nothing about its place in the arena.
+//
+// The chunks of one block hash, in all shards and groups, are a family. A family leaves as a whole
+// to make room, and is pinned as a whole. A family with a held, pinned or unfinished chunk stays,
+// and counts as used. A bad chunk leaves alone: the next store of the chunk completes its family
+// again.
 #pragma once
 
 #include <array>
@@ -38,38 +48,42 @@ namespace larder::store {
 
 using SessionNumber = std::uint32_t;
 inline constexpr SessionNumber kNoSession = 0xffffffff;
-inline constexpr SessionNumber kOwnSession = 0xfffffffe;  // larderd itself, which writes what it brings up
+inline constexpr SessionNumber kOwnSession = 0xfffffffe;  // larderd itself, which writes promoted chunks
 
-// What one session may take at most, in bytes of slots. One chunk may always be granted.
+// The caps of one session in bytes of slots: half of the arena each
+// (protocol::kSessionGrantedShare, kSessionHeldShare). The first chunk is granted whatever its
+// size. watch_holds() checks held bytes once a tick, so that a scan for room costs nothing more.
 struct SessionCaps {
   std::uint64_t granted_bytes = UINT64_MAX;
   std::uint64_t held_bytes = UINT64_MAX;
 };
 
-// What is known of a namespace of an earlier life.
+// A namespace of an earlier larderd, from its journal.
 struct EarlierName {
   NamespaceSpec spec;
-  std::optional<std::uint32_t> handle = {};  // under which that life's index has it; none: it did not say
+  std::optional<std::uint32_t> handle = {};  // in the index of that larderd; empty if the journal has no handle
 };
 
-// How far dropping has come.
+// The progress of a drop.
 struct Drop {
-  std::optional<std::uint32_t> handle = {};  // none: every namespace
-  // The tiers below keep what they have. It ends where a session opens the namespace, or nothing of it is left. REQUIRES: a handle.
+  std::optional<std::uint32_t> handle = {};  // empty: every namespace
+  // Lower tiers keep their chunks. The drop ends early when a session opens the namespace, or when
+  // its last chunk is gone. REQUIRES: a handle.
   bool memory_only = false;
   std::uint64_t dropped = 0;  // chunks
-  std::uint32_t next = 0;     // slot to look at
+  std::uint32_t next = 0;     // the next slot to look at
   bool done = false;
-  std::vector<std::shared_ptr<void>> announced = {};  // to the listeners, at the first slice
+  std::vector<std::shared_ptr<void>> announced = {};  // made by the listeners at the first slice
 };
 
 class Store {
  public:
-  // `index` and `arena` (shape.arena_bytes of it) are mapped and outlive the store, as does `stats`, whose counters it raises.
+  // `index` and `arena` (of shape.arena_bytes) are mapped and outlive the store. So does `stats`,
+  // whose counters the store raises.
   Store(const IndexShape& shape, std::byte* index, const std::byte* arena, stats::Stats& stats);
 
   void set_touched_bytes(std::uint64_t bytes) {
-    if (bytes == touched_bytes_) return;  // readers have that line of the header in their caches
+    if (bytes == touched_bytes_) return;  // a write would take the cache line of the header from all readers
     touched_bytes_ = bytes;
     arena_.set_touched_bytes(bytes);
     index_.set_touched_bytes(bytes);
@@ -79,17 +93,22 @@ class Store {
   struct Restored {
     std::uint64_t kept = 0, dropped = 0, quarantined = 0;  // chunks that were committed; slots
     std::uint64_t own = 0;                                 // of these, slots that a tier may still read into
-    // That were opened, by their place in the list, with their handles here.
+    // The opened namespaces: the place in `names`, and the new handle.
     std::vector<std::pair<std::size_t, std::uint32_t>> names;
   };
-  // Takes over what an earlier life left, under the same slot numbers and generations. `names`: what is known of its namespaces;
-  // `alive`: its sessions whose process lives, which are ended here and may be succeeded. What is odd is dropped. From here on no slot
-  // that had a chunk is handed on, until settled(); engines go on in the earlier index, which outlives that. What larderd itself had
-  // been reading into is free where that was out of this store's own tier: to open it means that no request of an earlier life is
-  // left. Else nobody can tell, and it stays set aside for as long as there is this arena. REQUIRES: nothing was done yet but
-  // set_touched_bytes().
+  // Takes over the content of an earlier larderd, and drops inconsistent entries. A slot keeps its
+  // number, place and generation, so that holds and grants of engines name the same slot before and
+  // after the restart. `names`: its namespaces; `alive`: its sessions with a living process, which
+  // count as ended here and may be succeeded.
+  //
+  // Until settled() the store hands on no slot that held a chunk, and engines go on in the earlier
+  // index, which outlives settled(). A slot that the earlier larderd was reading into is free if
+  // the read was from the tier of this store: a larderd can open that tier only after all earlier
+  // requests have ended. Else the end of the read is unknown, and the slot is set aside as long as
+  // the arena exists. REQUIRES: no call before except set_touched_bytes().
   Restored restore(const PreviousIndex& earlier, std::span<const EarlierName> names, std::span<const SessionNumber> alive);
-  // Each of those sessions goes on and has announced its holds and grants again, or is over, or its time is up.
+  // Each session of `alive` has announced holds and grants again, has ended, or has run out of
+  // time. Supersedes the earlier index first, and hands on slots from here on.
   void settled();
   bool settling() const { return settling_; }
 
@@ -97,121 +116,151 @@ class Store {
   // See NamespaceTable::open().
   Result<std::uint32_t> open_namespace(const NamespaceSpec& spec, std::string* difference);
   const NamespaceTable& namespaces() const { return namespaces_; }
-  // A session opens it, or leaves it. What the last one has left is given back as soon as it has no chunk, and its handle is none then; it
-  // goes on as it was where one opens it again before. REQUIRES: it is open.
+  // A session opens or leaves a namespace. A namespace is open while a session has it open or the
+  // key of a slot names it (quarantined and doomed slots name no namespace). Without both the
+  // namespace closes: its place serves another namespace under another generation, and the old
+  // handle never becomes valid again in this index.
+  // REQUIRES: the namespace is open.
   void join_namespace(std::uint32_t handle) { namespaces_.join(handle); }
   void leave_namespace(std::uint32_t handle);
-  // Whether each tier takes one drop more; people and larderd itself drop all the same.
+  // Whether each tier accepts one more drop of an engine. Drops of admin verbs and of larderd
+  // ignore this bound.
   bool takes_drops() const;
-  // Dooms every chunk; what is being written will not be committed. The handle of a namespace that a session has open stays good. One slice
-  // a call: what was there at the first one is gone when it is done.
+  // Dooms every chunk of the namespace; grants in progress will not be committed. An open handle
+  // stays valid. One slice (kSliceEffort) a call: the chunks of the time of the first slice are
+  // gone after the last slice. An earlier index is superseded first, because engines could still
+  // find the chunk there.
   void drop(Drop& drop);
 
   // ---- Sessions ----
   // `region` stays mapped until end_session().
   void add_session(SessionNumber session, const protocol::SessionRegion& region, const SessionCaps& caps = {});
-  // A silent session's holds do not count and its grants are quarantined; it may still commit or disown those, which frees them.
+  // The holds of a silent session do not count, and its grants are quarantined. The session may
+  // still commit or disown these grants, which frees the slots.
   void set_silent(SessionNumber session, bool silent);
-  // Its holds go at once, its grants are quarantined until release_quarantine(). Returns whether there are any.
+  // Ends the holds at once, and quarantines the grants until release_quarantine(). Returns whether
+  // grants are left.
   bool end_session(SessionNumber session);
-  // Its writer has surely stopped. The session is forgotten. REQUIRES: end_session().
+  // The writer of the session has surely stopped: frees its grants and forgets the session.
+  // REQUIRES: end_session().
   void release_quarantine(SessionNumber session);
-  // The engine of the session `earlier` goes on as `session`. What it does not list as still being written comes back now, unless
-  // the list is not `complete`; what is left is for `session` to commit or disown. Returns the slots that came back. REQUIRES:
-  // `earlier` has ended.
+  // The engine of the session `earlier` goes on as `session`. If the list `still_written` is
+  // `complete`, grants outside of the list are free now. `session` may commit or disown the others.
+  // Returns the number of freed slots.
+  // REQUIRES: `earlier` has ended.
   std::uint32_t succeed(SessionNumber session, SessionNumber earlier, std::span<const protocol::SlotRef> still_written,
                         bool complete);
-  // Appends the grants of the session up to that generation, and all that are quarantined.
+  // Appends the grants of the session up to `generation`, and all its quarantined slots.
   void overdue(SessionNumber session, std::uint64_t generation, std::vector<protocol::SlotRef>& slots) const;
-  // Sets a grant aside, as if the session were silent. False: it is no grant of it any more.
+  // Quarantines one grant, as if the session were silent. False: the session does not have this
+  // grant.
   bool quarantine_grant(SessionNumber session, const protocol::SlotRef& slot);
-  // Looks which holds are too old or too many (see HoldWatch), once a tick. Where the tables are many and full it takes some ticks
-  // to look at all: so many places in one, or one session's more. `restart`: nobody was watching for a while.
+  // Finds holds that are too old or too many (see HoldWatch), once a tick. A pass over many full
+  // tables takes several ticks: kPlacesATick places a tick, and the rest of one session. `restart`:
+  // larderd was stopped for a while.
   static constexpr std::size_t kPlacesATick = 8ULL * protocol::kMaxHolds;
   void watch_holds(std::uint64_t now_ms, bool restart);
   struct SessionUse {
     std::uint32_t grants, holds;  // grants: granted and quarantined slots
     std::uint64_t granted_bytes, held_bytes;
   };
-  // Holds as of the last time that watch_holds() looked at them.
+  // The use of a session. Holds are as of the last watch_holds().
   SessionUse use_of(SessionNumber session) const;
-  // What time it is, once a tick: tells how old is what is evicted.
+  // Passes in the time once a tick, for the age of evicted chunks.
   void note_time(std::uint64_t now_ms) { ages_.tick(now_ms, arena_.uses()); }
   std::uint64_t last_generation() const { return index_.last_generation(); }
 
   // ---- Chunks ----
-  // Fills one Grant for each hash. REQUIRES: as many grants as hashes; the namespace open, and the layout of shard and group known.
+  // Fills one Grant for each hash. REQUIRES: as many grants as hashes; an open namespace with a
+  // known layout of shard and group.
   void reserve(SessionNumber session, const protocol::Key& scope, std::span<const protocol::BlockHash> hashes,
                std::span<protocol::Grant> grants);
-  // Refused, and counted, unless this session holds the grant at this generation. A quarantined grant of its own is freed by it.
+  // Refuses and counts a commit without this grant at this generation. A commit of a quarantined
+  // grant frees the slot.
   void commit(SessionNumber session, const protocol::CommitRecord& record);
   void disown(SessionNumber session, const protocol::SlotRef& slot);
-  // An engine found bytes that do not match: the chunk is doomed, and verify_next() looks who was right.
+  // An engine found bytes that do not match the root: dooms the chunk, and verify_next() checks the
+  // bytes.
   void report_bad(const protocol::SlotRef& slot);
-  // An engine used it.
+  // An engine used the chunk.
   void touch(std::uint32_t slot, std::uint64_t generation);
 
   // ---- Held by larderd itself (store_own.cc) ----
-  // Until it is let go as often, a kept slot is neither evicted nor freed, and its bytes do not change; look-ups go on finding it
-  // unless it is dropped or bad. False: it is not committed at this generation.
+  // A kept slot is neither evicted nor freed, and its bytes do not change, until let_go() was
+  // called as often as keep(). Look-ups still find the chunk unless it is dropped or bad. False:
+  // not committed at this generation.
   bool keep(std::uint32_t slot, std::uint64_t generation);
   void let_go(std::uint32_t slot, std::uint64_t generation);
-  // What is to be written into a slot that this session was granted at this generation, or nothing: it has no such grant, or it is quarantined.
+  // The chunk that this session may write into the slot at this generation; empty without such a
+  // grant, and for a quarantined grant.
   std::optional<protocol::EntryView> granted_chunk(SessionNumber session, const protocol::SlotRef& slot);
-  // A slot for a chunk that comes up from a tier, evicting for it as reserve() does: granted to nobody's session, and pending to who would
-  // store it, until promoted() or promotion_failed(). Present: with its slot and generation. Pending: somebody writes it. Refused: the
-  // sizes are not those of the namespace's layout, or the handle is none.
+  // Grants larderd a slot for a promotion, and evicts for it as reserve() does. Engines get
+  // "pending" for the key until promoted() or promotion_failed(). Present: with slot and
+  // generation. Pending: a session writes the chunk. Refused: the sizes do not match the layout of
+  // the namespace, or the handle is not open.
   protocol::Grant promote(const protocol::Key& key, std::uint64_t payload_bytes, std::uint64_t piece_bytes);
-  // Its bytes are there, out of this tier, which told since when its time to live counts (0: it did not). False: it was dropped meanwhile.
+  // The bytes of a promotion have arrived from `from`. `since_s`: the start of the time to live, 0
+  // if the tier does not know. False: the chunk was dropped in the meantime.
   bool promoted(const protocol::SlotRef& slot, std::uint64_t root, TierNumber from, std::uint32_t since_s);
-  // The tier has let go of the slot.
+  // The promotion failed, and the tier has released the slot.
   void promotion_failed(const protocol::SlotRef& slot);
 
-  // ---- Tiers below the memory (store_below.cc); without one none of it costs anything ----
-  // `listener` outlives the store, or is taken back with nullptr. From here on chunks that are evicted and not written count.
+  // ---- Lower tiers (store_lower_tiers.cc); free of cost without a lower tier ----
+  // `listener` outlives the store, or is reset with nullptr. From here on the store counts chunks
+  // that are evicted before they were written.
   void set_listener(TierNumber tier, ChunkListener* listener) { listeners_[tier] = listener; }
-  // What stands there; nothing: it is not committed at this generation (any more).
+  // The chunk in a slot; empty if it is not committed at this generation.
   std::optional<protocol::EntryView> committed_chunk(std::uint32_t slot, std::uint64_t generation) const;
   std::span<const std::byte> slot_memory(const protocol::EntryView& chunk) const;
-  // The tier has the chunk, or has it no more. Nothing where it is not committed at this generation.
+  // Marks whether the tier has the chunk. No effect if the chunk is not committed at this
+  // generation.
   void mark_written(TierNumber tier, std::uint32_t slot, std::uint64_t generation, bool written = true);
-  // Appends the coldest slots, coldest first, of every size that will soon have to evict: those that the tier should have. Not the ones
-  // marked written there, unless they are asked for: a tier may have lost them since.
+  // Appends the coldest slots, coldest first, of every size that will evict soon: the tier should
+  // have these chunks. Leaves out chunks that the tier has, unless `also_written`: a tier may have
+  // lost chunks.
   void next_to_go(TierNumber tier, std::vector<protocol::SlotRef>& slots, bool also_written);
-  // The same for the `most` slots from number `from` on, whatever their age. Returns where to go on; kNoSlot: that was all.
+  // The same for `most` slots from number `from` on, whatever their age. Returns the next number,
+  // or kNoSlot at the end.
   std::uint32_t walk(TierNumber tier, std::uint32_t from, std::uint32_t most, std::vector<protocol::SlotRef>& slots,
                      bool also_written) const;
 
-  // ---- Families, by block hash. Of a handle that is none all are absent. One slice a call, of one hash at least: what became of the
-  // first all() of the list. Found: done, the family is there (evict: any of it); absent: it is not there, or not whole ----
-  // Counts them as used.
+  // ---- Families, by block hash ----
+  // Each call does one slice, of one hash at least, and returns the counts of the first all()
+  // hashes of the list. Found: done on a complete family (evict: on any chunk). Absent: the family
+  // is missing or incomplete. All hashes are absent for a handle that is not open.
+
+  // Counts the families as used.
   protocol::ActCounts prefetch(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
-  // Keeps whole families from being evicted for room, up to a share of the arena (protocol::kPinnedShare). Pinned twice is
-  // once; a pin belongs to no session and ends by unpin, evict, drop, clear, or with a bad chunk of the family.
+  // Protects complete families from eviction, up to half of the arena (protocol::kPinnedShare). A
+  // second pin of a family changes nothing. A pin belongs to no session, and ends by unpin, evict,
+  // drop, clear, or a bad chunk of the family.
   protocol::ActCounts pin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
   protocol::ActCounts unpin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
-  // Dooms what is there, pinned or not; what is being written of it will not be committed. It goes from below as well. Refused: not
-  // from there, which has too much to do or does not work.
+  // Dooms the chunks, pinned or not, here and in lower tiers; grants in progress will not be
+  // committed. Refused: gone here, but a lower tier is busy or degraded and keeps its chunk.
   protocol::ActCounts evict(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
 
-  // One chunk of a family: committed, granted (being written, or brought up), or kFree: not there.
+  // One chunk of a family: committed, granted (an engine or a promotion writes it), or kFree:
+  // missing.
   struct Member {
     protocol::Key key;
     protocol::SlotRef slot;
     protocol::SlotState state = protocol::SlotState::kFree;
   };
-  // All of a family, in `members`; none where the handle is none.
+  // Lists the chunks of a family in `members`; empty for a handle that is not open.
   void look_at_family(std::uint32_t handle, const protocol::BlockHash& hash, std::vector<Member>& members);
 
   // ---- Work for idle moments ----
-  // Look-ups done and slots looked at, ever: what bounds every call. A slice, or the search for room of a reserve() or sweep(),
-  // ends with the family that makes it as long as this.
+  // The number of look-ups and of slots looked at, in total. A slice ends with the family that
+  // reaches kSliceEffort, and the search for room of a reserve() or sweep() with the family that
+  // reaches kReserveEffort. A family of 4,096 with one chunk left costs as many look-ups as a full
+  // family.
   std::uint64_t effort() const { return effort_; }
   static constexpr std::uint32_t kSliceEffort = 16'384;
   static constexpr std::uint32_t kReserveEffort = 8192;
-  // Verifies one reported chunk. False if there is none.
+  // Verifies one reported chunk. False if no chunk waits.
   bool verify_next();
-  // Frees doomed slots that nobody holds any more, and goes on with what is being drained.
+  // Frees doomed slots without a hold, and continues to drain a window.
   void sweep();
 
   // Writes the gauges and the namespaces into `stats`.
@@ -219,12 +268,12 @@ class Store {
   void mark_index_dead() { index_.mark_dead(); }
 
  private:
-  // A slot of the earlier life that is kept, where it stands, and as what.
+  // A slot of the earlier larderd to keep: number, place and state.
   struct Found {
     std::uint32_t slot, start, pages;
     protocol::SlotState state;
   };
-  using Handles = std::unordered_map<std::uint32_t, std::uint32_t>;  // of this life, by those of the earlier one
+  using Handles = std::unordered_map<std::uint32_t, std::uint32_t>;  // handles of this index, by handles of the earlier index
   Handles restore_namespaces(std::span<const EarlierName> names, Restored& restored);
   void restore_namespace(std::uint32_t earlier, std::span<const EarlierName> names, Handles& handles, Restored& restored);
   void leave_restored();
@@ -236,22 +285,22 @@ class Store {
   void supersede_earlier();
 
   struct Session {
-    const protocol::SessionRegion* region = nullptr;  // null once it has ended
+    const protocol::SessionRegion* region = nullptr;  // null after the end
     SessionCaps caps;
     bool silent = false;
-    SessionNumber successor = kNoSession;  // under which its engine goes on
+    SessionNumber successor = kNoSession;  // the session in which the engine goes on
     SlotList granted;
     SlotList quarantined;
     std::uint64_t granted_bytes = 0;  // of both lists
     HoldWatch watch;
   };
-  // What earlier sessions of the same engine still have.
+  // The slots that earlier sessions of the same engine still have.
   struct Inherited {
     std::uint32_t slots = 0;
     std::uint64_t bytes = 0;
   };
 
-  // What each key of a RESERVE asks for.
+  // The layout of the chunks of a RESERVE.
   struct Wanted {
     IndexWriter::Place layout;
     std::uint64_t slot_bytes;
@@ -266,7 +315,7 @@ class Store {
   void enter_committed(Session& session, std::uint32_t slot, std::uint64_t root);
   void give_back(Session& session, std::uint32_t slot);
   Inherited inherited(SessionNumber session) const;
-  // A slot comes to the session, or leaves it for good.
+  // Adds a slot to the session, or removes it for good.
   void take_in(Session& session, std::uint32_t slot);
   void take_out(Session& session, SlotList& list, std::uint32_t slot);
   SlotArena::Slot take_slot(std::uint32_t size_class, std::uint32_t& may_examine);
@@ -311,7 +360,8 @@ class Store {
   void count_lost(std::uint32_t slot);
   void announce(Drop& drop);
   void drop_slot(Drop& drop, std::uint32_t slot);
-  // The slot's key is of its namespace, or not any more: with its last slot one that was left is given back.
+  // Counts the key of a slot in or out of its namespace. The last slot of a namespace that sessions
+  // have left closes it.
   void enter_namespace(std::uint32_t slot) { ++namespaces_.at(index_.key(slot).namespace_handle).slots; }
   void leave_namespace_of(std::uint32_t slot);
   void detach(std::uint32_t slot);
@@ -328,10 +378,10 @@ class Store {
   NamespaceTable namespaces_;
   std::unique_ptr<EvictionPolicy> policy_;
   std::unordered_map<SessionNumber, Session> sessions_;
-  std::uint32_t succeeded_ = 0;  // of these, ended ones whose engine goes on
+  std::uint32_t succeeded_ = 0;  // ended sessions with a successor
   SlotList pinned_;
   SlotList doomed_;
-  SlotList unverified_;  // doomed, and not yet looked at
+  SlotList unverified_;  // doomed, and not verified yet
   struct Kept {
     std::uint64_t generation = 0, bytes = 0;
     std::uint32_t times = 0;
@@ -340,14 +390,14 @@ class Store {
   std::uint64_t kept_bytes_ = 0;
   HoldScan holds_;
   std::vector<std::uint64_t> seen_;       // scratch of watch_holds()
-  std::vector<SessionNumber> unwatched_;  // that watch_holds() has still to look at in this round; some may have ended
-  // Kept, so that evicting allocates nothing.
-  std::vector<std::uint32_t> batch_;       // of evict_families() and sweep(), made not committed
+  std::vector<SessionNumber> unwatched_;  // sessions left for watch_holds() in this round; some may have ended
+  // Reused, so that eviction allocates no memory.
+  std::vector<std::uint32_t> batch_;       // of evict_families() and sweep(): no longer committed
   std::vector<std::uint32_t> family_end_;  // in batch_
-  std::vector<std::uint32_t> victims_;     // asked to go
+  std::vector<std::uint32_t> victims_;     // candidates
   Family family_;
-  std::array<ChunkListener*, kMaxTiers> listeners_{};  // by tier; null: there is none
-  std::optional<PreviousIndex> earlier_;               // in which engines may still look up
+  std::array<ChunkListener*, kMaxTiers> listeners_{};  // by tier; null without the tier
+  std::optional<PreviousIndex> earlier_;               // the earlier index, in which engines may still look up
   bool settling_ = false;
   std::uint64_t touched_bytes_ = 0;
   std::uint32_t granted_ = 0, quarantined_ = 0, committed_ = 0;

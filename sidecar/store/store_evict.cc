@@ -1,4 +1,4 @@
-// How slots are won back: eviction, dropping, and the slots that wait until nobody reads them.
+// Eviction, drops, and doomed slots that wait for their last reader.
 #include <algorithm>
 
 #include "shim/base/test_point.h"
@@ -13,9 +13,9 @@ namespace {
 constexpr std::size_t kPrefetchAhead = 8;
 }  // namespace
 
-// Evicts the families of these slots, in order, until enough slots are won or `may_examine` is used up, by one family more at most;
-// one scan of all holds serves them all. A family of which something is held or written stays, and counts as used. Returns the
-// slots won.
+// Evicts the families of these slots, in order, until `enough` slots are free or `may_examine` is
+// used up, and one family more at most. One scan of all holds serves the whole batch. A family with
+// a held or unfinished chunk stays, and counts as used. Returns the number of free slots.
 std::uint32_t Store::evict_families(std::span<const std::uint32_t> slots, std::size_t enough, std::uint32_t& may_examine,
                                     std::uint64_t& counter) {
   batch_.clear();
@@ -24,7 +24,7 @@ std::uint32_t Store::evict_families(std::span<const std::uint32_t> slots, std::s
     if (i + 2 * kPrefetchAhead < slots.size()) prefetch_slot(slots[i + 2 * kPrefetchAhead]);
     if (i + kPrefetchAhead < slots.size()) prefetch_family(slots[i + kPrefetchAhead]);
     const std::uint64_t before = effort_++;
-    if (index_.state(slots[i]) == SlotState::kCommitted) claim_family(slots[i]);  // else it went with an earlier one
+    if (index_.state(slots[i]) == SlotState::kCommitted) claim_family(slots[i]);  // else gone with an earlier family
     may_examine -= static_cast<std::uint32_t>(std::min<std::uint64_t>(may_examine, effort_ - before));
   }
   LARDER_POINT(victims_dying);
@@ -46,17 +46,18 @@ void Store::prefetch_slot(std::uint32_t slot) const {
   table_.prefetch(slot);
 }
 
-// What free_slot() and erase_key() will write.
+// Prefetches the lines that free_slot() and erase_key() write.
 void Store::prefetch_freeing(std::uint32_t slot) const {
   index_.prefetch(slot);
   arena_.prefetch_place(slot, index_.offset_bytes(slot));
 }
 
-// Makes the family's committed slots not committed and adds them to the batch, unless it must stay.
+// Marks the committed slots of the family as dying and adds them to the batch, unless the family
+// must stay.
 void Store::claim_family(std::uint32_t slot) {
   const protocol::Key key = index_.key(slot);
   find_family(key.namespace_handle, key.hash, family_, slot);
-  const bool stays = !family_.granted.empty();            // a pinned family is pinned as a whole, and no candidate
+  const bool stays = !family_.granted.empty();            // a pinned family is pinned as a whole and never a candidate
   for (const std::uint32_t member : family_.committed) {  // mutation: family-together
     if (stays) {
       touch_order(member);
@@ -69,7 +70,10 @@ void Store::claim_family(std::uint32_t slot) {
   if (!stays) family_end_.push_back(static_cast<std::uint32_t>(batch_.size()));
 }
 
-// REQUIRES: all holds were scanned since its words were made not committed. False: it is being read, and stays.
+// Frees a family, unless an engine reads it: then the family stays. Returns whether the family is
+// free. REQUIRES: the words of the slots left the committed state, and all holds were scanned
+// *after* that. The order matters: an engine announces a hold first and then checks the word, so
+// one side always sees the other.
 bool Store::release_family(std::span<const std::uint32_t> slots) {
   const bool held = std::any_of(slots.begin(), slots.end(),
                                 [this](std::uint32_t slot) { return holds_.held(slot); });  // mutation: evict-held, family-hold
@@ -100,9 +104,9 @@ void Store::scan_holds(std::span<const std::uint32_t> slots) {
     if (kept_.contains(slot)) holds_.mark_held(slot);  // mutation: kept-is-held
 }
 
-// Takes a committed slot out of sight for good. Engines that are reading it find the word moved.
+// Hides a committed slot for good. Engines that are reading the slot notice the changed word.
 void Store::doom(std::uint32_t slot, SlotList& list) {
-  // An engine that has not attached anew would still find the chunk.
+  // An engine that has not attached again would still find the chunk in the earlier index.
   supersede_earlier();  // mutation: supersede-bad
   index_.set_state(slot, SlotState::kDying);
   index_.erase_key(slot);
@@ -113,7 +117,7 @@ void Store::doom(std::uint32_t slot, SlotList& list) {
   }
   count_out(slot);
   table_.push_back(list, slot);
-  if (&list == &doomed_) detach(slot);  // what is not verified yet is named below by its key
+  if (&list == &doomed_) detach(slot);  // an unverified chunk keeps its key for the message to lower tiers
 }
 
 void Store::sweep() {
@@ -123,7 +127,7 @@ void Store::sweep() {
 }
 
 void Store::free_doomed() {
-  // Not every hold has been announced again.
+  // Engines may not have announced all holds again.
   if (settling_) return;  // mutation: settle-dying
   if (doomed_.count == 0) return;
   batch_.clear();
@@ -142,7 +146,7 @@ void Store::report_bad(const protocol::SlotRef& ref) {
       index_.generation(ref.slot) != ref.generation)  // mutation: bad-generation
     return;
   ++stats_.evicted_bad;
-  if (table_.note(ref.slot).pinned) {  // the others of it are of no use until this one is stored again
+  if (table_.note(ref.slot).pinned) {  // the family is useless until this chunk is stored again
     const protocol::Key key = index_.key(ref.slot);
     find_family(key.namespace_handle, key.hash, family_);
     unpin_all(family_);
@@ -175,11 +179,11 @@ bool Store::takes_drops() const {
 }
 
 void Store::drop(Drop& drop) {
-  // A chunk that was not carried over is absent here, and still found in the earlier index.
+  // The earlier index may have chunks that are missing here.
   supersede_earlier();                                              // mutation: supersede-drop
   if (drop.announced.empty() && !drop.memory_only) announce(drop);  // mutation: drop-reaches-disk
   const bool gone = drop.handle && !namespaces_.is_open(*drop.handle);
-  // Repeated drops need not look at every slot.
+  // A repeated drop need not look at every slot.
   if (drop.next == 0 && granted_ == 0 && !gone && (drop.handle ? namespaces_.at(*drop.handle).slots : committed_) == 0)
     drop.done = true;
   if (gone || (drop.memory_only && namespaces_.at(*drop.handle).sessions != 0)) drop.done = true;
@@ -204,7 +208,7 @@ void Store::drop_slot(Drop& drop, std::uint32_t slot) {
   if (state == SlotState::kCommitted) {
     doom(slot, doomed_);
     ++drop.dropped;
-  } else if (drop.memory_only) {  // reported bad: its place is needed before anybody has looked
+  } else if (drop.memory_only) {  // reported bad: the place is needed before the verification
     table_.remove(unverified_, slot);
     table_.push_back(doomed_, slot);
     detach(slot);

@@ -1,4 +1,4 @@
-// Families: the chunks of all shards and groups of one block hash, and what can be asked for by block hash.
+// Families (the chunks of all shards and groups of one block hash), and the verbs on block hashes.
 #include "shim/protocol/checksum.h"
 #include "sidecar/store/store.h"
 
@@ -8,7 +8,8 @@ using protocol::SlotState;
 
 namespace {
 
-// Cells of one family that are asked for ahead; of larger ones, which are not looked up in one go, caches would keep no more.
+// The largest family whose cells are prefetched. Caches would not keep the cells of a larger family
+// until its look-up.
 constexpr std::size_t kMostPrefetched = 64;
 
 // Calls visit(key) with `key` in every shard and group of its namespace.
@@ -25,7 +26,7 @@ void each_member(const NamespaceSpec& spec, protocol::Key key, const Visit& visi
 
 }  // namespace
 
-// `known` is a committed slot of it, or kNoSlot: it need not be looked for where it is alone.
+// `known`: a committed slot of the family, or kNoSlot. Saves the look-up for a family of one chunk.
 void Store::find_family(std::uint32_t handle, const protocol::BlockHash& hash, Family& family, std::uint32_t known) {
   family.clear();
   const NamespaceSpec& spec = namespaces_.at(handle).spec;
@@ -51,7 +52,7 @@ void Store::look_at_family(std::uint32_t handle, const protocol::BlockHash& hash
   });
 }
 
-// What find_family() will read.
+// Prefetches the lines that find_family() reads.
 void Store::prefetch_family(std::uint32_t slot) const {
   const protocol::Key known = index_.key(slot);
   const NamespaceSpec& spec = namespaces_.at(known.namespace_handle).spec;
@@ -60,13 +61,14 @@ void Store::prefetch_family(std::uint32_t slot) const {
   each_member(spec, known, [this](const protocol::Key& key) { index_.prefetch(key); });
 }
 
-// Calls verb() with each family in family_, a slice's worth of them; it says where the family counts.
+// Finds each family of one slice in family_ and calls verb(), which returns the counter of the
+// family.
 template <typename Verb>
 protocol::ActCounts Store::each_family(std::uint32_t handle, std::span<const protocol::BlockHash> hashes, const Verb& verb) {
   protocol::ActCounts counts;
   const std::uint64_t end = effort_ + kSliceEffort;
   for (std::size_t i = 0; i < hashes.size() && effort_ < end; ++i) {
-    if (!namespaces_.is_open(handle)) {  // evicting its last chunk gives back what was left
+    if (!namespaces_.is_open(handle)) {  // the eviction of the last chunk closes the namespace
       counts.absent += hashes.size() - i;
       break;
     }
@@ -103,11 +105,11 @@ protocol::ActCounts Store::unpin(std::uint32_t handle, std::span<const protocol:
 }
 
 protocol::ActCounts Store::evict(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
-  supersede_earlier();  // what was not carried over is not here to be found, and is still found there
+  supersede_earlier();  // the earlier index may have chunks that are missing here
   auto hash = hashes.begin();
   const protocol::ActCounts counts = each_family(handle, hashes, [&] {
     stats_.evicted_dropped += family_.committed.size();
-    const EvictedBelow below = evict_below(handle, *hash++);  // first: without a chunk the handle may be none
+    const EvictedBelow below = evict_below(handle, *hash++);  // first: the last chunk closes the namespace
     for (const std::uint32_t slot : family_.committed) doom(slot, doomed_);
     for (const std::uint32_t slot : family_.granted) quarantine(sessions_.at(index_.session(slot)), slot);
     const bool here = !family_.committed.empty() || !family_.granted.empty();
@@ -140,7 +142,7 @@ std::uint64_t Store::slot_bytes(std::uint32_t slot) const {
 
 void Store::pin_slot(std::uint32_t slot) {
   if (table_.note(slot).pinned) return;
-  if (arena_.draining(slot)) arena_.stop_draining();  // it would never end
+  if (arena_.draining(slot)) arena_.stop_draining();  // the drain would never end
   leave_order(slot);
   table_.note(slot).pinned = 1;
   ++namespaces_.at(index_.key(slot).namespace_handle).pinned;
@@ -148,7 +150,7 @@ void Store::pin_slot(std::uint32_t slot) {
   pinned_bytes_ += slot_bytes(slot);
 }
 
-// It is in no order then.
+// The slot is in no list afterwards; the caller enters it.
 void Store::unpin_slot(std::uint32_t slot) {
   table_.remove(pinned_, slot);
   table_.note(slot).pinned = 0;

@@ -1,4 +1,5 @@
-// What a tier below the memory is told and asks: what comes and goes, and which chunks it should have before they are evicted.
+// The exchange with lower tiers: which chunks come and go, and which chunks a tier should write
+// before their eviction.
 #include <algorithm>
 
 #include "shim/protocol/checksum.h"
@@ -9,8 +10,9 @@ namespace larder::store {
 using protocol::SlotState;
 
 namespace {
-// Of each size the coldest slots that a tier should have: one part in so many, and so many at most. As much as one session may be
-// granted at once: a step of an engine reserves all its chunks together, and what they evict is written by then.
+// The share of the coldest slots of each size that a tier should have written, at most kMostAhead.
+// One session may be granted this share at once: an engine reserves all chunks of a step together,
+// and the evicted chunks must be written by then.
 constexpr std::uint32_t kAheadShare = protocol::kSessionGrantedShare;
 constexpr std::uint32_t kMostAhead = 4096;
 }  // namespace
@@ -32,7 +34,8 @@ void Store::mark_written(TierNumber tier, std::uint32_t slot, std::uint64_t gene
   note.written = (others | std::uint64_t{written} << tier) & ((1ULL << kMaxTiers) - 1);
 }
 
-// It leaves memory for room: a loss where a tier should have it and has not, or where none has it.
+// Counts a chunk that is evicted for room as lost, if a tier should have it and does not, or if no
+// tier has it.
 void Store::count_lost(std::uint32_t slot) {
   bool any = false, there = false, wanted = false;
   for (TierNumber tier = 0; tier < kMaxTiers; ++tier) {
@@ -47,7 +50,7 @@ void Store::count_lost(std::uint32_t slot) {
 }
 
 void Store::next_to_go(TierNumber tier, std::vector<protocol::SlotRef>& slots, bool also_written) {
-  if (settling_) return;  // nothing goes
+  if (settling_) return;  // no eviction before settled()
   for (std::uint32_t size_class = 0; size_class < arena_.class_count(); ++size_class) {
     const std::uint32_t all = arena_.class_slots(size_class);
     const std::uint32_t ahead = std::clamp(all / kAheadShare, 1U, kMostAhead);

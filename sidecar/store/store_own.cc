@@ -1,5 +1,5 @@
-// What larderd itself holds and writes: slots that a tier writes from, chunks that come up from one, and those that wait for their
-// engine.
+// Slots that larderd itself keeps or writes: chunks that a tier is writing, promotions, and
+// promoted chunks that wait for their engine.
 #include "sidecar/store/store.h"
 
 namespace larder::store {
@@ -17,7 +17,7 @@ bool Store::keep(std::uint32_t slot, std::uint64_t generation) {
   return true;
 }
 
-// The generation cannot have moved meanwhile: who keeps a slot keeps it from being given to another.
+// The generation cannot have changed: a kept slot is never granted again.
 void Store::let_go(std::uint32_t slot, std::uint64_t generation) {
   const auto found = kept_.find(slot);
   if (found == kept_.end() || found->second.generation != generation || --found->second.times != 0) return;
@@ -32,7 +32,7 @@ std::optional<protocol::EntryView> Store::granted_chunk(SessionNumber session, c
 
 protocol::Grant Store::promote(const protocol::Key& key, std::uint64_t payload_bytes, std::uint64_t piece_bytes) {
   const auto answer = [](GrantStatus status) { return protocol::Grant{static_cast<std::uint32_t>(status), 0, 0, 0}; };
-  if (!namespaces_.is_open(key.namespace_handle)) return answer(GrantStatus::kRefused);  // given back since it was asked for
+  if (!namespaces_.is_open(key.namespace_handle)) return answer(GrantStatus::kRefused);  // closed since the request
   const protocol::GroupLayout* layout = namespaces_.at(key.namespace_handle).layout(key.shard, key.group);
   if (layout == nullptr || layout->piece_bytes != piece_bytes || layout->piece_bytes * layout->pieces_per_chunk != payload_bytes)
     return answer(GrantStatus::kRefused);
@@ -48,7 +48,7 @@ protocol::Grant Store::promote(const protocol::Key& key, std::uint64_t payload_b
 bool Store::promoted(const protocol::SlotRef& ref, std::uint64_t root, TierNumber from, std::uint32_t since_s) {
   Session* own = owner(kOwnSession, ref.slot, ref.generation);
   if (own == nullptr) return false;
-  // The chunk was dropped, and set aside until now.
+  // A drop quarantined the slot during the read.
   if (index_.state(ref.slot) == SlotState::kQuarantined) {  // mutation: promoted-dropped
     give_back(*own, ref.slot);
     return false;

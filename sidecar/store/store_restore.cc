@@ -1,4 +1,4 @@
-// A warm restart: what an earlier life left in its index becomes the content of this one.
+// The warm restart: the index of an earlier larderd becomes the content of this store.
 #include "sidecar/store/store.h"
 
 #include <algorithm>
@@ -26,7 +26,8 @@ Store::Restored Store::restore(const PreviousIndex& earlier, std::span<const Ear
   earlier_ = earlier;
   settling_ = true;
   for (const SessionNumber session : alive) sessions_[session];
-  // The device of another tier may still write.
+  // A device of another tier may still write into slots of larderd: keep their session, so that
+  // they are quarantined.
   if (earlier.tier() == 0 || earlier.tier() != index_.tier()) sessions_[kOwnSession];  // mutation: other-tier-busy
   Restored restored;
   const Handles handles = restore_namespaces(names, restored);
@@ -34,21 +35,21 @@ Store::Restored Store::restore(const PreviousIndex& earlier, std::span<const Ear
   keep_apart(found, restored);
   LARDER_POINT(restore_chosen);
   restore_places(found, restored);
-  // In the order of granting, the best guess at the order of use.
+  // The order of granting is the best guess at the order of use.
   std::sort(found.begin(), found.end(),
             [this](const Found& a, const Found& b) { return index_.generation(a.slot) < index_.generation(b.slot); });
   for (const Found& one : found) enter(one, restored);
   leave_restored();
   if (const auto own = sessions_.find(kOwnSession); own != sessions_.end()) restored.own = own->second.quarantined.count;
-  // More than one tier, for the next larderd.
+  // 0 tells the next larderd that more than one tier may still write.
   if (restored.own != 0) index_.set_tier(0);  // mutation: two-tiers-busy
   return restored;
 }
 
-// Those under which the earlier index has chunks get handles here.
+// Opens the namespaces with chunks in the earlier index.
 Store::Handles Store::restore_namespaces(std::span<const EarlierName> names, Restored& restored) {
   std::vector<std::uint32_t> used(protocol::kMaxNamespaces,
-                                  protocol::kNoNamespace);  // by place: of one only a handle can be in use
+                                  protocol::kNoNamespace);  // by place: at most one handle of a place is in use
   for (std::uint64_t slot = 0; slot < earlier_->entry_count(); ++slot) {
     const PreviousIndex::Entry entry = earlier_->read(static_cast<std::uint32_t>(slot));
     const std::uint32_t handle = entry.view.key.namespace_handle;
@@ -61,7 +62,8 @@ Store::Handles Store::restore_namespaces(std::span<const EarlierName> names, Res
   return handles;
 }
 
-// Each shard may have told its layout; a life before protocol 1.6 had one namespace of an id.
+// Opens one namespace. Each shard may have a record with its layout. Before protocol 1.6 an id had
+// one namespace, and records had no handle.
 void Store::restore_namespace(std::uint32_t earlier, std::span<const EarlierName> names, Handles& handles, Restored& restored) {
   const protocol::NamespaceId id = earlier_->namespace_id(earlier);
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -81,14 +83,15 @@ void Store::restore_namespace(std::uint32_t earlier, std::span<const EarlierName
   }
 }
 
-// No session has them open yet. Those of which nothing was kept are given back; the order of use stays that of their chunks.
+// Leaves all namespaces, which no session has open yet. Namespaces without chunks close; the others
+// keep the order of use of their chunks.
 void Store::leave_restored() {
   std::vector<std::uint32_t> handles = namespaces_.handles();
   std::ranges::sort(handles, {}, [this](std::uint32_t handle) { return namespaces_.at(handle).used; });
   for (const std::uint32_t handle : handles) leave_namespace(handle);
 }
 
-// Copies what may be kept into this index, not visible yet. In the order of place.
+// Copies the entries to keep into this index, not visible yet. Returns them in the order of place.
 std::vector<Store::Found> Store::find_kept(const Handles& handles, Restored& restored) {
   std::vector<Found> found;
   const std::uint64_t count = std::min<std::uint64_t>(earlier_->entry_count(), index_.entry_count());
@@ -107,7 +110,8 @@ std::vector<Store::Found> Store::find_kept(const Handles& handles, Restored& res
   return found;
 }
 
-// What an entry of the earlier index is here; kFree: nothing. What was committed gets its namespace's handle of this index.
+// The state of an entry of the earlier index in this store; kFree drops the entry. A committed
+// entry gets the handle of this index.
 SlotState Store::kept_as(PreviousIndex::Entry& entry, const Handles& handles) const {
   protocol::EntryView& view = entry.view;
   if (view.generation == 0 || view.generation > earlier_->last_generation() || !may_be_a_slot(view)) return SlotState::kFree;
@@ -127,7 +131,8 @@ SlotState Store::kept_as(PreviousIndex::Entry& entry, const Handles& handles) co
   }
   if (view.record != protocol::record_checksum(view)) return SlotState::kFree;  // mutation: restore-checksum
   const auto handle = handles.find(view.key.namespace_handle);
-  // The namespace was not carried over; an engine may still read the chunk by the earlier index.
+  // The namespace is unknown here, but an engine may still read the chunk through the earlier
+  // index.
   if (handle == handles.end()) return SlotState::kDying;  // mutation: settle-not-carried
   view.key.namespace_handle = handle->second;
   const protocol::GroupLayout* layout = namespaces_.at(handle->second).layout(view.key.shard, view.key.group);
@@ -136,8 +141,9 @@ SlotState Store::kept_as(PreviousIndex::Entry& entry, const Handles& handles) co
   return fits ? SlotState::kCommitted : SlotState::kDying;  // mutation: restore-layout
 }
 
-// Of two in one place one goes. What was committed stays: a grant there was never answered (its fields were not all written when the
-// sidecar died). Of two others the older stays, for the same reason.
+// Drops one of two overlapping slots. A committed slot wins: the reply to the other grant was never
+// sent, because larderd died before all fields were written. Of two other slots the older one wins,
+// for the same reason.
 void Store::keep_apart(std::vector<Found>& found, Restored& restored) {
   const auto goes_before = [this](const Found& a, const Found& b) {
     if (a.state != b.state)
@@ -156,7 +162,7 @@ void Store::keep_apart(std::vector<Found>& found, Restored& restored) {
   found.resize(kept);
 }
 
-// Slot numbers and extents.
+// Rebuilds the slot numbers and the extents.
 void Store::restore_places(std::vector<Found>& found, Restored& restored) {
   std::vector<bool> taken(index_.entry_count());
   std::uint32_t end = 0;
@@ -172,7 +178,7 @@ void Store::restore_places(std::vector<Found>& found, Restored& restored) {
     if (adopted == 0) break;
     done += adopted;
   }
-  for (std::size_t i = done; i < found.size(); ++i) {  // more extents than there ever were
+  for (std::size_t i = done; i < found.size(); ++i) {  // more extents than an index can have: damage
     taken[found[i].slot] = false;
     restored.dropped += found[i].state == SlotState::kCommitted;
   }

@@ -1,4 +1,5 @@
-// Where the next slot of a size comes from when none is free: its own coldest chunks, or a window of the arena that others hold.
+// Makes room for the next slot of a size: the coldest chunks of the size, or a window of the arena
+// with chunks of other sizes.
 #include <algorithm>
 
 #include "sidecar/store/store.h"
@@ -6,12 +7,14 @@
 namespace larder::store {
 
 namespace {
-// Slots evicted ahead of need, so that one scan of all holds serves many. At most one part in so many of the size's slots.
+// Slots are evicted in batches ahead of need, so that one scan of all holds serves many slots: at
+// most kMaxBatch, and at most a 256th of the slots of the size.
 constexpr std::uint32_t kMaxBatch = 4096;
 constexpr std::uint32_t kBatchShare = 256;
-// Slots whose holds are looked at before a window is chosen, and windows looked at.
+// The number of slots whose holds are checked before a window is chosen.
 constexpr std::uint32_t kMaxWindowSlots = 4096;
-// A window is given up only where it is so much older than the size's own coldest chunk, so that sizes do not take turns.
+// A window is drained only if its mean age exceeds the age of the size's coldest chunk by this
+// factor; else two sizes would take the same pages from each other in turn.
 constexpr double kColder = 1.5;
 constexpr int kMaxWindows = 8;
 }  // namespace
@@ -23,26 +26,26 @@ SlotArena::Slot Store::take_slot(std::uint32_t size_class, std::uint32_t& may_ex
   }
 }
 
-// One step. False: nothing was won by it.
+// One step towards a free slot. False: no room was made.
 bool Store::make_room(std::uint32_t size_class, std::uint32_t& may_examine) {
-  // Not every hold has been announced again: only free slots are given.
+  // Engines may not have announced all holds again: only free slots are granted.
   if (settling_) return false;  // mutation: settle-evict
   if (go_on_draining(may_examine) != 0) return true;
-  if (table_.used_up()) {  // a place is no use without a number, and any slot that goes leaves one
+  if (table_.used_up()) {  // a place needs a number, and any evicted slot gives one
     const std::optional<std::uint32_t> coldest = coldest_candidate();
     if (coldest && evict_of(arena_.class_of(*coldest), may_examine)) return true;
   } else if (!arena_.draining() && start_drain(size_class)) {
     return true;
   }
   if (evict_of(size_class, may_examine)) return true;
-  may_examine = 0;  // all of them are held or pinned: asked once a message
+  may_examine = 0;  // all slots are held or pinned: one search a message
   return false;
 }
 
 bool Store::evict_of(std::uint32_t size_class, std::uint32_t& may_examine) {
   std::uint32_t batch = std::clamp(arena_.class_slots(size_class) / kBatchShare, 1U, kMaxBatch);
   std::uint32_t left = std::min(may_examine, arena_.class_slots(size_class));
-  for (; left != 0; batch *= 2) {  // what is held goes behind the others, so that the next ones come up
+  for (; left != 0; batch *= 2) {  // held slots moved to the end of the order: try the next ones
     victims_.resize(std::min(batch, left));
     victims_.resize(policy_->first_victims(size_class, victims_));
     if (victims_.empty()) break;
@@ -62,8 +65,9 @@ std::optional<std::uint32_t> Store::coldest_candidate() const {
   return coldest;
 }
 
-// Whether another part of the arena should be given up for this size, rather than its own coldest chunks: where that part is colder
-// on average, or where little is lost and spans too short for a slot are gathered.
+// Starts to drain a window for this size, if the window is colder on average than the coldest chunk
+// of the size, or if it joins spans that are too short for a slot at little loss. Returns whether a
+// window is being drained.
 bool Store::start_drain(std::uint32_t size_class) {
   std::uint32_t own = kNoSlot;
   const bool has_own = policy_->first_victims(size_class, std::span(&own, 1)) != 0;
@@ -77,13 +81,14 @@ bool Store::start_drain(std::uint32_t size_class) {
     if (window && any_held(*window)) continue;
     arena_.clear_avoided();
     if (window) arena_.drain(*window);
-    return arena_.draining();  // not where the window is a free span: there is room, and it cannot be cut
+    return arena_.draining();  // false for a window of free spans, which cannot be cut
   }
   arena_.clear_avoided();
   return false;
 }
 
-// Only a look: evicting asks again, in the order that is safe. Extents that hold such slots are avoided from now on.
+// A hint only: eviction scans the holds again in the safe order. The next choice avoids extents
+// with held slots.
 bool Store::any_held(const SlotArena::Window& window) {
   victims_.resize(kMaxWindowSlots);
   victims_.resize(arena_.slots_in(window.range, victims_));

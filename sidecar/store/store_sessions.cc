@@ -1,4 +1,5 @@
-// Sessions of the store: their holds count while they live and beat, their grants outlive them in quarantine.
+// Sessions of the store. Holds count while the session lives and its heartbeat goes on; grants
+// outlive the session in quarantine.
 #include "sidecar/store/store.h"
 
 namespace larder::store {
@@ -91,7 +92,7 @@ std::uint32_t Store::succeed(SessionNumber number, SessionNumber earlier, std::s
 
 void Store::overdue(SessionNumber number, std::uint64_t generation, std::vector<protocol::SlotRef>& slots) const {
   const Session& session = sessions_.at(number);
-  // The list is in the order of granting, so that the young ones are never walked.
+  // The list is in the order of granting, so the walk stops at the first young grant.
   for (std::uint32_t slot = session.granted.first; slot != kNoSlot && index_.generation(slot) <= generation;
        slot = table_.next(slot))
     slots.push_back({slot, 0, index_.generation(slot)});
@@ -120,7 +121,7 @@ void Store::watch_holds(std::uint64_t now_ms, bool restart) {
   }
 }
 
-// Its writer may still write: the slot is set aside, and its key is free for others.
+// Sets aside a slot with a writer that may still write. The key is free for other sessions.
 void Store::quarantine(Session& session, std::uint32_t slot) {
   index_.erase_key(slot);
   index_.set_state(slot, SlotState::kQuarantined);

@@ -1,7 +1,8 @@
-// UseAges: how long ago a use was, by its stamp. Stamps only grow, so a mark now and then tells the age of every one, and none is timed
-// by itself. Recent uses are told to the tick, old ones ever more coarsely: to one part in about kMarks / 2 of the time since the first.
+// UseAges: the age of a use, from its stamp. Stamps only grow, so a mark now and then gives the age
+// of every stamp, and no use needs a time of its own. The age of recent uses is exact to the tick;
+// the age of old uses is exact to about one part in kMarks / 2 of the time since the first mark.
 //
-// Time is given, never taken. Owned by the store's thread; bounded by kMarks.
+// The caller passes in the time. Owned by the thread of the store; bounded by kMarks.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace larder::store {
 
 class UseAges {
  public:
-  // `newest_stamp`: given so far. REQUIRES: neither ever falls.
+  // `newest_stamp`: the newest stamp so far. REQUIRES: time and stamp never fall.
   void tick(std::uint64_t now_ms, std::uint64_t newest_stamp) {
     now_ms_ = now_ms;
     if (!marks_.empty() && now_ms - marks_.back().at_ms < step_ms_) return;
@@ -24,10 +25,10 @@ class UseAges {
     marks_.resize(kMarks / 2);
     step_ms_ *= 2;
   }
-  // Of a use with this stamp. Nothing before the first tick.
+  // The age of a use with this stamp. Empty before the first tick.
   std::optional<std::uint64_t> age_ms(std::uint64_t stamp) const {
     if (marks_.empty()) return std::nullopt;
-    const auto later = std::ranges::lower_bound(marks_, stamp, {}, &Mark::stamp);  // at the end of its tick, or a step later
+    const auto later = std::ranges::lower_bound(marks_, stamp, {}, &Mark::stamp);  // the mark after the use
     return later == marks_.end() ? 0 : now_ms_ - later->at_ms;
   }
 

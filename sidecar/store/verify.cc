@@ -7,7 +7,8 @@
 
 namespace larder::store {
 
-// Piece by piece: an engine chooses the pieces, and a table of many small ones is larger than the payload.
+// Works piece by piece, without a table of all digests: an engine chooses the piece size, and a
+// table of many small pieces is larger than the payload.
 bool verify_payload(const std::byte* slot, const protocol::EntryView& view) {
   std::vector<std::uint64_t> digests(protocol::units_per_piece(view.piece_bytes));
   const std::size_t digest_bytes = digests.size() * sizeof(std::uint64_t);

@@ -1,4 +1,4 @@
-// Whether a chunk's bytes in the arena match its root checksum.
+// Checks the bytes of a chunk in the arena against the root.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace larder::store {
 
-// `slot` is the start of the payload; the digest table stands behind it. REQUIRES: view.piece_bytes > 0 and the payload a
-// multiple.
+// `slot`: the start of the payload; the digest table is behind the payload. REQUIRES:
+// view.piece_bytes > 0, and the payload is a multiple of it.
 bool verify_payload(const std::byte* slot, const protocol::EntryView& view);
 
 }  // namespace larder::store

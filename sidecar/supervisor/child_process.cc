@@ -22,7 +22,8 @@ namespace {
 constexpr int kNotStarted = 127;
 constexpr int kLookMs = 1000;
 
-// Between fork and exec of a process with threads: async-signal-safe calls alone.
+// Runs in the child between fork and exec. Only async-signal-safe calls, because the parent has
+// threads.
 [[noreturn]] void become(char* const* arguments, int output, pid_t parent) {
   sigset_t none;
   ::sigemptyset(&none);
@@ -35,7 +36,8 @@ constexpr int kLookMs = 1000;
   ::_exit(kNotStarted);
 }
 
-// Hands on whole lines, so that those of this process stand between them. A line that is longer than kMostBytes comes in pieces.
+// Writes whole lines, so that lines of larderd and of the supervisor never mix. A line longer than
+// kMostBytes is written in pieces.
 class WholeLines {
  public:
   ~WholeLines() {
@@ -55,7 +57,8 @@ class WholeLines {
   std::string line_;
 };
 
-// Until all that has it open has closed it; or, once it is asked to stop, until nothing more comes: who inherited it may live on.
+// Passes the output on until every process has closed the pipe. After a stop request, until the
+// pipe is silent for kLookMs: a process that inherited the pipe from larderd may live on.
 void pass_on(const std::stop_token& stop, const Fd& output, LastLine& last) {
   std::array<char, 4096> buffer{};
   WholeLines lines;

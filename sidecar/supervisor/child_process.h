@@ -1,6 +1,8 @@
-// ChildProcess: one run of a program as a child of this process, its standard error passed on and its last line remembered.
+// ChildProcess: one run of a program as a child of this process, its standard error passed on and
+// its last line remembered.
 //
-// The child dies with the thread that started it, and never outlives this object. Belongs to one thread.
+// The child dies with the thread that called start(), and never outlives this object. Owned by one
+// thread.
 #pragma once
 
 #include <sys/types.h>
@@ -16,7 +18,7 @@
 
 namespace larder::supervisor {
 
-// The last line of what was written, as it comes in pieces. Bounded; thread-compatible.
+// The last line of an output that arrives in pieces. Bounded; thread-compatible.
 class LastLine {
  public:
   static constexpr std::size_t kMostBytes = 400;
@@ -26,7 +28,7 @@ class LastLine {
 
  private:
   std::string text_;
-  bool ended_ = false;  // what comes next is another line
+  bool ended_ = false;  // the next piece begins another line
 };
 
 class ChildProcess {
@@ -38,11 +40,11 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   void signal(int number) const;
-  // Readable once it has ended.
+  // Readable once the child has ended.
   const Fd& ended() const { return ended_; }
-  // Waits for its end. The raw status of waitpid().
+  // Waits for the end of the child. Returns the raw status of waitpid().
   int wait();
-  // What it said last. REQUIRES: wait() has returned.
+  // The last line that the child wrote. REQUIRES: wait() has returned.
   std::string last_words();
 
  private:
@@ -52,7 +54,7 @@ class ChildProcess {
   const Fd ended_;
   std::optional<int> status_;
   LastLine last_;
-  std::jthread passing_on_;  // writes last_ until it ends
+  std::jthread passing_on_;  // writes last_ until the thread ends
 };
 
 }  // namespace larder::supervisor

@@ -8,7 +8,7 @@
 namespace larder::supervisor {
 namespace {
 
-// "/healthz" of "GET /healthz?verbose HTTP/1.1"; empty where it is no GET.
+// "/healthz" of "GET /healthz?verbose HTTP/1.1"; empty for other methods.
 std::string_view path_of(std::string_view request) {
   constexpr std::string_view kGet = "GET ";
   if (!request.starts_with(kGet)) return {};

@@ -1,8 +1,10 @@
-// ProbePages: how the larderd that is kept is, and what Kubernetes' probes are told of it. Thread-safe.
+// ProbePages: the state of the supervised larderd, and the answers to the probes of Kubernetes.
+// Thread-safe.
 //
-//   /startupz   200 once larderd was ready, or the grace of a start is over: then the engine starts without its cache
-//   /healthz    200: the supervisor runs; it starts larderd again without the kubelet
-//   /readyz     200 while larderd serves engines, else 503 and why not
+//   /startupz   200 once larderd was ready, or once the grace of a start is over: then the engine
+//               starts without its cache
+//   /healthz    200 while the supervisor runs: an end of larderd must not restart the container
+//   /readyz     200 while larderd serves engines, else 503 and the reason
 //   /v1/supervisor  {"ready", "why", "starts", "out_of_memory"}: for the operator
 #pragma once
 
@@ -16,7 +18,7 @@ namespace larder::supervisor {
 
 class ProbePages {
  public:
-  // `clock` outlives it; the grace begins now.
+  // `clock` outlives this object; the grace begins now.
   ProbePages(const base::Clock& clock, unsigned start_grace_ms);
 
   void started();

@@ -41,7 +41,7 @@ int Supervisor::run() {
   }
 }
 
-// One life of it. False: this process was told to stop.
+// One run of larderd. False: this process was told to stop.
 bool Supervisor::run_once() {
   const std::uint64_t memory_kills_before = memory_kills();
   Result<std::unique_ptr<ChildProcess>> program = ChildProcess::start(command_);
@@ -69,7 +69,8 @@ Supervisor::Next Supervisor::watch() {
   }
 }
 
-// Is it ready, and does it still answer? What starts takes its time: its disk may be large.
+// Asks whether larderd is ready. Unanswered questions count only after larderd was ready once: a
+// start may read a large disk.
 Supervisor::Next Supervisor::look() {
   const Status status = ask_();
   const bool was_ready = ready_since_ms_ != 0;
@@ -86,7 +87,7 @@ Supervisor::Next Supervisor::look() {
   return Next::kRunAgain;
 }
 
-// For so long at most. Signals are passed on as they come.
+// Waits for `ms` at most. SIGHUP is passed on to larderd at once.
 Supervisor::Next Supervisor::wait(unsigned ms) {
   const std::uint64_t end = clock_.now_ms() + ms;
   std::array<pollfd, 2> polled{{{signals_.get(), POLLIN, 0}, {program_ ? program_->ended().get() : -1, POLLIN, 0}}};
@@ -127,7 +128,7 @@ int Supervisor::stop() {
   const std::uint64_t end = clock_.now_ms() + times_.stop_ms;
   for (std::uint64_t now = clock_.now_ms(); now < end; now = clock_.now_ms())
     if (::poll(&ended, 1, static_cast<int>(end - now)) > 0) break;
-  program_->signal(SIGKILL);  // no more than a matter of form where it has ended
+  program_->signal(SIGKILL);  // without effect on a larderd that has ended
   const int raw = program_->wait();
   return WIFSIGNALED(raw) ? 128 + WTERMSIG(raw) : WEXITSTATUS(raw);
 }

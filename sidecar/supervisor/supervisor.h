@@ -1,8 +1,11 @@
-// Supervisor: runs larderd, runs it again whenever it ends or hangs, and stays, so that the container it is in stays.
+// Supervisor: runs larderd, and runs larderd again after an end or a hang. The supervisor keeps
+// running, so that its container stays up.
 //
-// Kubernetes ties an engine to its sidecar's container: one that does not come up keeps the engine from starting, and one that is
-// down or not ready takes the whole pod out of its Service. Nothing that the cache does may do that; so what Kubernetes sees is
-// this, and larderd's troubles stay in here (docs/reference/failures.md). Belongs to one thread.
+// Kubernetes ties an engine to the container of the sidecar: a container that does not start keeps
+// the engine from starting, and a container that is down or not ready takes the pod out of its
+// Service. A failure of the cache must not stop the engine. Kubernetes therefore probes the
+// supervisor and does not see failures of larderd (docs/reference/failures.md). Owned by one
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -20,28 +23,30 @@
 namespace larder::supervisor {
 
 struct SupervisorTimes {
-  unsigned start_grace_ms = 20'000;  // for which an engine's start waits for a larderd that does not become ready
-  unsigned look_ms = 50;             // between looks whether it is ready
-  unsigned ask_ms = 10'000;          // between questions to one that was
-  unsigned unanswered = 6;           // questions in a row after which it hangs
-  unsigned least_pause_ms = 200;     // before it is run again; doubled each time
+  unsigned start_grace_ms = 20'000;  // an engine's start waits this long for larderd to be ready
+  unsigned look_ms = 50;             // between questions until larderd is ready
+  unsigned ask_ms = 10'000;          // between questions after larderd was ready
+  unsigned unanswered = 6;           // so many unanswered questions in a row mean a hang
+  unsigned least_pause_ms = 200;     // before the next run; doubled each time
   unsigned most_pause_ms = 10'000;
-  unsigned steady_ms = 60'000;  // one that was ready for so long is run again after the least pause
-  unsigned stop_ms = 300'000;   // for it to stop; then it is killed. The kubelet kills both after the pod's grace period
+  unsigned steady_ms = 60'000;  // a run that was ready for so long resets the pause
+  unsigned stop_ms = 300'000;   // deadline of a stop, then SIGKILL. The kubelet kills both after the grace period of the pod
 };
 
 class Supervisor {
  public:
-  // Whether larderd is ready: OK, or why not. kDeadlineExceeded: it took the question and did not answer.
+  // Whether larderd is ready: OK, or the reason why not. kDeadlineExceeded: larderd took the
+  // question and did not answer.
   using Ask = std::function<Status()>;
 
-  // `command`: what to run. `signals`: a signalfd of SIGTERM, SIGINT and SIGHUP. All of it outlives the supervisor.
+  // `command`: the program and its arguments. `signals`: a signalfd of SIGTERM, SIGINT and SIGHUP.
+  // `signals` and `clock` outlive the supervisor.
   Supervisor(std::vector<std::string> command, Ask ask, const Fd& signals, const base::Clock& clock,
              const SupervisorTimes& times = {});
 
   const ProbePages& state() const { return state_; }
 
-  // Until SIGTERM or SIGINT, which the program is told: then its exit status.
+  // Runs until SIGTERM or SIGINT, and sends SIGTERM to larderd. Returns the exit status of larderd.
   int run();
 
  private:
@@ -62,7 +67,7 @@ class Supervisor {
   const SupervisorTimes times_;
   ProbePages state_;
   std::unique_ptr<ChildProcess> program_;
-  std::uint64_t ready_since_ms_ = 0;  // 0: this run was not ready yet
+  std::uint64_t ready_since_ms_ = 0;  // 0 before this run was ready
   unsigned unanswered_ = 0;
   unsigned pause_ms_;
 };

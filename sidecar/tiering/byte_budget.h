@@ -1,5 +1,5 @@
-// ByteBudget: so many bytes a second, and what one second gives at once. A chunk that is larger than that goes, too, and is made up for.
-// Pure: times come from outside. Thread-compatible.
+// ByteBudget: a rate in bytes a second, with a burst of one second. A chunk above the burst passes
+// too, and the next chunks wait longer. Pure: the caller passes in times. Thread-compatible.
 #pragma once
 
 #include <algorithm>
@@ -9,10 +9,10 @@ namespace larder::tiering {
 
 class ByteBudget {
  public:
-  // 0: no bound.
+  // 0: no budget.
   explicit ByteBudget(std::uint64_t bytes_per_s) : bytes_per_s_(bytes_per_s), left_(static_cast<double>(bytes_per_s)) {}
 
-  // Whether anything may be spent now. REQUIRES: times that do not go back.
+  // Whether a chunk may be sent now. REQUIRES: times never decrease.
   bool any(std::uint64_t now_ns) {
     if (bytes_per_s_ == 0) return true;
     const auto most = static_cast<double>(bytes_per_s_);

@@ -1,8 +1,8 @@
-// ChunkAge: how long ago chunks were stored at the most, by their generations.
+// ChunkAge: an upper bound of the age of a chunk, from its generation.
 //
-// Generations only grow, so a mark now and then tells the age of every chunk of this life, to one part in kMarks of the longest that is
-// asked about. Each life begins with the generation that the time of day gives it (kNsAGeneration), which tells when an earlier one
-// began. Owned by the loop's thread.
+// Generations only grow, so a mark now and then gives the age of every chunk of this run, to one
+// part in kMarks of the longest age of interest. Each run begins with a generation from the time of
+// day (kNsAGeneration), which gives the start of an earlier run. Owned by the thread of the loop.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +14,16 @@
 
 namespace larder::tiering {
 
-// A life begins at the clock divided by this, or above every earlier one. Grants come slower.
+// A run begins at the generation clock / kNsAGeneration, or above every earlier generation. Grants
+// are slower than that.
 inline constexpr std::uint64_t kNsAGeneration = 16;
 
 class ChunkAge {
  public:
-  // Ages of more than `longest_s` need not be told apart; 0: nobody asks.
+  // Ages above `longest_s` are not distinguished; 0: ages are never asked for.
   ChunkAge(std::uint32_t longest_s, const base::Clock& clock) : longest_ms_(std::uint64_t{longest_s} * 1000), clock_(clock) {}
 
-  // At the start and at each tick: the newest generation given so far.
+  // Called at the start and at each tick with the newest generation so far.
   void tick(std::uint64_t newest_generation) {
     if (longest_ms_ == 0) return;
     const std::uint64_t now_ms = clock_.now_ms();
@@ -31,7 +32,7 @@ class ChunkAge {
     while (now_ms - marks_.front().at_ms > 2 * longest_ms_) marks_.pop_front();
   }
 
-  // In seconds.
+  // The age in seconds, or more.
   std::uint64_t age_s(std::uint64_t generation) const {
     const auto after = std::ranges::lower_bound(marks_, generation, {}, &Mark::generation);
     if (after != marks_.begin()) return (clock_.now_ms() - std::prev(after)->at_ms) / 1000;
@@ -52,7 +53,7 @@ class ChunkAge {
   };
   const std::uint64_t longest_ms_;
   const base::Clock& clock_;
-  std::deque<Mark> marks_;  // oldest first; twice kMarks at most
+  std::deque<Mark> marks_;  // oldest first; at most twice kMarks
 };
 
 }  // namespace larder::tiering

@@ -6,7 +6,7 @@
 namespace larder::tiering {
 namespace {
 
-constexpr std::size_t kCountersAChunk = 4;   // a row: neighbours in one place are rare
+constexpr std::size_t kCountersAChunk = 4;   // in a row: collisions are rare
 constexpr std::uint64_t kSightsAChunk = 10;  // between halvings
 constexpr std::size_t kLeastRowCounters = 64;
 
@@ -36,7 +36,7 @@ std::uint32_t FrequencySketch::estimate(std::uint64_t hash) const {
 }
 
 void FrequencySketch::see(std::uint64_t hash) {
-  // Only the least of its counters grow: others stand for others already.
+  // Only the lowest counters of the chunk grow: higher counters include other chunks.
   const std::uint32_t now = estimate(hash);
   for (std::size_t row = 0; row < kRows && now < kMost; ++row) {
     const std::size_t at = place(hash, row);

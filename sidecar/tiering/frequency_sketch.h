@@ -1,7 +1,8 @@
-// Admission: which chunks are worth the disk's wear. Pure; thread-compatible.
+// Admission: decides which chunks are worth the wear of the disk. Pure; thread-compatible.
 //
-// A count-min sketch of small counters: four bits an estimate, four rows, halved as time passes, so that what was in fashion long
-// ago counts for less. It never estimates too little, but for the halving.
+// FrequencySketch is a count-min sketch with counters of four bits in four rows. All counters are
+// halved from time to time, so that old uses count for less. Apart from the halving an estimate is
+// never too low.
 #pragma once
 
 #include <array>
@@ -13,10 +14,11 @@ namespace larder::tiering {
 
 class FrequencySketch {
  public:
-  // For about so many different chunks in fashion; 8 bytes for each, rounded up to a power of two.
+  // `chunks`: about so many different chunks in recent use; 8 bytes each, rounded up to a power of
+  // two.
   explicit FrequencySketch(std::size_t chunks);
 
-  // Counts one sight of it. `hash` is uniform: a block hash's word.
+  // Counts one sight of a chunk. `hash` is uniform: a word of the block hash.
   void see(std::uint64_t hash);
   std::uint32_t estimate(std::uint64_t hash) const;  // 0 to 15
 
@@ -37,7 +39,7 @@ class FrequencySketch {
 
 class Admission {
  public:
-  // A chunk goes to the disk from its `sights`-th sight on; 0 or 1: always.
+  // Admits a chunk from its `sights`-th sight on; 0 or 1: always.
   Admission(std::uint32_t sights, std::size_t chunks) : sights_(sights), sketch_(sights > 1 ? chunks : 1) {}
 
   void see(std::uint64_t hash) {

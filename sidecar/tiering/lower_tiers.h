@@ -1,5 +1,5 @@
-// LowerTiers: the tiers below the memory together, as the loop has them: what goes down to each, what comes up from any, and what a drop
-// waits for. Nearest first. Owned by the loop's thread.
+// LowerTiers: all lower tiers together, nearest first: writes, promotions, and the state of drops.
+// Owned by the thread of the loop.
 #pragma once
 
 #include <cstdint>
@@ -19,37 +19,38 @@
 
 namespace larder::tiering {
 
-// A tier that was opened, and the region that it tells what it has; of a disk it is the one that engines see.
+// An open tier and its residency filter. Engines see the filter of the disk.
 struct OpenTier {
   std::unique_ptr<TierLink> link;
   std::shared_ptr<ResidencyFilter> region;  // shared with the tier, whose thread may outlive the loop
 };
 
-// One drop, in each tier. Shared between who asked, who may leave before the end, and the loop.
+// One drop in all tiers. Shared between the loop and the caller, who may leave before the end.
 struct LowerTierDrop {
   struct Part {
     TierKind kind;
     std::string name;
     std::shared_future<Status> ended;
-    std::shared_ptr<const std::uint64_t> chunks;  // that it found, once `ended` is ready
+    std::shared_ptr<const std::uint64_t> chunks;  // the dropped chunks, valid once `ended` is ready
   };
-  std::vector<Part> parts;  // none: there is no tier
+  std::vector<Part> parts;  // empty without a lower tier
 };
 
-// A drop that a tier has not answered.
+// A drop without an answer of the tier.
 struct PendingDrop {
   std::shared_future<Status> ended;  // shared: admin callers wait for the same
-  bool shared = false;               // of a tier that others write to as well
+  bool shared = false;               // the tier is shared with other larderd
 };
 
 class LowerTiers {
  public:
-  // All of them outlive it. `arena`: the store's. REQUIRES: one tier at least, and no two of a kind.
+  // All arguments outlive this object. `arena`: the arena of the store. REQUIRES: one tier at
+  // least, and no two of a kind.
   LowerTiers(std::vector<OpenTier> tiers, const config::Config& config, store::Store& store, stats::Stats& stats,
              const base::Clock& clock, std::span<std::byte> arena);
 
   Promoter& promotions() { return *promoter_; }
-  // nullptr: no tier is shared.
+  // nullptr without a shared tier.
   TierProbes* probes() { return tier_probes_.get(); }
 
   // The tier of this number has messages.
@@ -60,19 +61,19 @@ class LowerTiers {
   void end_session(store::SessionNumber session);
   void tick(bool slept);
 
-  // Nothing of the namespace is found in any tier from here on.
+  // Drops a namespace: no tier finds a chunk of it from here on.
   LowerTierDrop drop(const protocol::NamespaceId& id);
-  // The newest drop, whoever asked for it.
+  // The newest drop.
   LowerTierDrop last_drop() const;
-  // What the tiers have not answered of drops of it, or of everything.
+  // The drops of the namespace, or of everything, without an answer of the tiers.
   std::vector<PendingDrop> drops_under_way(const protocol::NamespaceId& id) const;
 
-  // What is written to each from here on.
+  // Changes the write rules of all tiers.
   void write_by(const config::Config& config);
 
-  // At a stop: writes what is to be written, nearest tier first, until `by_ns` at the latest. Blocks.
+  // At a stop: writes the pending chunks, nearest tier first, until `by_ns` at the latest. Blocks.
   void finish(std::uint64_t by_ns);
-  // Of the tiers, and of why they are not what they should be.
+  // Fills in the statistics of the tiers, and fallbacks for degraded tiers.
   void fill(stats::Stats& view) const;
 
  private:

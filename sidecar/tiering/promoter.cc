@@ -15,7 +15,7 @@ using tiers::Ticket;
 
 namespace {
 
-constexpr std::uint32_t kReadsAhead = 512;  // of one fetch, in families that are looked at before earlier ones are there
+constexpr std::uint32_t kReadsAhead = 512;  // reads of one fetch that may run before earlier families are complete
 
 FetchEnd reason_for(const Status& status) {
   switch (status.code()) {
@@ -60,7 +60,7 @@ Status Promoter::fetch(SessionNumber session, std::uint32_t request, const proto
 }
 
 void Promoter::end(SessionNumber session, std::uint32_t request) {
-  miss_deadlines();  // what was late is late, also where its engine gave up a moment before the loop looked
+  miss_deadlines();  // a late fetch counts as late, even if its engine gave up just before
   if (const auto found = fetches_.find({session, request}); found != fetches_.end()) forget(found);
 }
 
@@ -108,7 +108,8 @@ void Promoter::look_on(const FetchId& id, Fetch& fetch) {
   looking_.push_back(id);
 }
 
-// Into members_, and found_ of those that are below. What an engine is writing now is as good as absent: nobody knows whether it will.
+// Fills members_, and found_ for chunks in lower tiers. A chunk that an engine is writing counts as
+// absent: the engine may give up.
 Promoter::Probe Promoter::look_at(std::uint32_t handle, const protocol::BlockHash& hash) {
   store_.look_at_family(handle, hash, members_);
   found_.assign(members_.size(), std::nullopt);
@@ -123,7 +124,8 @@ Promoter::Probe Promoter::look_at(std::uint32_t handle, const protocol::BlockHas
   return probe;
 }
 
-// However much one session asks for, there is room left for the first families of others.
+// Whether a session may keep so many more bytes. One session always leaves room for the first
+// families of others.
 bool Promoter::may_keep(SessionNumber session, std::uint64_t bytes) const {
   if (bytes > kept_cap_ - kept_bytes_) return false;
   const auto found = kept_of_.find(session);
@@ -132,7 +134,7 @@ bool Promoter::may_keep(SessionNumber session, std::uint64_t bytes) const {
   return own + bytes <= not_of_others - not_of_others / protocol::kFetchedLeftShare;  // mutation: fetch-share-left
 }
 
-// One family more. False: no further one is looked at now.
+// Looks at one more family. False: no further family now.
 bool Promoter::probe(const FetchId& id, Fetch& fetch) {
   if (fetch.families.size() >= fetch.limit || fetch.reading >= kReadsAhead) return false;
   const auto number = static_cast<std::uint32_t>(fetch.families.size());
@@ -188,7 +190,7 @@ void Promoter::give(const PromotionReads::Outcome& outcome, const Waiter& waiter
   const auto found = fetches_.find(waiter.fetch);
   if (found == fetches_.end()) return;
   Fetch& fetch = found->second;
-  if (waiter.family >= fetch.families.size()) return;  // cut a moment ago: it named the chunk twice
+  if (waiter.family >= fetch.families.size()) return;  // cut before: the fetch named the chunk twice
   Family& family = fetch.families[waiter.family];
   --fetch.reading;
   --family.missing;
@@ -203,7 +205,7 @@ void Promoter::give(const PromotionReads::Outcome& outcome, const Waiter& waiter
   decide(waiter.fetch, fetch);
 }
 
-// It will have no more families than these.
+// Limits a fetch to its first `limit` families.
 void Promoter::cut(const FetchId& id, Fetch& fetch, std::uint32_t limit, FetchEnd reason) {
   if (limit >= fetch.limit) return;
   fetch.limit = limit;
@@ -247,7 +249,7 @@ void Promoter::answer(const FetchId& id, Fetch& fetch) {
   fetch.answered_ms = clock_.now_ms();
   const auto [begin, end] = deadlines_.equal_range(fetch.deadline_ns);
   deadlines_.erase(std::find_if(begin, end, [&](const auto& deadline) { return deadline.second == id; }));
-  if (fetch.whole == 0) forget(fetches_.find(id));  // nothing is kept; an end of it names none
+  if (fetch.whole == 0) forget(fetches_.find(id));  // an empty fetch keeps no chunk and needs no end
 }
 
 void Promoter::forget(std::map<FetchId, Fetch>::iterator found) {
@@ -266,7 +268,8 @@ void Promoter::miss_deadlines() {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now_ns) {  // mutation: fetch-deadline
     const FetchId id = deadlines_.begin()->second;
     Fetch& fetch = fetches_.at(id);
-    // Which of them it waits for each knows by itself: who is as fast as ever has not missed it.
+    // Each source checks whether it is slower than expected; only such a source has missed the
+    // deadline.
     if (fetch.reading != 0)
       for (ReadableTier* source : sources_) source->missed_deadline(now_ns);
     cut(id, fetch, fetch.whole, FetchEnd::kLate);
@@ -274,7 +277,8 @@ void Promoter::miss_deadlines() {
   }
 }
 
-// A family that is larger than all that is kept for fetches ends each of them before its first chunk.
+// A family beyond the cap of all fetches would end each fetch before its first chunk: log the
+// remedy.
 void Promoter::look_at_sizes() {
   const std::uint64_t family = store_.namespaces().largest_family_bytes();
   if (family <= kept_cap_) return too_large_.clear();

@@ -1,8 +1,11 @@
-// Promoter: what engines ask to have in memory before they load it, out of the tiers below. FETCH, and the prefetch of ACT.
+// Promoter: promotes chunks from lower tiers into memory before engines load them, for FETCH and
+// for the prefetch of ACT.
 //
-// A fetch is looked at family by family, from the first on: what is in memory is kept, what is below is read, and where neither is
-// there it ends. It is answered once its prefix is decided, by its deadline at the latest, and what it answered for is kept until its
-// engine ends it, or is gone, or has forgotten it. All bounds are of limits.h and chunk_reads.h. Owned by the loop's thread.
+// A fetch goes through its families from the first on. A chunk in memory is kept, a chunk in a
+// lower tier is read, and a missing chunk ends the fetch. The answer follows once the prefix is
+// decided, by the deadline at the latest. The answered chunks are kept until the engine ends the
+// fetch, its session ends, or protocol::kMaxHoldAgeMs (one minute) has passed. All bounds are in
+// shim/protocol/limits.h and promotion_reads.h. Owned by the thread of the loop.
 #pragma once
 
 #include <cstdint>
@@ -24,27 +27,28 @@ namespace larder::tiering {
 
 class Promoter {
  public:
-  // All of them outlive it. `sources`: nearest first. `arena`: the store's.
+  // All arguments outlive this object. `sources`: nearest first. `arena`: the arena of the store.
   Promoter(std::span<ReadableTier* const> sources, store::Store& store, stats::Stats& stats, const base::Clock& clock,
            std::span<std::byte> arena);
 
-  // kInvalidArgument: a fetch of this number runs. REQUIRES: the namespace is open.
+  // kInvalidArgument: a fetch with this number runs. REQUIRES: the namespace is open.
   Status fetch(store::SessionNumber session, std::uint32_t request, const protocol::Fetch& asked,
                std::span<const protocol::BlockHash> hashes);
   void end(store::SessionNumber session, std::uint32_t request);
   void end_session(store::SessionNumber session);
-  // A slice: of how many hashes, from the first on, all is in memory or on its way.
+  // Runs one slice: counts the first hashes of the list by whether all chunks are in memory or in
+  // promotion.
   protocol::ActCounts prefetch(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
 
-  // One slice of what there is to look at and to begin. True: there is more.
+  // Runs one slice of looks and reads. True: more slices follow.
   bool go_on();
-  // A message of a get, of whichever source. False: it is of none of these.
+  // Takes a message of a get of any source. False: the message belongs to no read of this object.
   bool on_get(const tiers::Message& message);
-  // Answers what is late. Called once next_deadline_ns() has come.
+  // Answers late fetches. Called once next_deadline_ns() has passed.
   void miss_deadlines();
-  // Ages and probes. `slept`: nobody was watching for a while.
+  // Ends old fetches and starts probe reads. `slept`: larderd was stopped for a while.
   void tick(bool slept);
-  // UINT64_MAX: there is none.
+  // UINT64_MAX without an open fetch.
   std::uint64_t next_deadline_ns() const { return deadlines_.empty() ? UINT64_MAX : deadlines_.begin()->first; }
 
   struct Answer {
@@ -52,20 +56,21 @@ class Promoter {
     std::uint32_t request;
     protocol::Fetched fetched;
   };
-  // What is to be sent since the last call.
+  // The answers since the last call.
   std::vector<Answer> take_answers() { return std::exchange(answers_, {}); }
 
-  // Why chunks of a namespace are never brought up, and what to set; empty: every fetch may have its first family.
+  // Why chunks of a namespace are never promoted, and the remedy. Empty: every fetch has room for
+  // its first family.
   const std::string& too_large() const { return too_large_; }
 
-  // Where a chunk comes up from; nullptr: it is not on its way.
+  // The source of a running promotion; nullptr without one.
   const ReadableTier* coming(const protocol::Key& key) const { return reads_.coming(key); }
 
  private:
   using FetchId = std::pair<store::SessionNumber, std::uint32_t>;
   struct Family {
     std::uint32_t missing = 0;
-    std::uint64_t bytes = 0;  // of slots, counted in kept_bytes_
+    std::uint64_t bytes = 0;  // of slots; part of kept_bytes_
     std::vector<protocol::SlotRef> kept;
     std::vector<tiers::Ticket> reads;
   };
@@ -73,8 +78,8 @@ class Promoter {
     std::uint32_t handle = 0;
     std::vector<protocol::BlockHash> hashes;
     std::uint64_t begun_ns = 0, deadline_ns = 0, answered_ms = 0;
-    std::vector<Family> families;  // looked at so far, below `limit`
-    std::uint32_t limit = 0;       // no more of them than this will come
+    std::vector<Family> families;  // so far, fewer than `limit`
+    std::uint32_t limit = 0;       // the largest possible number of families
     std::uint32_t whole = 0;
     std::uint32_t reading = 0;
     std::uint64_t read_bytes = 0;
@@ -85,9 +90,9 @@ class Promoter {
     FetchId fetch;
     std::uint32_t family;
   };
-  // What a look at one family found.
+  // The result of a look at one family.
   struct Probe {
-    bool there = false;  // in memory, on its way, or below
+    bool there = false;  // in memory, in promotion, or in a lower tier
     std::uint64_t bytes = 0;
   };
 
@@ -111,16 +116,16 @@ class Promoter {
   std::uint64_t kept_cap_;
   PromotionReads reads_;
   std::map<FetchId, Fetch> fetches_;
-  std::multimap<std::uint64_t, FetchId> deadlines_;  // of those that are not answered
-  std::deque<FetchId> looking_;                      // with families to look at; some are over
+  std::multimap<std::uint64_t, FetchId> deadlines_;  // of fetches without an answer
+  std::deque<FetchId> looking_;                      // fetches with families to look at; some may have ended
   std::unordered_map<tiers::Ticket, std::vector<Waiter>> waiters_;
   std::vector<Answer> answers_;
   std::uint64_t kept_bytes_ = 0;
   std::string too_large_;
-  std::unordered_map<store::SessionNumber, std::uint64_t> kept_of_;  // of that, by session; none: nothing
-  // Kept, so that a look allocates nothing.
+  std::unordered_map<store::SessionNumber, std::uint64_t> kept_of_;  // by session: its part of kept_bytes_
+  // Reused, so that a look allocates no memory.
   std::vector<store::Store::Member> members_;
-  std::vector<std::optional<Found>> found_;  // of those that are not in memory
+  std::vector<std::optional<Found>> found_;  // of the members that are not in memory
 };
 
 }  // namespace larder::tiering

@@ -10,7 +10,7 @@ using tiers::Message;
 using tiers::Ticket;
 
 namespace {
-constexpr std::size_t kMostForgotten = 1024;  // tickets in the queue of reads that nobody wants any more
+constexpr std::size_t kMostForgotten = 1024;  // tickets of unwanted reads in the queue
 }  // namespace
 
 PromotionReads::PromotionReads(std::span<ReadableTier* const> sources, store::Store& store, const base::Clock& clock,
@@ -144,7 +144,7 @@ PromotionReads::Begun PromotionReads::begin_read(Ticket ticket, Read& read) {
     return Begun::kYes;
   }
   store_.promotion_failed(read.slot);
-  if (status.code() == Code::kResourceExhausted) return Begun::kNotNow;  // the tier has too much to do: messages of it come
+  if (status.code() == Code::kResourceExhausted) return Begun::kNotNow;  // busy: a message of the tier follows
   end(ticket, {Code::kUnavailable, status.text()});
   return Begun::kNo;
 }
@@ -170,12 +170,12 @@ bool PromotionReads::on_message(const Message& message) {
   if (status.ok() && !store_.promoted(read.slot, message.facts.root, source.number(), message.facts.since_s))
     status = {Code::kNotFound, "dropped meanwhile"};
   read.ended = message.slot_busy;
-  if (message.slot_busy) store_.quarantine_grant(store::kOwnSession, read.slot);  // who computes the chunk may store it elsewhere
+  if (message.slot_busy) store_.quarantine_grant(store::kOwnSession, read.slot);  // an engine may store the chunk in another slot
   end(message.ticket, std::move(status), bytes);
   return true;
 }
 
-// Who wants it is told. Where the device still has its slot, the read stays until that is released.
+// Reports the outcome. A read whose slot is still busy stays until the device releases the slot.
 void PromotionReads::end(Ticket ticket, Status status, std::uint64_t read_bytes) {
   const auto found = reads_.find(ticket);
   const Read& read = found->second;

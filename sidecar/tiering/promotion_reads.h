@@ -1,9 +1,11 @@
-// PromotionReads: chunks on their way up from the tiers, each once, into slots that larderd itself was granted.
+// PromotionReads: reads of chunks from lower tiers into slots of larderd, one read for each chunk.
 //
-// Who wants one asks by key and gets a ticket; a chunk that is wanted already has the same one. Wanted for somebody who waits goes
-// before wanted ahead. A slot is taken when the read begins, so what waits here costs no memory of the arena; bytes that are being
-// read are bounded. Each tier has a lane of its own, so that one that is slow keeps nobody from the others. What ends is told by
-// outcome, in order. Owned by the loop's thread.
+// want() returns a ticket; a second want() of the same chunk returns the same ticket. Reads for a
+// waiting fetch go before reads ahead. A slot is granted when the read begins, so a waiting read
+// costs no arena memory; the bytes in reads are bounded. Each tier has a lane of its own, so that a
+// slow tier delays no other tier. take_outcome() reports the ends, in order. A slot that a device
+// still uses after the deadline of its read is quarantined, and its key is free at once. Owned by
+// the thread of the loop.
 #pragma once
 
 #include <cstdint>
@@ -23,47 +25,49 @@ namespace larder::tiering {
 
 class PromotionReads {
  public:
-  // Of all reads of a tier that were begun and have not ended; one more at most.
+  // The bound of running reads of a tier; one more read may exceed it.
   static constexpr std::uint64_t kReadingBytes = 32ULL << 20;
-  static constexpr std::uint64_t kAheadBytes = 16ULL << 20;  // ... up to which one is begun that nobody waits for
-  static constexpr std::size_t kMostWaiting = 16'384;        // reads of a tier not begun yet that nobody waits for
-  static constexpr std::uint64_t kAheadShare = 2;            // ... and of the arena one part in so many of them all
-  static constexpr std::uint64_t kReadMs = 5000;             // that one may take
+  static constexpr std::uint64_t kAheadBytes = 16ULL << 20;  // the same for the start of a read ahead
+  static constexpr std::size_t kMostWaiting = 16'384;        // waiting reads ahead of a tier
+  static constexpr std::uint64_t kAheadShare = 2;            // all reads ahead together: at most this share of the arena
+  static constexpr std::uint64_t kReadMs = 5000;             // the deadline of one read
 
-  // All of them outlive it. `sources`: nearest first. `arena`: the store's.
+  // All arguments outlive this object. `sources`: nearest first. `arena`: the arena of the store.
   PromotionReads(std::span<ReadableTier* const> sources, store::Store& store, const base::Clock& clock,
                  std::span<std::byte> arena);
 
-  // The nearest that has it, of those that answer in time if there is one.
+  // The nearest source that has the chunk; a source that answers in time is preferred.
   std::optional<Found> probe(const tiers::ChunkKey& chunk) const;
 
-  // Each want() is one that may stop_wanting(). `found`: as probe() says.
+  // One stop_wanting() may follow each want(). `found`: from probe().
   tiers::Ticket want(const protocol::Key& key, const tiers::ChunkKey& chunk, const Found& found);
-  // A read that nobody wants any more is not begun; one that has begun goes on, and its chunk stays in memory as any other.
+  // A read without wants is not begun. A running read goes on, and its chunk stays in memory like
+  // any other.
   void stop_wanting(tiers::Ticket ticket);
-  // Nobody waits for it. False: too many wait already.
+  // Reads ahead, without a waiting fetch. False: too many reads wait already.
   bool want_ahead(const protocol::Key& key, const tiers::ChunkKey& chunk, const Found& found);
-  // Where it comes from; nullptr: it is not on its way.
+  // The source of a running or waiting read; nullptr without one.
   const ReadableTier* coming(const protocol::Key& key) const;
 
-  // Begins what the bounds allow, until the store's effort is above `until`. True: there is more to begin now.
+  // Begins reads within the bounds, until the effort of the store exceeds `until`. True: more reads
+  // may begin now.
   bool begin(std::uint64_t until);
-  // False: it is of no read of these.
+  // False: the message belongs to no read of this object.
   bool on_message(const tiers::Message& message);
 
   struct Outcome {
     tiers::Ticket ticket = 0;
-    Status status;                 // kResourceExhausted: no room. kNotFound: a miss. Whatever else: the tier failed
-    protocol::SlotRef slot;        // ok: kept once, for who takes the outcome to let go
-    std::uint64_t read_bytes = 0;  // from the tier; 0 where somebody else had stored it
+    Status status;                 // kResourceExhausted: no room. kNotFound: a miss. Other errors: the tier failed
+    protocol::SlotRef slot;        // ok: kept once; the receiver of the outcome calls let_go()
+    std::uint64_t read_bytes = 0;  // from the tier; 0 if an engine had stored the chunk
   };
-  // In the order in which they ended.
+  // The next outcome, in the order of the ends.
   std::optional<Outcome> take_outcome();
 
  private:
   struct Lane {
     ReadableTier* source = nullptr;
-    std::deque<tiers::Ticket> waiting, waiting_ahead;  // some of them ended meanwhile
+    std::deque<tiers::Ticket> waiting, waiting_ahead;  // some may have ended
     std::uint64_t reading_bytes = 0;
   };
   struct Read {
@@ -74,7 +78,7 @@ class PromotionReads {
     protocol::SlotRef slot;
     std::uint64_t begun_ns = 0;
     std::uint32_t wanted = 0;
-    bool ahead = false, waits = false;  // in which queue
+    bool ahead = false, waits = false;  // the queue
     bool begun = false, ended = false;
   };
   struct KeyHash {
@@ -91,9 +95,9 @@ class PromotionReads {
   store::Store& store_;
   const base::Clock& clock_;
   std::span<std::byte> arena_;
-  std::vector<Lane> lanes_;  // nearest first; never more or fewer
+  std::vector<Lane> lanes_;  // nearest first; fixed
   std::unordered_map<tiers::Ticket, Read> reads_;
-  std::unordered_map<protocol::Key, tiers::Ticket, KeyHash> by_key_;  // but for those that ended and whose slot is still busy
+  std::unordered_map<protocol::Key, tiers::Ticket, KeyHash> by_key_;  // without ended reads whose slot is still busy
   std::deque<Outcome> outcomes_;
   std::uint64_t ahead_bytes_ = 0;
 };

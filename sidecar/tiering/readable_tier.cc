@@ -41,7 +41,7 @@ void ReadableTier::tick() {
   publish();
 }
 
-// Reads a chunk for nobody, as a fetch would read it.
+// Reads a chunk as a fetch would, and discards the bytes.
 void ReadableTier::probe_speed() {
   const std::optional<tiers::ChunkKey> key = region_.recent();
   const std::optional<tiers::ChunkFacts> facts = key ? link_.tier().probe(*key) : std::nullopt;

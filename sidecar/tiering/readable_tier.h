@@ -1,4 +1,5 @@
-// ReadableTier: a tier as what is read from: what it has, how fast it is, and the reads by which larderd knows that. Owned by the loop's thread.
+// ReadableTier: a tier as a source of reads: its content, its speed, and the reads that measure the
+// speed. Owned by the thread of the loop.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +17,20 @@ namespace larder::tiering {
 
 class ReadableTier {
  public:
-  // All of them outlive it. `region` is told how fast it is, and tells what came into the tier last.
+  // All arguments outlive this object. `region` publishes the speed, and names recent chunks of the
+  // tier.
   ReadableTier(TierLink& link, ResidencyFilter& region, const base::Clock& clock);
 
-  // Of the namespaces that it says true of nothing is read, though the tier has it: a drop of them is on its way there.
+  // Chunks of a namespace are not read while `hidden` returns true: a drop of the namespace waits
+  // for the tier.
   using Hidden = std::function<bool(const protocol::NamespaceId&)>;
   void set_hidden(Hidden hidden) { hidden_ = std::move(hidden); }
   bool hides(const protocol::NamespaceId& id) const { return hidden_ && hidden_(id); }
-  // As the tier says, but for those.
+  // The chunk as the tier knows it; empty for a hidden namespace.
   std::optional<tiers::ChunkFacts> probe(const tiers::ChunkKey& chunk) const;
 
   store::TierNumber number() const { return link_.number(); }
-  // A read that is taken counts from now on, until read_ended().
+  // An accepted read counts as running until read_ended().
   tiers::Ticket next_ticket() { return link_.next_ticket(); }
   Status read(tiers::Ticket ticket, const tiers::ChunkKey& chunk, std::span<std::byte> slot, std::uint64_t deadline_ns);
   void read_ended(std::uint64_t bytes, bool ok, std::uint64_t begun_ns) {
@@ -36,16 +39,16 @@ class ReadableTier {
     if (ok) read_time_.record(now_ns - begun_ns);
   }
   const stats::Histogram& read_time() const { return read_time_; }
-  // A fetch waits for reads, and its deadline is over.
+  // The deadline of a fetch passed while the fetch waits for reads.
   void missed_deadline(std::uint64_t now_ns);
 
-  // Whether engines may rely on it, as of the last tick.
+  // Whether engines may rely on the tier, as of the last tick.
   bool in_time() const { return speed_.view(takes_gets_).serving; }
   protocol::ResidencySpeed speed() const { return speed_.view(link_.tier().state().takes_gets); }
 
-  // Probes, where that is due, and tells how fast it is.
+  // Starts a probe read if due, and publishes the speed.
   void tick();
-  // A message of a get. False: it is of no probe.
+  // Takes a message of a get. False: the message belongs to no probe read.
   bool on_probe(const tiers::Message& message);
 
  private:
@@ -58,15 +61,15 @@ class ReadableTier {
   Hidden hidden_;
   TierSpeed speed_;
   stats::Histogram read_time_;
-  bool takes_gets_ = true;  // as the tier said last: to ask it of every chunk would cost a mutex each
+  bool takes_gets_ = true;  // the last state of the tier: a question for every chunk would cost a mutex each
   struct Probe {
     tiers::Ticket ticket = 0;
     std::uint64_t bytes = 0, begun_ns = 0;
   };
-  std::optional<Probe> probe_;  // until the device has let go of its memory, which is region_'s
+  std::optional<Probe> probe_;  // until the device has released the probe memory of region_
 };
 
-// Where a chunk is.
+// The place of a chunk.
 struct Found {
   ReadableTier* source = nullptr;
   tiers::ChunkFacts facts;

@@ -95,7 +95,8 @@ RefusedChunks::Chunks::iterator RefusedChunks::erase(Chunks::iterator at) {
   return chunks_.erase(at);
 }
 
-// The place of a cause for which nothing waits is given to another, whose line comes no earlier than its own would.
+// A new cause takes the place of a cause without waiting chunks, and inherits the time of the next
+// line: the rate of lines stays bounded.
 std::size_t RefusedChunks::cause_of(const std::string& text) {
   const auto known = std::ranges::find(causes_, text, &Cause::text);
   if (known != causes_.end()) return static_cast<std::size_t>(known - causes_.begin());

@@ -1,8 +1,11 @@
-// RefusedChunks: chunks in memory that a tier did not store, when each is offered again, and why they wait. Owned by the loop's thread.
+// RefusedChunks: chunks in memory that a tier did not store, with the time of the next offer and
+// the cause. Owned by the thread of the loop.
 //
-// A chunk that was sent and refused waits a second, then twice as long after each refusal, five minutes at most. A chunk of which
-// the tier moved nothing waits as long as the tier says. The table gives an entry back when its chunk is stored or leaves memory;
-// where the table is full, chunks without an entry are offered every 5 s. A log line tells of each cause once a minute at most.
+// A chunk that was sent and refused waits a second, then twice as long after each refusal, five
+// minutes at most. A chunk of which the tier moved nothing waits as long as the tier says. The
+// table gives an entry back when its chunk is stored or leaves memory; where the table is full,
+// chunks without an entry are offered every 5 s. A log line tells of each cause once a minute at
+// most.
 #pragma once
 
 #include <array>
@@ -20,43 +23,44 @@ namespace larder::tiering {
 class RefusedChunks {
  public:
   static constexpr std::size_t kMost = 1 << 16;
-  static constexpr std::size_t kMostCauses = 8;  // told apart; further ones count as the last
+  static constexpr std::size_t kMostCauses = 8;  // further causes count as the last one
 
   // `name`: of the tier, in log lines.
   explicit RefusedChunks(std::string name) : name_(std::move(name)) {}
 
   bool waits(const protocol::SlotRef& chunk, std::uint64_t now_ns) const;
-  // A put ended so. `again_ns`: as in the message. An empty text is no cause: the tier itself says why.
+  // A put ended with `why`. `again_ns`: as in the message. An empty text is no cause: the tier
+  // itself reports the reason.
   void refused(const protocol::SlotRef& chunk, const Status& why, std::uint64_t again_ns, std::uint64_t now_ns);
-  // The tier has it now: others that wait for the same cause and were not sent are offered at once.
+  // The tier stored the chunk: unsent chunks that wait for the same cause are offered at once.
   void stored(const protocol::SlotRef& chunk, std::uint64_t now_ns);
-  // It is not to be written any more, or the tier has it from others.
+  // The chunk need not be written any more, or another larderd has put it into the tier.
   void forget(const protocol::SlotRef& chunk);
-  // Looks at a slice of the table, and gives back the entries of chunks that are not in memory any more, or that nobody offered for
-  // ten minutes.
+  // Looks at a slice of the table, and frees entries of chunks that left memory or were not offered
+  // for ten minutes.
   using InMemory = std::function<bool(std::uint32_t slot, std::uint64_t generation)>;
   void give_back(const InMemory& in_memory, std::uint64_t now_ns);
-  // The tier takes chunks again: what was not sent is offered at once.
+  // The tier accepts chunks again: unsent chunks are offered at once.
   void tier_is_back();
 
   bool empty() const { return chunks_.empty(); }
   std::size_t size() const { return chunks_.size(); }
-  // Why most of them wait; empty: none does.
+  // The cause of most waiting chunks; empty if no chunk waits.
   std::string reason() const;
 
  private:
   struct Chunk {
     std::uint64_t generation = 0;
-    std::uint64_t wait_ns = 0;  // 0: nothing of it was sent when it was offered last
+    std::uint64_t wait_ns = 0;  // 0: no byte was sent at the last offer
     std::uint64_t next_ns = 0;
-    std::size_t cause = kMostCauses;  // that many: none
+    std::size_t cause = kMostCauses;  // kMostCauses: no cause
   };
   struct Cause {
     std::string text;
     std::size_t waiting = 0;
-    std::uint64_t refusals = 0;  // since its last line
+    std::uint64_t refusals = 0;  // since the last line
     std::uint64_t next_line_ns = 0;
-    bool told = false;  // that it began
+    bool told = false;  // the log has the begin
   };
   using Chunks = std::map<std::uint32_t, Chunk>;  // by slot
 

@@ -33,7 +33,7 @@ Result<std::shared_ptr<ResidencyFilter>> ResidencyFilter::create(std::uint64_t t
     return base::file_failure(errno, "size the below region");
   Result<Mapping> mapping = Mapping::map_shared(fd, bytes, PROT_READ | PROT_WRITE, "below region");
   if (!mapping.ok()) return mapping.status();
-  // From here on nobody else may write to it, whichever descriptor he has.
+  // The seals forbid new writable mappings through any descriptor.
   if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | kSealFutureWrite | F_SEAL_SEAL) != 0)
     return Status::from_errno(errno, "seal the below region");
   Fd read_only(::open(("/proc/self/fd/" + std::to_string(fd.get())).c_str(), O_RDONLY | O_CLOEXEC));
@@ -57,7 +57,8 @@ protocol::ResidencyPlace ResidencyFilter::place(const tiers::ChunkKey& key) cons
   return protocol::below_place(key.namespace_id, key.hash, key.shard, key.group, bucket_count_);
 }
 
-// In an empty place of the bucket that has more of them; nowhere if it stands in one of the two already, or both are full.
+// Enters a tag in the emptier of the two buckets. No effect if a bucket has the tag already, or if
+// both are full.
 void ResidencyFilter::enter(const protocol::ResidencyPlace& place) {
   std::array<protocol::AtomicU64*, 2> empty{};
   std::array<int, 2> count{};

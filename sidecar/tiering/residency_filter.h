@@ -1,7 +1,9 @@
-// ResidencyFilter: the writer of the below region (shim/protocol/residency_layout.h): what the tier has, and how fast it is, for engines to see.
+// ResidencyFilter: the writer of the residency region (shim/protocol/residency_layout.h), which
+// shows engines the content and the speed of a tier.
 //
-// As tiers::Residents it is called by the tier's thread alone, all else by the loop's; recent() by any. Shared by the loop and the
-// tier, whose thread may outlive the loop.
+// The thread of the tier calls the methods of tiers::Residents, the thread of the loop calls the
+// others; recent() may be called from any thread. Shared by the loop and the tier, whose thread may
+// outlive the loop.
 #pragma once
 
 #include <array>
@@ -19,7 +21,7 @@ namespace larder::tiering {
 
 class ResidencyFilter final : public tiers::Residents {
  public:
-  // For a tier of so many bytes: at most half full with chunks of 64 KiB.
+  // Sizes the filter for a tier of `tier_bytes`: at most half full with chunks of 64 KiB.
   static Result<std::shared_ptr<ResidencyFilter>> create(std::uint64_t tier_bytes);
 
   void added(const tiers::ChunkKey& key) override { added_all({&key, 1}); }
@@ -28,14 +30,15 @@ class ResidencyFilter final : public tiers::Residents {
   void removed_all() override;
 
   void publish(const protocol::ResidencySpeed& speed);
-  // One of the last chunks that were added, each time another one; it may be gone.
+  // One of the chunks that were added last, another one each time. The chunk may be gone.
   std::optional<tiers::ChunkKey> recent();
 
-  // Memory to read a chunk into for nobody, aligned as slots are; empty where there is none. It is here because it lasts as long as the
-  // tier's thread. REQUIRES: the tier has let go of what was given before.
+  // Memory for a read whose bytes are discarded, aligned like slots; empty if the allocation fails.
+  // Kept here because this object lives as long as the thread of the tier. REQUIRES: the tier has
+  // released the memory of the last call.
   std::span<std::byte> probe_memory(std::size_t bytes);
 
-  // For engines: it can only read.
+  // A read-only descriptor for engines.
   int fd() const { return read_only_.get(); }
   std::uint64_t bytes() const { return mapping_.size(); }
   const std::byte* data() const { return mapping_.data(); }
@@ -51,7 +54,7 @@ class ResidencyFilter final : public tiers::Residents {
   protocol::ResidencyHeader* header_;
   protocol::ResidencyBucket* buckets_;
   std::uint64_t bucket_count_;
-  std::uint64_t words_ = 0;  // in use: an empty region is not walked, which would touch all of its pages
+  std::uint64_t words_ = 0;  // in use; a walk over an empty region would touch all of its pages
 
   std::unique_ptr<std::byte, decltype(&std::free)> probe_memory_{nullptr, &std::free};
   std::mutex recent_mutex_;

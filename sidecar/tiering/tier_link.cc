@@ -10,7 +10,7 @@
 namespace larder::tiering {
 namespace {
 
-// A tier whose device never answers uses it until the process ends.
+// Never destroyed: a tier with a hanging device uses the Env until the process ends.
 disk::Env& environment() {
   static disk::Env& env = *new disk::Env;
   return env;
@@ -41,8 +41,9 @@ Result<std::unique_ptr<TierLink>> TierLink::open_backend(const config::Config& c
   return std::make_unique<TierLink>(TierKind::kBackend, std::move(*tier), config::without_user(config.backend.url));
 }
 
-// A disk by the file that is locked while a request on it is in flight, also one of a process that has ended (tiers/disk/FORMAT.md). What
-// comes out of a socket is written by this process alone, and ends with it.
+// A disk is identified by its file: the lock of the file lasts until all requests have ended, even
+// after the end of the process (tiers/disk/FORMAT.md). Bytes from a socket are written by this
+// process alone, and end with it.
 std::uint64_t TierLink::id() const {
   if (kind_ == TierKind::kBackend) return 1;
   struct stat file {};

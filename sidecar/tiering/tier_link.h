@@ -1,5 +1,5 @@
-// TierLink: a tier below the memory, as the loop has it: opened where the configuration names one, its messages handed to whoever
-// asked, by the kind of operation. Owned by the loop's thread.
+// TierLink: one lower tier of the configuration. Passes each message of the tier to the object that
+// is registered for the kind of operation. Owned by the thread of the loop.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@
 
 namespace larder::tiering {
 
-// By how near they are: the number under which the store marks what each has.
+// The kind of a tier, nearest first; also the number for the marks of the store.
 enum class TierKind : store::TierNumber { kDisk = 0, kBackend = 1 };
 
 class TierLink {
@@ -28,15 +28,19 @@ class TierLink {
   using Answer = std::function<void(const tiers::Message&)>;
   using Wait = std::function<void(int timeout_ms)>;
 
-  // What the configuration asks for. Clock and arena outlive it. `residents` is told what the tier has.
-  // Errors name disk.path or disk.size. REQUIRES: disk.path is given. `present`: the arena's pages are all there. Only then it is
-  // registered with the kernel, which would bring every page in first and keep a cold start standing for as long.
+  // Opens the disk of the configuration. Clock and arena outlive this object. `residents` hears of
+  // the content of the tier. `present`: all pages of the arena are present. Only then the arena is
+  // registered with the kernel: a registration makes every page present first, and would stop a
+  // cold start for that time. Errors name disk.path or disk.size.
+  // REQUIRES: disk.path is set.
   static Result<std::unique_ptr<TierLink>> open_disk(const config::Config& config, std::span<std::byte> arena, bool present,
                                                      std::shared_ptr<tiers::Residents> residents, const base::Clock& clock);
-  // Errors name what is wrong with the backend's keys: a server that is not there is none. REQUIRES: backend.url is given.
+  // Errors name a wrong key of backend.*; an unreachable server is no error. REQUIRES: backend.url
+  // is set.
   static Result<std::unique_ptr<TierLink>> open_backend(const config::Config& config, std::shared_ptr<tiers::Residents> residents,
                                                         const base::Clock& clock);
-  // `place`: where it is, for people. `wait`: how a message is waited for; without it the tier's descriptor is polled.
+  // `place`: the place of the tier, for people. `wait`: waits for a message; without it the
+  // descriptor of the tier is polled.
   TierLink(TierKind kind, std::unique_ptr<tiers::Tier> tier, std::string place, Wait wait = {})
       : kind_(kind), tier_(std::move(tier)), place_(std::move(place)), wait_(std::move(wait)) {}
 
@@ -44,20 +48,21 @@ class TierLink {
   const tiers::Tier& tier() const { return *tier_; }
   TierKind kind() const { return kind_; }
   store::TierNumber number() const { return static_cast<store::TierNumber>(kind_); }
-  // As lines of the log, fallbacks and errors call it.
+  // The name in log lines, fallbacks and errors.
   std::string name() const { return kind_ == TierKind::kDisk ? "disk" : "backend"; }
-  // Others write to it as well: what this larderd knows of it is not all.
+  // Whether other larderd write to the tier too: this larderd does not know the whole content.
   bool shared() const { return kind_ == TierKind::kBackend; }
-  // Tells what may still write into slots after this process has ended from every other such thing; the same in every life that opens
-  // it. 0: nothing tells.
+  // Identifies the device that may still write into slots after the end of this process; equal in
+  // every larderd that opens the tier. 0: unknown.
   std::uint64_t id() const;
-  // Never given twice, by no link.
+  // Unique among all links.
   tiers::Ticket next_ticket() { return std::uint64_t{number()} << 60 | ++ticket_; }
-  // Both messages of an operation go to the one who is named here for its kind.
+  // Registers the receiver of both messages of an operation.
   void answer_to(tiers::Operation operation, Answer answer) { answers_[static_cast<std::size_t>(operation)] = std::move(answer); }
-  // Hands out the messages that are there.
+  // Passes on the waiting messages.
   void deliver();
-  // The same, and waits up to `timeout_ms` for one: at a stop, when the loop does not turn any more.
+  // The same, after a wait of up to `timeout_ms` for a message. For a stop, when the loop no longer
+  // turns.
   void wait(int timeout_ms);
   void fill(stats::TierStats& stats) const;
 
@@ -68,7 +73,7 @@ class TierLink {
   Wait wait_;
   tiers::Ticket ticket_ = 0;
   std::array<Answer, tiers::kOperations> answers_;
-  std::vector<tiers::Message> messages_;  // kept, so that handing out allocates nothing
+  std::vector<tiers::Message> messages_;  // reused, so that deliver() allocates no memory
 };
 
 }  // namespace larder::tiering

@@ -65,7 +65,7 @@ bool TierProbes::go_on() {
   return !to_go_through_.empty();
 }
 
-// False: there is more of it.
+// False: more slices follow.
 bool TierProbes::go_through(Probe& probe, std::uint64_t until) {
   while (probe.families.size() < probe.hashes.size()) {
     if (store_.effort() >= until) return false;
@@ -74,7 +74,7 @@ bool TierProbes::go_through(Probe& probe, std::uint64_t until) {
   return true;
 }
 
-// False: a fetch would end here, or it is not asked about.
+// False: a fetch would end at this family, or the backend may not be asked.
 bool TierProbes::add_family(Probe& probe, const protocol::BlockHash& hash) {
   store_.look_at_family(probe.handle, hash, members_);
   if (members_.empty()) return false;
@@ -92,7 +92,7 @@ bool TierProbes::add_family(Probe& probe, const protocol::BlockHash& hash) {
 bool TierProbes::add_member(Probe& probe, Family& family, const store::Store::Member& member) {
   if (member.state == SlotState::kCommitted) return true;
   const ReadableTier* from = promoter_.coming(member.key);
-  if (from == nullptr && member.state != SlotState::kFree) return false;  // an engine writes it: nobody knows whether it will
+  if (from == nullptr && member.state != SlotState::kFree) return false;  // an engine writes the chunk, and may give up
   const std::uint64_t bytes = slot_bytes_of(store_, member.key);
   if (bytes == 0) return false;
   const tiers::ChunkKey chunk = chunk_key_of(store_, member.key);
@@ -113,7 +113,7 @@ bool TierProbes::add_member(Probe& probe, Family& family, const store::Store::Me
   return true;
 }
 
-// False: the backend has too many at once.
+// False: the backend has too many questions at once.
 bool TierProbes::ask(Entry entry) {
   Probe& probe = entry->second;
   if (probe.keys.empty()) {
@@ -162,7 +162,7 @@ void TierProbes::on_probe(const tiers::Message& message) {
   ask_waiting();
 }
 
-// `there`: of each key, what the backend said; null: nothing.
+// `there`: the reply of the backend for each key; null without a reply.
 void TierProbes::answer(Entry entry, ProbeEnd reason, const std::vector<bool>* there) {
   const Probe& probe = entry->second;
   std::array<std::uint64_t, kMaxSources> bytes{};
@@ -189,7 +189,8 @@ void TierProbes::answer(Entry entry, ProbeEnd reason, const std::vector<bool>* t
   forget(entry);
 }
 
-// One after the other, though they read side by side: it is not to be slower than was told.
+// Adds the times of all sources, although they read in parallel: the real time must not exceed the
+// promise.
 void TierProbes::tell_speed(const std::array<std::uint64_t, kMaxSources>& bytes, protocol::Probed& probed) const {
   std::uint64_t all_bytes = 0;
   double seconds = 0;

@@ -1,11 +1,14 @@
-// TierProbes: PROBE, which asks how much a FETCH would find, also of what others have put into the backend that larderds share.
+// TierProbes: PROBE, the question how much a FETCH would find, including chunks that other larderd
+// put into the backend.
 //
-// A look goes through the families, from the first on: what is in memory, on its way or in a nearer tier is known; about all else the
-// backend is asked at once, also where it is believed to be there, for the server may have evicted it. What it answers, or that it
-// does not in time, is the end of the look; without it what memory and the nearer tiers have counts. Owned by the loop's thread.
+// A probe goes through the families from the first on. larderd knows the chunks in memory, in
+// promotion and in nearer tiers. About all other chunks it asks the backend in one round, even
+// about chunks that it believes there: the server may have evicted them. The reply of the backend,
+// or the deadline, ends the probe; without a reply memory and the nearer tiers count. Owned by the
+// thread of the loop.
 //
-// While the backend is too slow to be relied on, nobody waits for it, and one question at a time goes there all the same: larderd must know
-// of a chunk to read if it is to find out that the backend is fast again.
+// While the backend is too slow to rely on, no probe waits for it. One question at a time still
+// goes to the backend: only a read of a known chunk can show that the backend is fast again.
 #pragma once
 
 #include <array>
@@ -26,24 +29,25 @@ namespace larder::tiering {
 
 class TierProbes {
  public:
-  // All of them outlive it. `sources`: those of `promotions`, of which `shared`, the backend's, is one.
+  // All arguments outlive this object. `sources`: the sources of `promotions`; `shared`, the
+  // backend, is one of them.
   TierProbes(TierLink& backend, ReadableTier& shared, std::span<ReadableTier* const> sources, const Promoter& promotions,
              store::Store& store, stats::Stats& stats, const base::Clock& clock);
 
-  // kInvalidArgument: a look of this number runs. REQUIRES: the namespace is open.
+  // kInvalidArgument: a probe with this number runs. REQUIRES: the namespace is open.
   Status probe(store::SessionNumber session, std::uint32_t request, const protocol::Probe& asked,
                std::span<const protocol::BlockHash> hashes);
   void end_session(store::SessionNumber session);
 
-  // Asks again for what the backend had no room for.
+  // Sends the questions for which the backend had no room.
   void tick() { ask_waiting(); }
-  // A message of a look.
+  // Takes a message of a probe.
   void on_probe(const tiers::Message& message);
-  // One slice of what there is to go through. True: there is more.
+  // Runs one slice. True: more slices follow.
   bool go_on();
-  // Answers what is late. Called once next_deadline_ns() has come.
+  // Answers late probes. Called once next_deadline_ns() has passed.
   void miss_deadlines();
-  // UINT64_MAX: there is none.
+  // UINT64_MAX without a probe.
   std::uint64_t next_deadline_ns() const { return deadlines_.empty() ? UINT64_MAX : deadlines_.begin()->first; }
 
   struct Answer {
@@ -51,13 +55,14 @@ class TierProbes {
     std::uint32_t request;
     protocol::Probed probed;
   };
-  // What is to be sent since the last call.
+  // The answers since the last call.
   std::vector<Answer> take_answers() { return std::exchange(answers_, {}); }
 
  private:
   using ProbeId = std::pair<store::SessionNumber, std::uint32_t>;
   static constexpr std::size_t kMaxSources = store::kMaxTiers;
-  // What one family needs: keys that the backend is asked about, and bytes out of each source, the backend's if they are there.
+  // The needs of one family: the number of keys to ask the backend about, and the bytes from each
+  // source.
   struct Family {
     std::uint32_t keys = 0;
     std::array<std::uint64_t, kMaxSources> bytes{};
@@ -66,13 +71,13 @@ class TierProbes {
     std::uint32_t handle = 0;
     std::vector<protocol::BlockHash> hashes;
     std::uint64_t begun_ns = 0, deadline_ns = 0;
-    std::vector<Family> families;  // gone through so far
+    std::vector<Family> families;  // so far
     std::vector<tiers::ChunkKey> keys;
     protocol::ProbeEnd reason = protocol::ProbeEnd::kAll;
-    bool over_bound = false;  // too many of its session: the backend is not asked
-    bool slow = false;        // it is, and nobody relies on it now
+    bool over_bound = false;  // too many probes of the session: the backend is not asked
+    bool slow = false;        // the backend is too slow to wait for
     bool gone_through = false;
-    bool waits = false;        // in to_ask_
+    bool waits = false;        // is in to_ask_
     tiers::Ticket ticket = 0;  // 0: the backend was not asked
   };
   using Entry = std::map<ProbeId, Probe>::iterator;
@@ -93,14 +98,14 @@ class TierProbes {
   store::Store& store_;
   stats::Stats& stats_;
   const base::Clock& clock_;
-  std::map<ProbeId, Probe> tier_probes_;             // that are not answered
-  std::multimap<std::uint64_t, ProbeId> deadlines_;  // of these
-  std::deque<ProbeId> to_go_through_;                // some are over
-  std::deque<ProbeId> to_ask_;                       // once the backend takes another one
+  std::map<ProbeId, Probe> tier_probes_;             // without an answer so far
+  std::multimap<std::uint64_t, ProbeId> deadlines_;  // of tier_probes_
+  std::deque<ProbeId> to_go_through_;                // some may have ended
+  std::deque<ProbeId> to_ask_;                       // wait for room in the backend
   std::unordered_map<tiers::Ticket, ProbeId> asked_;
-  tiers::Ticket asked_for_nobody_ = 0;  // 0: there is none
+  tiers::Ticket asked_for_nobody_ = 0;  // the question to a slow backend; 0: none runs
   std::vector<Answer> answers_;
-  std::vector<store::Store::Member> members_;  // kept, so that a look allocates less
+  std::vector<store::Store::Member> members_;  // reused, to save allocations
 };
 
 }  // namespace larder::tiering

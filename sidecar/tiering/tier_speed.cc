@@ -5,16 +5,17 @@
 namespace larder::tiering {
 namespace {
 
-constexpr double kSlowTimes = 2;  // slower than expected by that, and a little, is a miss of the tier's and no short deadline
+constexpr double kSlowTimes = 2;  // beyond this factor (and a little) the tier missed a deadline; else the deadline was short
 constexpr double kSlowMoreNs = 5e6;
-// A stretch that took longer than expected by that is no speed but a stall, also where no deadline noticed it.
+// A stretch beyond this factor (and kStallMoreNs) is a stall and no measurement, even without a
+// missed deadline.
 constexpr double kStallTimes = 4;
 constexpr double kStallMoreNs = 50e6;
 constexpr std::uint64_t kLongestStretchNs = 1'000'000'000;
-constexpr std::uint64_t kLeastRestBytes = 1 << 20;  // behind the first read, to tell a rate from
+constexpr std::uint64_t kLeastRestBytes = 1 << 20;  // bytes after the first read that give a rate
 constexpr double kLeastLatencyNs = 20e3;
 constexpr double kLeastBytesPerS = 1e3;
-constexpr std::uint64_t kSlowProbeMs = 5000;  // how often a tier is probed that was faster once
+constexpr std::uint64_t kSlowProbeMs = 5000;  // the interval of probes while the tier is slower than its best
 
 }  // namespace
 
@@ -22,7 +23,7 @@ void TierSpeed::began(std::uint64_t now_ns, std::uint64_t bytes) {
   if (reading_++ == 0) stretch_ = {now_ns, 0, 0, 0, 0, false};
   reading_bytes_ += bytes;
   stretch_.asked_bytes += bytes;
-  probe_ms_ = std::max(probe_ms_, now_ns / 1'000'000 + (serving_ ? kLastProbeMs : 0));  // in use, it is measured as it goes
+  probe_ms_ = std::max(probe_ms_, now_ns / 1'000'000 + (serving_ ? kLastProbeMs : 0));  // a tier in use needs no probe
 }
 
 void TierSpeed::ended(std::uint64_t now_ns, std::uint64_t bytes, bool ok) {
@@ -45,7 +46,7 @@ void TierSpeed::close(std::uint64_t now_ns) {
   const auto elapsed_ns = static_cast<double>(now_ns - stretch_.begin_ns);
   const double expected_ns = figures_.expected_ns(static_cast<double>(stretch_.bytes));
   if (serving_ && measured_ >= kFirstProbes && elapsed_ns > kStallTimes * expected_ns + kStallMoreNs)
-    return stop_serving(now_ns / 1'000'000);  // probes tell whether it is over
+    return stop_serving(now_ns / 1'000'000);  // probes find the end of the stall
   const std::uint64_t rest = stretch_.bytes - stretch_.first_bytes;
   const std::uint64_t rest_ns = now_ns - stretch_.first_ns;
   if (rest >= kLeastRestBytes && rest >= 2 * stretch_.first_bytes && rest_ns != 0) {
@@ -62,7 +63,7 @@ void TierSpeed::close(std::uint64_t now_ns) {
   learn(elapsed_ns / expected_ns);
 }
 
-// Both figures were so many times too good. What is slower is believed sooner.
+// Scales both figures by `ratio`. A slower tier is believed sooner than a faster one.
 void TierSpeed::learn(double ratio) {
   const double weight = measured_ < kFirstProbes ? 1 : ratio > 1 ? 0.75 : 0.5;
   const double factor = 1 + weight * (ratio - 1);
@@ -73,12 +74,12 @@ void TierSpeed::learn(double ratio) {
 }
 
 void TierSpeed::missed_deadline(std::uint64_t now_ns) {
-  if (reading_ == 0) return;  // it was no read that took too long
+  if (reading_ == 0) return;  // the fetch did not wait for this tier
   const auto elapsed_ns = static_cast<double>(now_ns - stretch_.begin_ns);
   const double expected_ns = figures_.expected_ns(static_cast<double>(stretch_.asked_bytes));
   if (elapsed_ns < kSlowTimes * expected_ns + kSlowMoreNs) return;  // the deadline was short
   stop_serving(now_ns / 1'000'000);
-  learn(elapsed_ns / expected_ns);  // at least: it goes on
+  learn(elapsed_ns / expected_ns);  // a lower bound: the stretch goes on
 }
 
 void TierSpeed::stop_serving(std::uint64_t now_ms) {
@@ -98,7 +99,7 @@ bool TierSpeed::wants_probe(std::uint64_t now_ms) {
 
 void TierSpeed::probe_ended(std::uint64_t now_ms, std::uint64_t bytes, std::uint64_t elapsed_ns, bool ok) {
   probing_ = false;
-  if (bytes == 0) {  // there was nothing to read
+  if (bytes == 0) {  // no chunk to read
     probe_ms_ = now_ms + kFirstProbeMs;
     return;
   }

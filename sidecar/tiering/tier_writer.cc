@@ -12,15 +12,15 @@ namespace {
 using tiers::Message;
 using tiers::Operation;
 
-constexpr std::uint64_t kPutMs = 30'000;           // nobody waits for it; the tier itself is degraded long before
-constexpr std::uint64_t kMostBytes = 64ULL << 20;  // in flight: the tier takes more, so that reads find room beside them
-constexpr std::uint64_t kArenaShare = 8;           // and that part of the memory, since nobody else gets these slots
+constexpr std::uint64_t kPutMs = 30'000;           // no engine waits for a put; a slow tier is degraded long before
+constexpr std::uint64_t kMostBytes = 64ULL << 20;  // of puts in flight, below the bound of the tier: leaves room for reads
+constexpr std::uint64_t kArenaShare = 8;           // and at most this share of memory, because these slots cannot be evicted
 constexpr std::size_t kMostPuts = 256;
 constexpr std::size_t kMostQueued = 4096;
 constexpr std::uint32_t kWalkSlots = 4096;   // a tick
-constexpr std::uint32_t kRecheckTicks = 10;  // so often what was written is looked for below: it may be gone from there
+constexpr std::uint32_t kRecheckTicks = 10;  // the interval of looks at written chunks, which the tier may have lost
 
-// About how many chunks the admission filter tells apart: 8 bytes for each.
+// The number of chunks that the admission filter distinguishes, at 8 bytes each.
 std::size_t chunks_in_fashion(std::uint64_t bytes) {
   return static_cast<std::size_t>(std::clamp<std::uint64_t>(bytes >> 20, 1 << 14, 1 << 22));
 }
@@ -87,8 +87,8 @@ void TierWriter::tick() {
   pump();
 }
 
-// A tier that failed may have lost what was written to it: one round of the walk looks at all of it. What a server has lost is known once
-// it is back.
+// A tier that failed may have lost chunks: one round of the walk checks all chunks. The losses of a
+// server are known only once the server is back.
 void TierWriter::notice_failures() {
   const std::uint64_t times = link_.tier().counters().times_degraded;
   const bool degraded = !link_.tier().state().reason.empty(), back = std::exchange(degraded_, degraded) && !degraded;
@@ -105,7 +105,7 @@ void TierWriter::look_ahead() {
   ahead_.assign(found_.begin(), found_.end());
 }
 
-// What had no room in the queue, failed, or was admitted later.
+// Finds chunks that had no room in the queue, failed, or were admitted later.
 void TierWriter::walk() {
   if (queued_.size() + kWalkSlots > kMostQueued) return;
   found_.clear();
@@ -124,13 +124,13 @@ void TierWriter::pump() {
       slots->pop_front();
     }
   }
-  // The tier is faster than the tick.
+  // A fast tier empties the queue before the next tick: look ahead again.
   if (!std::exchange(began_, false)) return;
   look_ahead();
   while (!ahead_.empty() && begin(ahead_.front())) ahead_.pop_front();
 }
 
-// False: not now.
+// False: the tier accepts no chunk now.
 bool TierWriter::begin(const protocol::SlotRef& slot) {
   const std::optional<protocol::EntryView> chunk = store_.committed_chunk(slot.slot, slot.generation);
   if (!chunk || writing_.contains(slot.slot) || refused_.waits(slot, clock_.now_ns())) return true;
@@ -167,14 +167,15 @@ bool TierWriter::start_put(const protocol::EntryView& chunk, const tiers::ChunkK
   return true;
 }
 
-// Under whichever generation: what was brought up from below has another one than below.
+// Whether the tier has the same bytes, under any generation: a promoted chunk has another
+// generation in memory.
 bool TierWriter::is_below(const tiers::ChunkKey& key, const tiers::ChunkFacts& facts) const {
   const std::optional<tiers::ChunkFacts> known = link_.tier().probe(key);
   return known && known->root == facts.root && known->payload_bytes == facts.payload_bytes &&
          known->piece_bytes == facts.piece_bytes;
 }
 
-// Since it was stored, at the most.
+// The time since the store of the chunk, or more.
 std::uint64_t TierWriter::age_s(const protocol::EntryView& chunk) const {
   const auto up = came_up_.find(chunk.slot);
   if (up == came_up_.end() || up->second.generation != chunk.generation) return stored_.age_s(chunk.generation);
@@ -194,7 +195,7 @@ void TierWriter::put_ended(const Message& message) {
     if (put.damaged) link_.tier().forget(put.key, put.slot.generation);
   } else if (message.kind == Message::Kind::kDone && message.status.code() == Code::kOutOfRange) {
     too_large(put.bytes, message.status);
-  } else if (message.kind == Message::Kind::kDone && message.status.code() != Code::kNotFound) {  // or it is gone, or to go
+  } else if (message.kind == Message::Kind::kDone && message.status.code() != Code::kNotFound) {  // or dropped, or evicted
     const bool away = !link_.tier().state().takes_puts;
     refused_.refused(put.slot, away ? Status(message.status.code(), "") : message.status, message.again_ns, clock_.now_ns());
   }
@@ -206,7 +207,8 @@ void TierWriter::put_ended(const Message& message) {
   store_.let_go(put.slot.slot, put.slot.generation);
 }
 
-// Of all namespaces, those that came back at a start as well: what never fits is told before its first chunk is to be written.
+// Checks the largest chunk of all namespaces, so that the log names chunks that never fit before
+// the first write.
 void TierWriter::look_at_sizes() {
   const std::uint64_t bytes = store_.namespaces().largest_slot_bytes();
   const Status takes = link_.tier().takes(bytes);
@@ -216,12 +218,12 @@ void TierWriter::look_at_sizes() {
     too_large_.clear();
 }
 
-// A chunk that the tier takes for too large for ever is not offered again.
+// The tier never accepts a chunk of this size: such chunks are not offered again.
 void TierWriter::too_large(std::uint64_t bytes, const Status& why) {
   too_large_bytes_ = std::min(too_large_bytes_, bytes);
   if (too_large_ == why.text()) return;
   too_large_ = why.text();
-  // Whoever stores chunks that are smaller each time makes no line each time.
+  // log_refusal() ignores numbers: an engine that stores chunks of ever smaller size gets one line.
   base::log_refusal(link_.name() + " tier", too_large_, base::LogLevel::kWarning, link_.name() + " tier: " + too_large_);
 }
 
@@ -231,19 +233,20 @@ void TierWriter::committed(const protocol::EntryView& chunk) {
   if (queued_.size() < kMostQueued)
     queued_.push_back({chunk.slot, 0, chunk.generation});
   else
-    ++not_queued_;  // walk() comes to it
+    ++not_queued_;  // walk() finds the chunk later
 }
 
 void TierWriter::used(const protocol::EntryView& chunk) {
   admission_.see(chunk.key.mixed());
 }
 
-// What the tier has of it was written from the same bytes, maybe after they were damaged.
+// The tier may have a copy of the damaged bytes.
 void TierWriter::damaged(const protocol::EntryView& chunk) {
   const tiers::ChunkKey key = chunk_key_of(store_, chunk.key);
   const std::optional<tiers::ChunkFacts> known = link_.tier().probe(key);
   if (known) link_.tier().forget(key, known->generation);  // mutation: bad-forgotten
-  // It may be there all the same. Where the tier does not take the note, it is found bad once more.
+  // A shared tier may have the chunk without our knowledge. If the tier refuses the eviction, the
+  // chunk is found bad once more.
   if (!known && link_.shared()) static_cast<void>(link_.tier().evict(key));
   for (auto& [ticket, put] : puts_) put.damaged = put.damaged || put.slot.slot == chunk.slot;
 }
@@ -259,14 +262,15 @@ bool TierWriter::wants(const protocol::EntryView& chunk) const {
          admission_.admits(chunk.key.mixed());
 }
 
-// A put that is under way does not end well then. A tier that is away for now may have it when it is back.
+// An eviction also makes a put in progress fail. A tier that is away may still have the chunk when
+// it is back.
 store::EvictedBelow TierWriter::evicted(const protocol::Key& key) {
   const tiers::ChunkKey chunk = chunk_key_of(store_, key);
   const bool coming = std::ranges::any_of(puts_, [&](const auto& put) { return put.second.key == chunk; });
   const bool there = coming || link_.tier().probe(chunk).has_value();
   if (!there && !link_.shared())
     return link_.tier().state().takes_gets ? store::EvictedBelow::kAbsent : store::EvictedBelow::kRefused;
-  if (!there)  // nobody here knows whether others have put it there
+  if (!there)  // another larderd may have put the chunk
     return link_.tier().evict(chunk).ok() ? store::EvictedBelow::kAbsent : store::EvictedBelow::kRefused;
   return link_.tier().evict(chunk).ok() ? store::EvictedBelow::kGone : store::EvictedBelow::kRefused;
 }

@@ -1,11 +1,12 @@
-// TierWriter: what goes from the memory to one tier below it: chunks that are soon to be evicted (back) or were just stored (through), and
-// drops. Each tier has one. Owned by the loop's thread.
+// TierWriter: copies chunks from memory to one lower tier, and forwards drops. In write-back mode a
+// chunk is written shortly before its eviction, in write-through mode right after its store. Each
+// tier has one writer. Owned by the thread of the loop.
 //
-// A slot is kept while the tier has it. Whatever the tier refuses or fails stays in memory, not written, and is found again, after a
-// pause (refused_chunks.h): shortly before eviction, and in mode `through` by a slow walk over all slots. What counts as seen often enough is counted anew in each life.
-// With a time to live a chunk's counts from the moment at which it was stored: it keeps that time below, also where it
-// came up and goes down again, and what is older is not written.
-// Nothing here waits, but for finish().
+// A slot is kept while the tier uses it. A chunk that the tier refuses or fails to store stays in
+// memory, and is offered again after a pause (refused_chunks.h): shortly before eviction, and in
+// write-through mode by a slow walk over all slots. The count of sights starts again with each run
+// of larderd. A time to live counts from the store of the chunk: a promoted chunk keeps its time
+// when it is written again, and an expired chunk is not written. Only finish() blocks.
 #pragma once
 
 #include <cstdint>
@@ -28,48 +29,52 @@
 
 namespace larder::tiering {
 
-// What is written to a tier.
+// The rules for writes to a tier.
 struct WriteRules {
-  bool through = false;           // what is stored, at once; else what is soon to be evicted
+  bool through = false;           // write-through; else write-back
   std::uint32_t admit_after = 1;  // a chunk is written from its n-th sight on
-  std::uint32_t ttl_s = 0;        // 0: for ever
-  std::uint64_t tier_bytes = 0;   // how large the tier is; 0: nobody knows
-  std::uint64_t bytes_per_s = 0;  // that may be written; 0: no bound
+  std::uint32_t ttl_s = 0;        // 0: no limit
+  std::uint64_t tier_bytes = 0;   // the size of the tier; 0: unknown
+  std::uint64_t bytes_per_s = 0;  // the write rate; 0: no bound
 };
 WriteRules rules_for(const config::DiskConfig& config);
 WriteRules rules_for(const config::BackendConfig& config);
 
 class TierWriter final : public store::ChunkListener {
  public:
-  // Not answered by the tier; of one more the session that asks for it is ended.
+  // Drops without an answer of the tier. A session that asks for one more is ended.
   static constexpr std::size_t kMostDrops = 2048;
 
-  // All of them outlive it. Registers itself with the store and the link.
+  // All arguments outlive this object, which registers itself with the store and the link.
   TierWriter(TierLink& link, store::Store& store, const base::Clock& clock, const WriteRules& rules, std::uint64_t arena_bytes);
   ~TierWriter() override;
 
-  // Other rules from here on: through, admit_after and bytes_per_s; the others hold as long as the tier does.
+  // Changes through, admit_after and bytes_per_s. The other rules are fixed.
   void write_by(const WriteRules& rules);
-  // Looks what is to be written, and asks again for what was refused.
+  // Finds chunks to write, and offers refused chunks again.
   void tick();
-  // Gives the tier what it takes now; after messages.
+  // Passes chunks to the tier as far as it accepts them. Called after messages.
   void pump();
 
-  // Nothing of the namespace (none: of any) is found below from here on. What came of it, once that also survives a restart; the
-  // future never throws.
+  // Drops the namespace (empty: all) in the tier: no chunk of it is found from here on. The future
+  // gives the result once the drop survives a restart, and never throws.
   std::shared_future<Status> drop(const std::optional<protocol::NamespaceId>& id);
-  // Of the newest drop, whoever asked for it: earlier ones of its namespace have ended before. Not valid: there was none.
+  // The result of the newest drop: earlier drops of its namespace end before. Invalid before the
+  // first drop.
   std::shared_future<Status> last_drop() const { return last_drop_; }
-  // How many chunks that one found below: not to be read before its future is ready.
+  // The number of chunks that this drop found. REQUIRES of readers: the future is ready.
   std::shared_ptr<const std::uint64_t> last_drop_chunks() const { return last_drop_chunks_; }
 
-  // Of the newest drop of it, or of everything, that the tier has not answered. Not valid: there is none.
+  // The newest drop of the namespace, or of everything, without an answer of the tier. Invalid if
+  // there is none.
   std::shared_future<Status> drop_under_way(const protocol::NamespaceId& id) const;
 
-  // A drop of it waits until the tier has room to take it. The tier still finds what is to go: nobody may read it, nor write to it.
+  // Whether a drop of the namespace waits for room in the tier. The tier still finds the chunks:
+  // they must neither be read nor written.
   bool waits_for_drop(const protocol::NamespaceId& id) const;
 
-  // At a stop: writes what is admitted and not written, until `by_ns` at the latest, and closes the tier. Blocks.
+  // At a stop: writes the admitted chunks that the tier lacks, until `by_ns` at the latest, and
+  // closes the tier. Blocks.
   void finish(std::uint64_t by_ns);
 
   void fill(stats::TierStats& stats) const;
@@ -90,12 +95,12 @@ class TierWriter final : public store::ChunkListener {
     tiers::ChunkKey key;
     std::uint64_t bytes = 0;
     std::uint64_t begun_ns = 0;
-    bool damaged = false;  // found out since: it is to be forgotten as soon as it is there
+    bool damaged = false;  // the bytes turned out bad: forget the chunk once the put has ended
   };
   struct Drop {
     std::optional<protocol::NamespaceId> id;
     std::uint64_t by_ns = 0;
-    tiers::Ticket ticket = 0;  // 0: the tier has not taken it yet
+    tiers::Ticket ticket = 0;  // 0: waits for room in the tier
     std::promise<Status> ended;
     std::shared_future<Status> future;
     std::shared_ptr<std::uint64_t> chunks = std::make_shared<std::uint64_t>(0);
@@ -127,30 +132,30 @@ class TierWriter final : public store::ChunkListener {
   store::Store& store_;
   const base::Clock& clock_;
   WriteRules rules_;
-  const std::size_t fashion_;       // chunks that the admission filter tells apart
+  const std::size_t fashion_;       // the number of chunks that the admission filter distinguishes
   const std::uint64_t most_bytes_;  // in flight
   Admission admission_;
   ByteBudget budget_;
   ChunkAge stored_;
-  // Where a chunk that came up stands, since when its time to live counts (Unix time; 0: that is over), if there is one. Entries of slots
-  // that are others' now are not meant.
+  // With a time to live: by slot of a promoted chunk, the start of its time (Unix time; 0:
+  // expired). The generation tells whether an entry is stale.
   struct CameUp {
     std::uint64_t generation;
     std::uint32_t since_s;
   };
   std::unordered_map<std::uint32_t, CameUp> came_up_;
-  std::deque<protocol::SlotRef> ahead_;   // soon to be evicted
-  std::deque<protocol::SlotRef> queued_;  // others to be written
+  std::deque<protocol::SlotRef> ahead_;   // chunks before eviction
+  std::deque<protocol::SlotRef> queued_;  // other chunks to write
   std::vector<protocol::SlotRef> found_;  // scratch
   std::unordered_map<tiers::Ticket, Put> puts_;
   std::unordered_set<std::uint32_t> writing_;  // their slots
   std::uint64_t writing_bytes_ = 0;
   RefusedChunks refused_;
-  std::uint64_t too_large_bytes_ = UINT64_MAX;  // slots from this size on the tier never takes
-  std::string too_large_;                       // why, and what to set, while a namespace has such chunks
+  std::uint64_t too_large_bytes_ = UINT64_MAX;  // the tier never accepts slots of this size or more
+  std::string too_large_;                       // the reason and the remedy, while a namespace has such chunks
   bool began_ = false;                          // a put since the last look ahead
   std::uint32_t walked_to_ = 0;
-  bool walking_all_ = false;  // also what is marked written
+  bool walking_all_ = false;  // includes chunks that are marked written
   std::uint64_t times_degraded_ = 0;
   bool degraded_ = false;
   std::uint32_t ticks_ = 0;

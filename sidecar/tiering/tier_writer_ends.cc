@@ -1,4 +1,4 @@
-// Drops, which reach the tier before anything of the namespace is gone from memory, and the last writing at a stop.
+// Drops, which go to the tier before the first chunk leaves memory, and the last writes at a stop.
 #include <algorithm>
 
 #include "sidecar/base/log_throttle.h"
@@ -16,7 +16,8 @@ constexpr std::uint64_t kCloseMs = 1000;
 
 }  // namespace
 
-// The tier hides it at once. While the memory is being emptied, slice by slice, nothing of the namespace is written.
+// The tier hides the namespace at once. No chunk of the namespace is written while the drop empties
+// memory slice by slice.
 std::shared_ptr<void> TierWriter::dropping(std::optional<std::uint32_t> handle) {
   std::optional<protocol::NamespaceId> id;
   if (handle) id = store_.namespaces().at(*handle).spec.id;
@@ -42,7 +43,7 @@ bool TierWriter::is_dropping(const protocol::NamespaceId& id) const {
 }
 
 std::shared_future<Status> TierWriter::drop(const std::optional<protocol::NamespaceId>& id) {
-  // One that the tier has not taken yet does for both.
+  // A drop that still waits for the tier serves both requests.
   const auto waiting = std::ranges::find_if(drops_, [&](const Drop& drop) { return drop.ticket == 0 && drop.id == id; });
   if (waiting != drops_.end()) {
     last_drop_chunks_ = waiting->chunks;
@@ -60,7 +61,8 @@ std::shared_future<Status> TierWriter::drop(const std::optional<protocol::Namesp
 
 void TierWriter::send_drops() {
   for (auto drop = drops_.begin(); drop != drops_.end();) {
-    // Of a namespace one at a time, so that an engine that drops without end takes no room from others.
+    // One drop of a namespace at a time: an engine that drops without end takes no room from
+    // others.
     const bool under_way = std::ranges::any_of(drops_, [&](const Drop& one) { return one.ticket != 0 && one.id == drop->id; });
     if (under_way) {
       ++drop;
@@ -69,7 +71,7 @@ void TierWriter::send_drops() {
     const tiers::Ticket ticket = link_.next_ticket();
     const Status taken =
         drop->id ? link_.tier().drop_namespace(ticket, *drop->id, drop->by_ns) : link_.tier().clear(ticket, drop->by_ns);
-    if (taken.code() == Code::kResourceExhausted) return;  // in order; the next tick asks again
+    if (taken.code() == Code::kResourceExhausted) return;  // keeps the order; the next tick asks again
     if (taken.ok()) {
       (drop++)->ticket = ticket;
     } else {
@@ -101,7 +103,7 @@ void TierWriter::finish(std::uint64_t by_ns) {
                  (flushed ? "" : "; not known to survive the machine's failure"));
 }
 
-// Offers every chunk once, but for those that were refused and wait. False: some are not written.
+// Offers every chunk once, except refused chunks in a pause. False: some chunks are not written.
 bool TierWriter::write_rest(std::uint64_t by_ns) {
   std::uint32_t next = 0;
   ahead_.clear();
@@ -109,13 +111,13 @@ bool TierWriter::write_rest(std::uint64_t by_ns) {
   for (;;) {
     while (queued_.empty() && next != store::kNoSlot) {
       found_.clear();
-      next = store_.walk(link_.number(), next, kSliceSlots, found_, true);  // what is marked may be gone below since
+      next = store_.walk(link_.number(), next, kSliceSlots, found_, true);  // the tier may have lost written chunks
       queued_.assign(found_.begin(), found_.end());
     }
     pump();
     send_drops();
     if (puts_.empty() && drops_.empty() && queued_.empty() && next == store::kNoSlot) return refused_.empty();
-    // What a device that does not answer still has is close()'s to wait for.
+    // close() waits for slots that a hanging device still uses.
     if (clock_.now_ns() >= by_ns || !link_.tier().state().takes_puts) return false;
     if (!puts_.empty() || !drops_.empty() || !queued_.empty()) link_.wait(kWaitMs);
   }

@@ -1,13 +1,17 @@
-// Tier: a place for chunks below the memory, behind one asynchronous interface that disk and remote implement.
+// Tier: a place for chunks below memory, behind one asynchronous interface. disk and remote
+// implement the interface.
 //
-// An operation is accepted or refused at once; one that was accepted is answered by exactly one message kDone, by its deadline at
-// the latest. Bytes are moved straight from and to the caller's slot: where the deadline comes first while the device still has the
-// slot, the kDone says `slot_busy`, and one message kReleased with the same ticket follows once the device has let go. Until then
-// the slot belongs to the tier. Times are of the base::Clock that the tier was given.
+// An operation is accepted or refused at once. Each accepted operation gets exactly one message
+// kDone, by its deadline at the latest. The device moves bytes directly from and to the slot of the
+// caller. If the deadline passes while the device still uses the slot, the kDone has `slot_busy`,
+// and one message kReleased with the same ticket follows once the device has released the slot.
+// Until then the slot belongs to the tier. Every failure is a miss: a refusal at once, or a status.
+// Times are of the base::Clock of the tier.
 //
-// put, get, look, forget, evict, drop_namespace, clear, flush, take_messages and close are called by one thread, the loop; takes, probe,
-// state and counters by any. None waits for a device or network, close() apart. A tier checks what it stores about a chunk; the payload's
-// bytes are verified by the engine that loads them, against the root.
+// One thread, the loop, calls put, get, probe (with a ticket), forget, evict, drop_namespace,
+// clear, flush, take_messages and close. Any thread may call takes, probe (of one key), state and
+// counters. Only close() waits for a device or network. A tier checks its own data about a chunk;
+// the engine that loads a chunk verifies the payload against the root.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +27,8 @@
 
 namespace larder::tiers {
 
-// A key that outlives an index: the namespace by its 128-bit id, not by a handle.
+// A key that outlives an index: it names the namespace by the 128-bit id. A handle is valid in one
+// index only.
 struct ChunkKey {
   protocol::NamespaceId namespace_id;
   protocol::BlockHash hash;
@@ -32,13 +37,14 @@ struct ChunkKey {
   friend bool operator==(const ChunkKey&, const ChunkKey&) = default;
 };
 
-// What is told of a chunk besides its bytes, which are those of its slot: payload, digest table, padding.
+// The data about a chunk besides the bytes of its slot (payload, digest table, padding).
 struct ChunkFacts {
   std::uint64_t generation = 0;
   std::uint64_t payload_bytes = 0;
-  std::uint64_t piece_bytes = 0;  // with payload_bytes it tells where the digest table stands
+  std::uint64_t piece_bytes = 0;  // gives, with payload_bytes, the place of the digest table
   std::uint64_t root = 0;
-  // Unix time from which its time to live counts, in a tier that has one; of a put 0: from now on. No part of what it is.
+  // The Unix time at which the time to live begins, in a tier with a time to live; 0 in a put: now.
+  // Not part of equality.
   std::uint32_t since_s = 0;
   std::uint64_t slot_bytes() const { return protocol::slot_bytes(payload_bytes, piece_bytes); }
   friend bool operator==(const ChunkFacts& a, const ChunkFacts& b) {
@@ -47,13 +53,13 @@ struct ChunkFacts {
   }
 };
 
-// Whether these describe a slot within the limits of the protocol: a tier refuses others.
+// Whether the facts describe a slot within the limits of the protocol. A tier refuses other facts.
 inline bool plausible(const ChunkFacts& facts) {
   return facts.payload_bytes > 0 && facts.payload_bytes <= protocol::kMaxPayloadBytes && facts.piece_bytes > 0 &&
          facts.piece_bytes <= protocol::kMaxPieceBytes && facts.payload_bytes % facts.piece_bytes == 0;
 }
 
-using Ticket = std::uint64_t;  // the caller's own name for an operation, handed back with its messages
+using Ticket = std::uint64_t;  // the caller's name for an operation; its messages carry the same ticket
 
 enum class Operation : std::uint8_t { kPut, kGet, kDrop, kClear, kFlush, kProbe };
 inline constexpr std::size_t kOperations = 6;
@@ -63,22 +69,24 @@ struct Message {
   enum class Kind : std::uint8_t { kDone, kReleased };
   Kind kind = Kind::kDone;
   Operation operation = Operation::kPut;
-  bool slot_busy = false;  // kDone: the device still has the slot, kReleased follows
+  bool slot_busy = false;  // kDone: the device still uses the slot, kReleased follows
   Ticket ticket = 0;
-  Status status;                 // kDone: ok, or why not. Whatever it is but ok is a miss
-  ChunkFacts facts;              // kDone of a get that succeeded
-  std::uint64_t dropped = 0;     // kDone of a drop or clear: chunks that were there
-  std::vector<bool> there = {};  // kDone of a look that succeeded: of each key, in their order, whether a get would find it
-  // kDone of a put that failed: not 0: nothing of it was moved, since the device refuses others of its size; offer it again from then on.
+  Status status;                 // kDone: every error is a miss
+  ChunkFacts facts;              // kDone of a successful get
+  std::uint64_t dropped = 0;     // kDone of a drop or clear: the number of dropped chunks
+  std::vector<bool> there = {};  // kDone of a successful probe: for each key, in order, whether a get would find the chunk
+  // kDone of a failed put: if not 0, no byte was moved, because the device refuses chunks of this
+  // size. Offer the chunk again from this time on.
   std::uint64_t again_ns = 0;
 };
 
-// What the tier takes now. A refusal is no fault of the caller's and ends by itself.
+// The operations that the tier accepts now. A degraded tier reports the reason and recovers by
+// itself.
 struct TierState {
   bool takes_puts = true;
   bool takes_gets = true;
-  std::string reason;     // empty while all is well; while both are taken: what fails of it, e.g. one of several servers
-  std::string mode = {};  // how it reaches its device, for people: "io_uring", "threads"
+  std::string reason;     // empty without a fault. With both flags true: a partial fault, such as one of several servers
+  std::string mode = {};  // the access to the device, for people: "io_uring", "threads"
   bool degraded() const { return !takes_puts || !takes_gets; }
 };
 
@@ -86,28 +94,28 @@ struct TierState {
 struct TierCounters {
   std::uint64_t puts = 0, put_bytes = 0, puts_present = 0, puts_failed = 0;
   std::uint64_t gets = 0, get_bytes = 0, gets_missed = 0, gets_failed = 0;
-  std::uint64_t refused = 0;           // not accepted: over a bound, or degraded
-  std::uint64_t deadlines_missed = 0;  // of those that failed
-  std::uint64_t records_corrupt = 0;   // found not to be what was stored
+  std::uint64_t refused = 0;           // over a bound, or degraded
+  std::uint64_t deadlines_missed = 0;  // included in the failed operations
+  std::uint64_t records_corrupt = 0;   // with other bytes than stored
   std::uint64_t chunks_evicted = 0, chunks_dropped = 0, chunks_expired = 0;
-  std::uint64_t written_bytes = 0, read_bytes = 0;  // to and from the device, with all that is not payload
+  std::uint64_t written_bytes = 0, read_bytes = 0;  // to and from the device, with all overhead
   std::uint64_t times_degraded = 0;
 
   std::uint64_t chunks = 0, used_bytes = 0, capacity_bytes = 0, in_flight_bytes = 0;
-  std::uint64_t read_window_bytes = 0, write_window_bytes = 0;  // that may be at the device at once
+  std::uint64_t read_window_bytes = 0, write_window_bytes = 0;  // the bytes that may be at the device at once
 };
 
-// Is told what a tier has, so that others can look it up without asking. Called from the tier's own thread, never two calls at once;
-// it returns at once, throws nothing and calls no tier.
+// Hears of the content of a tier, so that look-ups need no question to the tier. The thread of the
+// tier makes one call at a time. Implementations return at once, do not throw, and call no tier.
 class Residents {
  public:
   virtual ~Residents() = default;
-  virtual void added(const ChunkKey& key) = 0;  // also where it was there already
-  // The same of many, for who is faster so.
+  virtual void added(const ChunkKey& key) = 0;  // the chunk may be known already
+  // The same for many chunks; implementations may batch.
   virtual void added_all(std::span<const ChunkKey> keys) {
     for (const ChunkKey& key : keys) added(key);
   }
-  virtual void removed(const ChunkKey& key) = 0;  // also where it was never told of
+  virtual void removed(const ChunkKey& key) = 0;  // the chunk may be unknown
   virtual void removed_all() = 0;
 };
 
@@ -115,49 +123,58 @@ class Tier {
  public:
   virtual ~Tier() = default;
 
-  // Stores the slot's bytes; the newest put of a key wins, one that is stored already (same generation and root) costs nothing.
-  // REQUIRES: slot.size() == facts.slot_bytes(), the slot unchanged until the operation has ended.
-  // Refused: kInvalidArgument (implausible facts, wrong size, an unaligned slot), kOutOfRange (larger than the tier ever takes),
+  // Stores the bytes of the slot. The newest put of a key wins; a put of a stored chunk (same
+  // generation and root) costs nothing. REQUIRES: slot.size() == facts.slot_bytes(), and the slot
+  // stays unchanged until the end of the operation. Refused: kInvalidArgument (implausible facts,
+  // wrong size, an unaligned slot), kOutOfRange (larger than the tier ever accepts),
   // kResourceExhausted (too much in flight), kUnavailable (degraded or closed).
   virtual Status put(Ticket ticket, const ChunkKey& key, const ChunkFacts& facts, std::span<const std::byte> slot,
                      std::uint64_t deadline_ns) = 0;
-  // kOutOfRange, and which setting to change to what: a slot of so many bytes is larger than the tier ever takes. Thread-safe.
+  // kOutOfRange, with the setting to change: a slot of so many bytes is larger than the tier ever
+  // accepts. Thread-safe.
   virtual Status takes(std::uint64_t) const { return {}; }
-  // Brings a chunk's slot bytes up. The slot may be larger than what was stored; what it holds after a failure is undefined. Fails
-  // with kNotFound (a miss), kDataLoss (what is stored is not that chunk: it is forgotten), kInvalidArgument (the slot is too
-  // small).
+  // Reads the slot bytes of a chunk. The slot may be larger than the stored bytes; its content
+  // after a failure is undefined. Fails with kNotFound (a miss), kDataLoss (the stored bytes are
+  // another chunk; the tier forgets them), kInvalidArgument (the slot is too small).
   virtual Status get(Ticket ticket, const ChunkKey& key, std::span<std::byte> slot, std::uint64_t deadline_ns) = 0;
-  // Asks the place itself which of the keys are there, also those that others wrote; what it has found is known to probe() and told
-  // to the Residents before the message comes. All of them together take as many round trips as one.
-  // Refused: kInvalidArgument (no keys), kOutOfRange (more than kMaxLookKeys), kResourceExhausted, kUnavailable.
+  // Asks the device or server which keys exist, including chunks of other larderd. Before the
+  // message, the found chunks are known to the other probe() and to the Residents. All keys
+  // together take as many round trips as one key. Refused: kInvalidArgument (no keys), kOutOfRange
+  // (more than kMaxProbeKeys), kResourceExhausted, kUnavailable.
   virtual Status probe(Ticket ticket, std::span<const ChunkKey> keys, std::uint64_t deadline_ns) = 0;
-  // From the return on no probe and no get finds what was put before; done once that also survives a restart.
+  // From the return on, no probe and no get finds an earlier put. The message follows once the drop
+  // survives a restart.
   virtual Status drop_namespace(Ticket ticket, const protocol::NamespaceId& id, std::uint64_t deadline_ns) = 0;
   virtual Status clear(Ticket ticket, std::uint64_t deadline_ns) = 0;
-  // Done once all puts accepted before have ended, and what they stored survives the machine's death.
+  // Done once all puts accepted before have ended, and their chunks survive a failure of the
+  // machine.
   virtual Status flush(Ticket ticket, std::uint64_t deadline_ns) = 0;
 
-  // Whether a get would find the key, as far as memory tells. Thread-safe; waits for no device.
+  // The facts of a chunk that a get would find, from memory alone. Thread-safe; waits for no
+  // device.
   virtual std::optional<ChunkFacts> probe(const ChunkKey& key) const = 0;
-  // The engine found the bytes of this generation bad: it is not found again.
+  // The engine found the bytes of this generation bad: the chunk is not found again.
   virtual void forget(const ChunkKey& key, std::uint64_t generation) = 0;
-  // It is not wanted any more, of whichever generation: no get that comes later finds it, and no put that came before stores it; a
-  // probe sees so a moment later. No message follows. Refused: kResourceExhausted (too many at once; ask again), kUnavailable (closed;
-  // or gone for now, and a device that does not take the note of it may have it again after a restart).
+  // Evicts the chunk, whatever its generation: no later get finds the chunk, and no earlier put
+  // stores it. A probe may see the chunk for a moment more. No message follows. Refused:
+  // kResourceExhausted (too many at once; ask again), kUnavailable (closed; or gone for now, but a
+  // degraded device may have the chunk again after a restart).
   virtual Status evict(const ChunkKey& key) {
     if (const std::optional<ChunkFacts> known = probe(key)) forget(key, known->generation);
     return {};
   }
 
-  // Readable while there are messages; take_messages() appends them in order and makes it quiet.
+  // Readable while messages wait. take_messages() appends the messages in order and clears the
+  // descriptor.
   virtual int message_fd() const = 0;
   virtual void take_messages(std::vector<Message>& out) = 0;
 
   virtual TierState state() const = 0;        // thread-safe
   virtual TierCounters counters() const = 0;  // thread-safe
 
-  // Ends everything: what is in flight has `grace_ms` to finish, the rest is answered kUnavailable. Returns false where a device
-  // still has a slot then. Nothing is accepted afterwards; messages can still be taken.
+  // Ends the tier: operations in flight have `grace_ms` to finish, the others get kUnavailable.
+  // Returns false if a device still uses a slot afterwards. A closed tier accepts no operation;
+  // messages can still be taken.
   virtual bool close(std::uint64_t grace_ms) = 0;
 };
 

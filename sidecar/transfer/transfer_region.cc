@@ -19,7 +19,7 @@ Result<TransferMemory> TransferMemory::create() {
   made.fd_ = Fd(::memfd_create("larder-transfer", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!made.fd_.valid()) return Status::from_errno(errno, "memfd_create for a transfer region");
   const int fd = made.fd_.get();
-  // As of the session region: another uid must not open it again through /proc.
+  // As for the session region: another user must not open the memfd through /proc.
   if (::fchmod(fd, 0600) != 0 || ::ftruncate(fd, static_cast<off_t>(size_bytes())) != 0 ||
       ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     return base::file_failure(errno, "size and seal a transfer region");

@@ -1,6 +1,8 @@
-// TransferMemory: the transfer region of one session: a sealed memfd, and the lock on it by which the engine sees that this process lives.
+// TransferMemory: the transfer region of one session: a sealed memfd, with a lock that shows the
+// engine that larderd lives.
 //
-// Made by the loop's thread; its flags are written by the threads that copy. The lock goes with the descriptor.
+// The thread of the loop makes the region; the copy threads write the flags. The lock ends with the
+// descriptor.
 #pragma once
 
 #include "shim/base/fd.h"
@@ -12,15 +14,18 @@ class TransferMemory {
  public:
   static Result<TransferMemory> create();
 
-  // To send; it stays open here. Closing another descriptor of it in this process would drop the lock.
+  // The descriptor to send, which stays open here. Closing another descriptor of the file in this
+  // process would drop the lock.
   int fd() const { return fd_.get(); }
   static constexpr std::uint64_t size_bytes() { return sizeof(protocol::TransferRegion); }
 
-  // False: the engine has taken it back, or never asked.
+  // Takes a flag before a copy begins. False: the engine has taken the flag back, or never asked. A
+  // flag that is not taken within protocol::kCopyTakenMs is taken back.
   bool take(std::uint32_t flag);
-  // The engine says that it has taken it back. It can write another thing there at any time.
+  // Whether the engine has taken the flag back. The engine can write another value at any time.
   bool cancelled(std::uint32_t flag);
-  // The copy has ended, well or not: wakes the engine. Nothing is written for it after that.
+  // Ends a flag after its copy, successful or not, and wakes the engine. REQUIRES: no byte of the
+  // copy is written afterwards.
   void end(std::uint32_t flag, Code code, std::uint64_t root);
 
  private:

@@ -40,7 +40,7 @@ Transfers::~Transfers() {
   changed_.notify_all();
   for (std::thread& thread : threads_) thread.join();
   writing_.clear();
-  sessions_.clear();  // what they have open, before its devices
+  sessions_.clear();  // closes their memory before the devices
 }
 
 void Transfers::work() {
@@ -57,12 +57,13 @@ void Transfers::work() {
   }
 }
 
-// An exception costs the head start alone: the importer makes a context again when an engine exports.
+// Makes a context ahead of the first engine. A failure costs only time: the importer makes a
+// context at the first EXPORT.
 void Transfers::prepare() {
   try {
     importer_->prepare();
   } catch (const std::bad_alloc&) {
-    // A log line needs memory as well.
+    // A log line would need memory too.
   } catch (const std::exception& error) {
     base::log_refusal("transfer", "prepare", base::LogLevel::kWarning,
                       std::string("transfer: sidecar: no context was made ahead of the first engine: ") + error.what());
@@ -80,7 +81,7 @@ void Transfers::declined(std::uint32_t session, TransferRefusal why) {
   const auto found = sessions_.find(session);
   if (found == sessions_.end())
     declined_[session] = std::move(why);
-  else if (found->second->way.refusal.reason != why.reason)  // else larderd's own words say more
+  else if (found->second->way.refusal.reason != why.reason)  // else the text of larderd says more
     found->second->way = {false, std::move(why)};
 }
 
@@ -101,7 +102,7 @@ Status Transfers::copy(std::uint32_t session, CopyOrder order) {
   if (found == sessions_.end()) return {Code::kFailedPrecondition, "nothing is exported"};
   Session& own = *found->second;
   if (order.flag >= protocol::kMaxCopies) return {Code::kInvalidArgument, "there is no flag " + std::to_string(order.flag)};
-  if (own.withdrawing || own.memory->empty()) order.pieces.clear();  // it met a WITHDRAW, or a refusal, on its way
+  if (own.withdrawing || own.memory->empty()) order.pieces.clear();  // the COPY crossed a WITHDRAW or a refusal
   if (own.tasks >= kMaxTasks) return {Code::kResourceExhausted, "too much is asked at once"};
   for (const std::uint64_t piece : order.pieces) {
     if (piece == protocol::kNoPiece && order.verb == CopyVerb::kLoad) continue;
@@ -129,7 +130,7 @@ void Transfers::forget_writing(const std::shared_ptr<Copying>& copying) {
   if (at != last) writing_.erase(at);
 }
 
-// Whatever happens: the flag is ended last, when nobody writes any more.
+// Runs one copy. In every case the flag is ended last, after the last write.
 void Transfers::run_copy(const std::shared_ptr<Copying>& copying) {
   const CopyOrder& order = copying->order;
   const SessionPtr& session = copying->session;
@@ -191,7 +192,8 @@ void Transfers::end_session(std::uint32_t session) {
   add([this, own = found->second] { task_ended(own); });
 }
 
-// The last task of a session that ends, or withdraws, closes what it has open; on a thread that copies, since a driver may take its time.
+// The last task of a session that ends or withdraws closes its memory, on a copy thread, because a
+// driver may be slow.
 void Transfers::task_ended(const SessionPtr& session) {
   {
     const Lock lock(mutex_);
@@ -217,7 +219,7 @@ void Transfers::close(const SessionPtr& session) {
     wake_();
   }
   if (session->way.sidecar) session->way = {};
-  // One that ended while this was closing has nothing open, and its own task comes still.
+  // A session that ended during the close has no open memory; its own last task still follows.
   if (!session->ended || session->tasks != 0) return;
   sessions_.erase(session->number);
   freed_ = true;

@@ -1,8 +1,16 @@
-// Transfers: the copies that larderd makes itself, in KV memory that engines have exported to it (transfer: sidecar).
+// Transfers: the copies that larderd makes itself, in KV memory that engines have exported
+// (transfer: sidecar).
 //
-// The event loop asks and takes answers; a few threads of its own open memory, copy and close it again. Memory is opened once, when it is exported, and
-// closed when its session ends or withdraws it, behind the last copy. A copy that has begun goes on to its end, whoever dies meanwhile: until then its
-// session is busy() and a slot that it writes is not its engine's to release(). The loop's thread calls everything but what is said to be thread-safe.
+// The event loop asks and takes answers. Threads of this class open memory, copy, and close memory
+// again: the thread of the loop never calls CUDA. Memory is opened once, at its EXPORT and never
+// for a request, and closed after WITHDRAW or the end of the session, behind the last copy. The
+// allocations of a session are opened in the order of the EXPORTs, and pieces are numbered in that
+// order. A running copy goes on to its end, whoever dies meanwhile: until then its session is
+// busy(), and its engine may not release() the slot. larderd launches no kernel, because kernels of
+// two processes take turns on a GPU: copies use the copy engines of the device, and digests are
+// computed on the host.
+//
+// The thread of the loop calls every function that is not marked thread-safe.
 #pragma once
 
 #include <atomic>
@@ -24,13 +32,13 @@
 
 namespace larder::transfer {
 
-// Who copies for a session, and why not the other.
+// The process that copies for a session, and the reason if larderd does not.
 struct Way {
   bool sidecar = false;
-  copy::TransferRefusal refusal;  // where larderd does not, and was asked or should have been
+  copy::TransferRefusal refusal;  // if larderd was asked to copy, or should have been, and does not
 };
 
-// What is counted, ever; and how many allocations are open by now.
+// Total counts, and the number of open allocations.
 struct Counts {
   std::uint64_t stores = 0, loads = 0, failed = 0, bytes = 0, opened = 0, open = 0;
 };
@@ -43,56 +51,61 @@ struct Answer {
   bool with_region = false;
 };
 
-// One COPY, looked at by the loop: the slot is what the verb needs, and its payload as large as the pieces together.
+// One COPY, checked by the loop: the slot fits the verb, and the payload is as large as all pieces.
 struct CopyOrder {
   protocol::CopyVerb verb = protocol::CopyVerb::kStore;
   std::uint32_t flag = 0;
-  std::uint64_t generation = 0;    // of the grant that a store fills: no two have the same
+  std::uint64_t generation = 0;    // of the grant that a store fills; unique
   std::uint64_t offset_bytes = 0;  // of the slot, in the arena
   std::uint64_t piece_bytes = 0;
   std::uint64_t root = 0;             // of a load
-  std::vector<std::uint64_t> pieces;  // protocol::make_piece(); none: the chunk is gone, and only the flag is to be ended
+  std::vector<std::uint64_t> pieces;  // protocol::make_piece(); empty: the chunk is gone, only end the flag
 };
 
 class Transfers {
  public:
   static constexpr unsigned kThreads = 2;
-  // Of one session at once. What a thread has answered for counts until the thread has let go of it, and its flag may be asked for again by then.
+  // The bound of tasks of one session. A task counts until its thread has released it, a moment
+  // after its flag may be asked for again: hence one more for each thread.
   static constexpr std::uint32_t kMaxTasks = protocol::kMaxCopies + kThreads;
 
-  // `wake` is called when there are answers, on any thread. `arena` and `arena_file`, of which it is a mapping (or -1), outlive it. Throws std::system_error where no
-  // thread can be made.
+  // `wake`: called on any thread when answers wait. `arena`, and `arena_file` of which it is a
+  // mapping (or -1), outlive this object. Throws std::system_error if no thread can start.
   Transfers(std::unique_ptr<copy::MemoryImporter> importer, std::span<std::byte> arena, std::function<void()> wake,
             int arena_file = -1);
-  // Ends what has begun, and nothing else.
+  // Finishes running tasks, and drops waiting tasks.
   ~Transfers();
 
-  // An EXPORT. Answered later, also where it is refused; those of a session one after the other, as they came. Behind one that was refused all are,
-  // until it withdraws. kResourceExhausted: over a bound; the session is at fault.
+  // An EXPORT. The answer follows later, even for a refusal, in the order of the EXPORTs of the
+  // session. After a refusal all further EXPORTs are refused until WITHDRAW. kResourceExhausted:
+  // over a bound; a fault of the session.
   Status open(std::uint32_t session, std::uint32_t request, std::uint32_t process_number, const copy::DeviceId& device,
               std::vector<copy::MemoryHandle> handles);
-  // The engine says why it copies by itself.
+  // The engine reports why it copies by itself.
   void declined(std::uint32_t session, copy::TransferRefusal why);
-  // Answered when nothing of it is open any more. kFailedPrecondition: one is under way.
+  // A WITHDRAW. The answer follows once all memory of the session is closed. kFailedPrecondition:
+  // without an EXPORT, or during another WITHDRAW.
   Status withdraw(std::uint32_t session, std::uint32_t request);
-  // A failure is the session's fault; what else fails is told by the flag. REQUIRES: the slot lies in the arena.
+  // An error is a fault of the session. The flag reports every other failure. REQUIRES: the slot is
+  // inside of the arena.
   Status copy(std::uint32_t session, CopyOrder order);
   void end_session(std::uint32_t session);
 
-  // Thread-safe. Whether something is copied for it, or open.
+  // Thread-safe. Whether the session has a copy or open memory.
   bool busy(std::uint32_t session) const;
-  // Thread-safe. Its engine commits or gives up the slot that was granted at this generation. True: no copy writes there, nor will: those that waited, and
-  // whose flags say by now that the engine took them back, are void from here on. False: one has not ended that was begun, or may still begin; the slot is
-  // not the engine's.
+  // Thread-safe. The engine commits or disowns the grant of this generation. True: no copy writes
+  // the slot, now or later. A waiting copy whose flag the engine took back is void from here on,
+  // whatever the engine writes into the flag afterwards. False: a copy runs or may still begin.
   bool release(std::uint64_t generation);
   std::vector<Answer> take_answers();
-  // Whether since the last time a session that had ended has become free of copies and of memory. `wake` was called for it.
+  // Whether an ended session became free of copies and memory since the last call. `wake` was
+  // called for it.
   bool take_freed();
-  // The descriptor of the session's transfer region; -1: it has none.
+  // The descriptor of the transfer region of the session; -1 without a region.
   int region_fd(std::uint32_t session) const;
   Way way(std::uint32_t session) const;
   Counts counts() const;
-  // So much of the arena may be registered with devices.
+  // The first `bytes` of the arena are present, and may be registered with devices.
   void present(std::uint64_t bytes);
 
  private:
@@ -127,15 +140,15 @@ class Transfers {
   bool closing_ = false;
   std::deque<std::function<void()>> queue_;
   std::unordered_map<std::uint32_t, SessionPtr> sessions_;
-  std::unordered_map<std::uint32_t, copy::TransferRefusal> declined_;         // by sessions that have nothing open
-  std::unordered_multimap<std::uint64_t, std::shared_ptr<Copying>> writing_;  // those that store, queued or begun, by generation
+  std::unordered_map<std::uint32_t, copy::TransferRefusal> declined_;         // by session, without open memory
+  std::unordered_multimap<std::uint64_t, std::shared_ptr<Copying>> writing_;  // stores, queued or running, by generation
   std::vector<Answer> answers_;
   Counts counts_;
   std::atomic<std::uint64_t> open_{0};  // allocations
   bool freed_ = false;
   std::uint64_t present_ = 0;
   std::map<copy::DeviceId, std::shared_ptr<Device>> devices_;
-  std::mutex making_;  // of a device: one is made once
+  std::mutex making_;  // held while a device is made, so that each is made once
   std::vector<std::thread> threads_;
 };
 

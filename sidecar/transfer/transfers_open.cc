@@ -1,4 +1,4 @@
-// EXPORT: a session's memory is opened, on the threads that copy, and its device's copy engine is made.
+// EXPORT: the copy threads open the memory of a session, and make the copy engine of the device.
 #include <unistd.h>
 
 #include <exception>
@@ -34,7 +34,8 @@ Status Transfers::open(std::uint32_t session, std::uint32_t request, std::uint32
   return {};
 }
 
-// Each is a task of its session, but all are one of the queue: two threads would number the memory as it opens.
+// Opens all EXPORTs of a session in order. Each EXPORT is a task of the session, but all are one
+// entry of the queue: two threads would number the memory in a random order.
 void Transfers::open_in_turn(const SessionPtr& session) {
   for (;;) {
     Exporting next;
@@ -61,7 +62,7 @@ void Transfers::run_open(const SessionPtr& session, Exporting exporting) {
                                                  ", each in its container, which CUDA refuses: start larderd again"};
   else if (!refusal.refused())
     refusal = open_or_say_why(session, exporting);
-  std::shared_ptr<const Memory> dropped;  // outside the lock
+  std::shared_ptr<const Memory> dropped;  // destroyed outside of the lock
   const Lock lock(mutex_);
   if (refusal.refused()) dropped = std::exchange(session->memory, std::make_shared<Memory>());
   session->refused = refusal;
@@ -74,7 +75,7 @@ TransferRefusal Transfers::open_or_say_why(const SessionPtr& session, Exporting&
   try {
     return open_all(session, exporting.device, exporting.handles);
   } catch (const std::bad_alloc&) {
-    return {TransferReason::kFailed, "no memory"};  // short enough to need no memory itself
+    return {TransferReason::kFailed, "no memory"};  // short enough for no allocation
   } catch (const std::exception& error) {
     return {TransferReason::kFailed, std::string("larderd: ") + error.what()};
   }

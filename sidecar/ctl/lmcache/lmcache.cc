@@ -18,13 +18,13 @@
 namespace larder::ctl {
 namespace {
 
-constexpr std::uint64_t kDefaultChunkTokens = 256;  // LMCache's and Larder's
-constexpr std::uint64_t kBlockTokens = 16;          // the smallest block of vLLM; a chunk is a multiple of the engine's
+constexpr std::uint64_t kDefaultChunkTokens = 256;  // of LMCache and of Larder
+constexpr std::uint64_t kBlockTokens = 16;          // the smallest block of vLLM; a chunk is a multiple of a block
 
-// Each turns LMCache from a cache into a transport between engines.
+// Settings that turn LMCache from a cache into a transport between engines.
 constexpr std::array<std::string_view, 3> kTransports{"enable_pd", "enable_xpyd", "enable_nixl"};
 
-// What is said of settings, in one line for all of which the same is said.
+// One comment line about all settings with the same remark.
 struct Note {
   Counterpart counterpart;
   std::string names, words;
@@ -61,21 +61,21 @@ class Import {
   Status plugins(const LmcacheSetting& setting);
   Status log_level(const LmcacheSetting& setting);
 
-  // Tries the value as larderd will.
+  // Sets a key of larderd; the field of larderd checks the value.
   Status put(const LmcacheSetting& setting, std::string_view key, const std::string& text);
   void note(Counterpart counterpart, const LmcacheSetting& setting, std::string_view words);
   void unknown(const LmcacheSetting& setting);
   std::string comments(Counterpart counterpart, std::string_view title) const;
 
   config::Config config_;
-  std::optional<LmcacheSetting> disk_path_, disk_size_;  // of the size: as larderd writes it
+  std::optional<LmcacheSetting> disk_path_, disk_size_;  // the size in the form of larderd
   LmcacheBackend backend_;
-  std::string http_host_ = "127.0.0.1", http_port_ = "8080";  // LMCache's defaults
-  std::vector<std::string> to_do_;                            // by the user
+  std::string http_host_ = "127.0.0.1", http_port_ = "8080";  // the defaults of LMCache
+  std::vector<std::string> to_do_;                            // for the user
   std::string chunk_tokens_;                                  // empty: the default
   std::map<std::string, std::string, std::less<>> values_;    // of larderd's keys
   std::vector<Note> notes_;
-  std::map<Counterpart, std::size_t> counted_;  // settings with such a note
+  std::map<Counterpart, std::size_t> counted_;  // the number of settings with a note
   std::vector<std::string> unknown_;
 };
 
@@ -118,8 +118,9 @@ Status Import::chunk_size(const LmcacheSetting& setting) {
   return {};
 }
 
-// LMCache's memory is a mere buffer then, on the way to a disk or a remote store. A tier in memory is more than that buffer: the same
-// chunks reach disk and backend, and some hits are faster.
+// Without local_cpu the memory of LMCache is only a buffer on the way to a disk or a remote store.
+// The memory of larderd replaces the buffer: the same chunks reach disk and backend, and some hits
+// are faster.
 Status Import::local_cpu(const LmcacheSetting& setting) {
   const Result<bool> kept = read_bool(setting);
   if (!kept.ok()) return kept.status();
@@ -140,7 +141,7 @@ Status Import::hugepages(const LmcacheSetting& setting) {
   return *huge ? put(setting, "memory.hugepages", "2Mi") : Status();
 }
 
-// LMCache's manual mode gives each GPU a node of its own.
+// The manual mode of LMCache gives each GPU a node of its own.
 Status Import::numa(const LmcacheSetting& setting) {
   const std::string mode = base::lower(setting.text);
   if (is_nothing(mode)) return {};
@@ -164,7 +165,7 @@ Status Import::disk_size(const LmcacheSetting& setting) {
   return {};
 }
 
-// Path and size together are a disk tier, for LMCache as for larderd. Here when all settings are known.
+// LMCache and larderd both need path and size for a disk tier. Called after all settings are known.
 Status Import::disk() {
   if (disk_path_ && !disk_size_)
     note(Counterpart::kAlways, *disk_path_, "LMCache keeps nothing there without max_local_disk_size: no disk tier");
@@ -186,7 +187,7 @@ Status Import::disk() {
   return put(*disk_size_, "disk.size", disk_size_->text);
 }
 
-// A URL's text is in no error: it may hold a password.
+// Errors never contain the text of a URL, which may hold a password.
 Status Import::backend() {
   LmcacheBackend::Result result = backend_.result();
   for (const LmcacheBackend::Note& said : result.notes) note(said.counterpart, said.setting, said.words);
@@ -199,7 +200,8 @@ Status Import::backend() {
   return {};
 }
 
-// Files of an adapter without a capacity grow without end, and larderd reserves its disk at the start.
+// An adapter without a capacity has no bound, but larderd reserves its disk at the start: the user
+// must choose a size.
 Status Import::unbounded_disk(const LmcacheSetting& setting) {
   note(Counterpart::kNone, setting,
        "files there have no bound; a disk tier has one: set disk.path to " + setting.text +
@@ -233,7 +235,7 @@ Status Import::listen(const LmcacheSetting& setting) {
   return put(setting, "http.listen", (bare ? "[" + http_host_ + "]" : http_host_) + ":" + http_port_);
 }
 
-// LMCache takes any text for these names.
+// LMCache allows names that larderd does not: such a name becomes a comment.
 Status Import::shm_name(const LmcacheSetting& setting) {
   if (!is_nothing(setting.text) && !put(setting, "memory.shm_name", setting.text).ok())
     note(Counterpart::kNone, setting, "is no name for memory.shm_name, which follows pool where it is not set");
@@ -253,7 +255,8 @@ Status Import::disaggregated(const LmcacheSetting& setting) {
   return refuse(setting, "moves KV from prefill to decode engines and keeps none; Larder keeps KV and is no such transport");
 }
 
-// Their names in a list. Redis' is told where the server is by a URL of its own; larderd has none of the others.
+// A list of plugin names. The plugin for Redis has a URL setting of its own; larderd has no
+// counterpart of other plugins.
 Status Import::plugins(const LmcacheSetting& setting) {
   std::string names = setting.text;
   std::ranges::replace_if(
@@ -352,7 +355,7 @@ Result<ImportedLmcache> import_lmcache(std::span<const LmcacheSetting> settings)
   static const LmcacheSetting kDefaultSize{"max_local_cpu_size", "5.0", "LMCache's default"};
   Import import;
   if (Status status = import.take(kDefaultSize); !status.ok()) return status;
-  // What cannot be served at all is said before what could be mended.
+  // Settings that make the import impossible come first, before errors that the user could correct.
   for (const bool transport : {true, false}) {
     for (const LmcacheSetting& setting : settings) {
       if (is_one_of(setting.key, kTransports) != transport) continue;

@@ -1,5 +1,7 @@
-// From LMCache's settings to Larder's configuration: what has a counterpart as YAML that larderd takes, all else as comments that
-// say what becomes of it. Passwords are never shown. Pure; thread-safe.
+// Converts settings of LMCache into a configuration of Larder. Settings with a counterpart become
+// YAML, and the field of larderd checks each value. Every other setting becomes a comment with
+// file, line and the consequence; no setting is dropped silently. Passwords are never shown. Pure;
+// thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +14,12 @@
 namespace larder::ctl {
 
 struct ImportedLmcache {
-  std::string yaml;          // with the comments
-  std::size_t unserved = 0;  // settings that Larder does not serve: the user should read the comments
+  std::string yaml;          // with comments
+  std::size_t unserved = 0;  // settings that Larder does not serve; the comments explain them
 };
 
-// An error names the setting, where it stands and what is wrong: a value that is none, or a transport between engines.
+// An error names the setting, its place and the fault: a malformed value, or a transport between
+// engines.
 Result<ImportedLmcache> import_lmcache(std::span<const LmcacheSetting> settings);
 
 }  // namespace larder::ctl

@@ -29,9 +29,9 @@ constexpr std::string_view kModeKey = "extra_config.valkey_mode";
 constexpr std::array<std::string_view, 6> kServed{"redis", "rediss", "valkey", "valkeys", "unix", "resp"};
 constexpr std::string_view kPasswordFile = "/etc/larder/backend.password";
 constexpr std::string_view kSentinel = "-sentinel", kCluster = "-cluster";
-constexpr std::string_view kTheirMaster = "redismaster";  // where nothing says another
+constexpr std::string_view kTheirMaster = "redismaster";  // LMCache's default
 
-// A user's name as a URL holds it.
+// Percent-encodes a user name for a URL.
 std::string encoded(std::string_view name) {
   constexpr std::string_view kHex = "0123456789ABCDEF";
   std::string text;
@@ -45,13 +45,13 @@ std::string encoded(std::string_view name) {
   return text;
 }
 
-// Of a path that means the same in YAML and in a URL.
+// Whether a path needs no quoting in YAML and no encoding in a URL.
 bool is_plain(std::string_view path) {
   return std::ranges::all_of(
       path, [](unsigned char c) { return std::isalnum(c) != 0 || c == '/' || c == '.' || c == '_' || c == '-'; });
 }
 
-// "redis" of "redis-sentinel".
+// "redis-sentinel" gives "redis".
 std::string without_suffix(std::string_view scheme) {
   for (const std::string_view suffix : {kSentinel, kCluster})
     if (scheme.ends_with(suffix)) scheme.remove_suffix(suffix.size());
@@ -67,12 +67,12 @@ bool LmcacheBackend::has(std::string_view key) {
 Status LmcacheBackend::take(const LmcacheSetting& setting) {
   const std::string& key = setting.key;
   const bool url = key.ends_with("_url"), plugin = url && key != "remote_url";
-  if (url && !plugin && plugin_url_) return {};  // as LMCache has it
+  if (url && !plugin && plugin_url_) return {};  // the precedence of LMCache
   if (url) url_.reset();
   if (is_nothing(setting.text)) return {};
   if (url) {
     const std::size_t end = setting.text.find("://");
-    // Not shown in the error: it may hold a password.
+    // The error leaves out the text, which may hold a password.
     if (end == std::string::npos || end == 0)
       return {Code::kInvalidArgument, setting.where + ": " + key + " is no URL: PROTOCOL://HOST:PORT is wanted"};
     url_ = setting;
@@ -93,7 +93,7 @@ Status LmcacheBackend::take(const LmcacheSetting& setting) {
   return {};
 }
 
-// The last '@' ends what may hold a password; in a socket's path it means nothing.
+// The last '@' ends user and password. In the path of a socket '@' has no meaning.
 LmcacheBackend::Url LmcacheBackend::split(std::string_view text) {
   Url url;
   const std::size_t end = text.find("://");
@@ -177,7 +177,8 @@ void LmcacheBackend::server(const Url& url, Mode mode, Result& result) const {
       "larderctl backend check --config THIS-FILE: can larderd use it, and is it set as a cache should be?");
 }
 
-// The database, or the name of the Sentinels' master, which LMCache is told by an environment variable.
+// The database, or for Sentinels the name of the master, which LMCache takes from an environment
+// variable.
 std::string LmcacheBackend::path_of(const Url& url, Mode mode, const LmcacheSetting& from, Result& result) const {
   if (mode == Mode::kStandalone) return url.path.empty() && url.scheme != "unix" ? database_ : url.path;
   if (mode == Mode::kCluster) {

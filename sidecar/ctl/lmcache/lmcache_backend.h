@@ -1,5 +1,5 @@
-// What LMCache was told of a remote store, gathered, and the backend.* that stands for it. No password is in what comes out: that there
-// is one is all that it says. Pure; thread-compatible.
+// Collects LMCache's settings of a remote store, and converts them to backend.* keys. The result
+// never contains a password, only a note that a password exists. Pure; thread-compatible.
 #pragma once
 
 #include <optional>
@@ -15,13 +15,14 @@ namespace larder::ctl {
 
 class LmcacheBackend {
  public:
-  // Whether the setting is one of these; it is kept then. An error: a value that is none.
+  // Whether `key` is a setting of a remote store. take() keeps such a setting; an error is a
+  // malformed value.
   static bool has(std::string_view key);
   Status take(const LmcacheSetting& setting);
 
   struct Value {
     std::string key, text;  // of larderd
-    LmcacheSetting from;    // without its text
+    LmcacheSetting from;    // without the text
   };
   struct Note {
     Counterpart counterpart;
@@ -50,12 +51,12 @@ class LmcacheBackend {
   void password(const Url& url, const std::string& user, const LmcacheSetting& from, Result& result) const;
   void all_are(Counterpart counterpart, const std::string& words, Result& result) const;
 
-  std::optional<LmcacheSetting> url_;  // its text may hold a password
-  bool plugin_url_ = false;            // it is the one of LMCache's plugin for Redis, before which remote_url does not count
+  std::optional<LmcacheSetting> url_;  // the text may hold a password
+  bool plugin_url_ = false;            // `url_` is of LMCache's plugin for Redis, and wins over remote_url
   std::string host_, port_, user_, database_;
   std::optional<LmcacheSetting> password_;
   bool tls_ = false, cluster_ = false;
-  std::vector<LmcacheSetting> others_;  // all but the URL, without their texts
+  std::vector<LmcacheSetting> others_;  // all settings except the URL, without texts
 };
 
 }  // namespace larder::ctl

@@ -78,7 +78,7 @@ constexpr LmcacheKey kKeys[] = {
     {"maru_pool_size", kNone, "Larder has no Maru backend"},
     {"retrieve_locations", kNone, "Larder chooses where it reads"},
     {"store_location", kNone, "Larder chooses where it stores"},
-    // What is stored and looked up, and how.
+    // Stores and look-ups.
     {"save_decode_cache", kAlways, "full chunks are stored as they fill, in prefill and decode"},
     {"save_unfull_chunk", kNone, "whole chunks alone are stored; the engine computes the rest of a prompt"},
     {"use_layerwise", kNone, "a chunk holds all layers and is loaded before the request runs, while others run"},
@@ -188,7 +188,7 @@ constexpr LmcacheKey kKeys[] = {
     {"chunk_statistics_auto_exit_timeout_hours", kAlways, kStatistics},
     {"chunk_statistics_auto_exit_target_unique_chunks", kAlways, kStatistics},
     {"chunk_statistics_strategy", kAlways, kStatistics},
-    // What the documentation puts into extra_config.
+    // Keys of extra_config in LMCache's documentation.
     {"extra_config", kNone, "none of its keys is known to Larder"},
     {"extra_config.use_odirect", kAlways, "the disk tier goes past the page cache where the file system allows it"},
     {"extra_config.remote_storage_plugin.redis.redis_url", kConverted, ""},
@@ -206,7 +206,7 @@ constexpr LmcacheKey kKeys[] = {
     {"extra_config.valkey_num_workers", kAlways, kOneThread},
     {"extra_config.tls_enable", kConverted, ""},
     {"extra_config.gpu_to_numa_mapping", kNone, "all engines share one memory: memory.numa takes auto or one node's number"},
-    // Options of `lmcache server` that have no key of the file.
+    // Options of `lmcache server` without a key in the file.
     {"--l2-adapter", kConverted, ""},
     {"--l2-adapter.base_path", kConverted, ""},
     {"--l2-adapter.ttl_seconds", kConverted, ""},
@@ -296,7 +296,7 @@ constexpr LmcacheKey kKeys[] = {
     {"--extra-logging-interval", kAlways, kStatistics},
 };
 
-// How many letters have to be changed, added or taken away.
+// The Levenshtein distance.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), 0);

@@ -18,10 +18,10 @@ constexpr std::string_view kAdapter = "--l2-adapter";
 struct Renamed {
   std::string_view theirs, key;
 };
-// Options for which LMCache's file has a key.
+// Options with a key in LMCache's file.
 constexpr Renamed kOptions[] = {
     {"--l1-size-gb", "max_local_cpu_size"}, {"--l1-use-hugepages", "local_cpu_use_hugepages"}, {"--chunk-size", "chunk_size"}};
-// Fields of an adapter in the same way.
+// Fields of an adapter with a key in LMCache's file.
 constexpr Renamed kResp[] = {
     {"host", "resp_host"}, {"port", "resp_port"}, {"username", "resp_username"}, {"password", "resp_password"}};
 constexpr Renamed kValkey[] = {{"username", "extra_config.valkey_username"},
@@ -34,7 +34,7 @@ std::string_view renamed(std::span<const Renamed> table, std::string_view theirs
   return found == table.end() ? std::string_view() : found->key;
 }
 
-// A setting given twice counts once, as the last says; so do options on LMCache's command line.
+// The last of two equal settings wins, as on the command line of LMCache.
 void put(Settings& settings, LmcacheSetting setting) {
   if (setting.key != kAdapter) std::erase_if(settings, [&](const LmcacheSetting& earlier) { return earlier.key == setting.key; });
   settings.push_back(std::move(setting));
@@ -58,13 +58,13 @@ class Adapters {
     if (file) file_system();
     if (type == "resp") resp();
     if (type == "valkey") valkey();
-    // Of a map inside the adapter, "eviction.eviction_policy", its name counts.
+    // A map inside the adapter, "eviction.eviction_policy", counts under the name of the map.
     for (const auto& [field, text] : fields_) add(std::string(kAdapter) + "." + field.substr(0, field.find('.')), text);
     return {};
   }
 
  private:
-  // Takes the field out; "": the adapter does not have it.
+  // Removes and returns a field; "" if the adapter does not have the field.
   std::string taken(const std::string& field) {
     auto found = fields_.extract(field);
     return found.empty() || is_nothing(found.mapped()) ? "" : std::move(found.mapped());
@@ -78,7 +78,7 @@ class Adapters {
     add(std::string(kAdapter), type);
     return {};
   }
-  // Files that may grow without end, unless a capacity is given.
+  // Files without a bound, unless the adapter has a capacity.
   void file_system() {
     const std::string path = taken("base_path"), capacity = taken("max_capacity_gb");
     const bool bounded = !capacity.empty() && capacity.find_first_not_of("0.") != std::string::npos;
@@ -94,7 +94,7 @@ class Adapters {
     }
     rename(kResp);
   }
-  // Of several nodes of a server that is no Cluster the first is used.
+  // Without cluster_mode only the first node counts.
   void valkey() {
     std::string nodes = taken("startup_nodes");
     const bool cluster = base::lower(taken("cluster_mode")) == "true";
@@ -106,8 +106,8 @@ class Adapters {
 
   Settings& settings_;
   const std::map<std::string, std::string>& environment_;
-  std::map<std::string, std::string> fields_;  // of this adapter, not taken yet
-  bool disk_ = false, backend_ = false;        // there is one already
+  std::map<std::string, std::string> fields_;  // remaining fields of the current adapter
+  bool disk_ = false, backend_ = false;        // an earlier adapter is a disk, a backend
 };
 
 bool is_option(const std::string& word) {
@@ -124,7 +124,7 @@ Result<Settings> read_lmcache_server(std::span<const std::string> words, const s
     const std::size_t equals = next->find('=');
     const std::string option = next->substr(0, equals);
     std::string text = equals == std::string::npos ? "" : next->substr(equals + 1);
-    // Some take several words.
+    // Some options take several words.
     for (++next; next != words.end() && !is_option(*next); ++next) text += (text.empty() ? "" : " ") + *next;
     if (option == kAdapter) {
       if (Status status = adapters.take(text); !status.ok()) return status;

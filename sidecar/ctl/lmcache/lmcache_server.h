@@ -1,6 +1,7 @@
-// Reads the command line of an LMCache server: `lmcache server --l1-size-gb 20 --l2-adapter '{"type": "resp", "host": "h", "port": 6379}'`.
-// What LMCache's file has a key for becomes a setting of that key; any other option stands under its own name ("--max-workers"), a field
-// of an adapter under "--l2-adapter.FIELD". Pure; thread-safe.
+// Reads the command line of an LMCache server: `lmcache server --l1-size-gb 20 --l2-adapter
+// '{"type": "resp", "host": "h", "port": 6379}'`. An option with a key in LMCache's file becomes a
+// setting of that key. Any other option keeps its name ("--max-workers"); a field of an adapter is
+// named "--l2-adapter.FIELD". Pure; thread-safe.
 #pragma once
 
 #include <map>
@@ -13,8 +14,9 @@
 
 namespace larder::ctl {
 
-// `words`: with or without the program before the first option. `environment`: an adapter of type resp takes from LMCACHE_RESP_* what it
-// does not say. kInvalidArgument names the option: an adapter that is no JSON object, or has no type.
+// `words`: with or without the program before the first option. `environment`: an adapter of type
+// resp takes missing fields from LMCACHE_RESP_*. kInvalidArgument names the option: an adapter that
+// is no JSON object, or has no type.
 Result<std::vector<LmcacheSetting>> read_lmcache_server(std::span<const std::string> words,
                                                         const std::map<std::string, std::string>& environment);
 

@@ -14,7 +14,7 @@ constexpr std::string_view kPrefix = "LMCACHE_";
 constexpr std::string_view kFileVariable = "LMCACHE_CONFIG_FILE";
 constexpr std::string_view kDictionary = "extra_config";
 
-// LMCache takes off one pair of quotes around a variable's value.
+// LMCache removes one pair of quotes around the value of a variable.
 std::string_view unquoted(std::string_view text) {
   const bool quoted = text.size() >= 2 && text.front() == text.back() && (text.front() == '"' || text.front() == '\'');
   return quoted ? text.substr(1, text.size() - 2) : text;
@@ -32,7 +32,8 @@ Status add_file(const std::string& file, Settings& settings) {
   return {};
 }
 
-// LMCACHE_EXTRA_CONFIG holds a map, {"key": value}, which YAML reads too. It stands in place of the file's whole map.
+// LMCACHE_EXTRA_CONFIG holds a map, {"key": value}, which is valid YAML. It replaces the whole map
+// of the file.
 Status add_dictionary(const std::string& name, std::string_view text, Settings& settings) {
   const Result<std::vector<YamlEntry>> entries = config::parse_yaml(std::string(text), name, YamlForm::kForeign);
   if (!entries.ok()) return entries.status();

@@ -1,5 +1,6 @@
-// Reads the settings of an LMCache: its file, and the LMCACHE_* variables, which win over the file as they do in LMCache 0.5.
-// Strict: what is no valid YAML, or stands twice, is an error that names file and line. Thread-safe.
+// Reads the settings of LMCache: the file, and the LMCACHE_* variables, which win over the file as
+// in LMCache
+// 0.5. Strict: invalid YAML and duplicate keys are errors with file and line. Thread-safe.
 #pragma once
 
 #include <map>
@@ -13,11 +14,12 @@ namespace larder::ctl {
 
 struct LmcacheSetting {
   std::string key;    // "chunk_size", "extra_config.use_odirect"
-  std::string text;   // as given; without a pair of quotes around it
+  std::string text;   // unchanged, except for one removed pair of quotes
   std::string where;  // "lmcache.yaml:3", "LMCACHE_CHUNK_SIZE"
 };
 
-// In the file's order, then the environment's. `file`, else what LMCACHE_CONFIG_FILE names; with neither, the variables alone.
+// Settings in the order of the file, then of the environment. Reads `file`, else the file that
+// LMCACHE_CONFIG_FILE names, else only the variables.
 Result<std::vector<LmcacheSetting>> read_lmcache_settings(const std::optional<std::string>& file,
                                                           const std::map<std::string, std::string>& environment);
 

@@ -9,7 +9,7 @@ namespace larder::ctl {
 namespace {
 
 constexpr double kMebibytesPerGib = 1024;  // LMCache's "GB" is 2^30 bytes
-constexpr double kMostGib = 1 << 20;       // keeps the sum exact; larderd's own limit is far below
+constexpr double kMostGib = 1 << 20;       // keeps the product exact; the limit of larderd is far below
 
 }  // namespace
 

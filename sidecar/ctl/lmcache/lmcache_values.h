@@ -1,4 +1,4 @@
-// How the texts of LMCache's settings are read. Pure; thread-safe.
+// Parsers for values of LMCache's settings. Pure; thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -18,12 +18,13 @@ bool is_one_of(std::string_view text, const auto& words) {
 // "FILE:3: KEY 'TEXT' WHY". Not for a setting that may hold a password.
 Status refuse(const LmcacheSetting& setting, const std::string& why);
 
-// Not given, or given as nothing.
+// Whether the text is empty, null, none, or an empty list or map.
 bool is_nothing(std::string_view text);
 
 Result<bool> read_bool(const LmcacheSetting& setting);
 
-// LMCache's sizes are numbers of GiB, with or without a fraction; in ours as whole MiB, rounded up.
+// LMCache writes sizes as a number of GiB, perhaps with a fraction. The result is in whole MiB,
+// rounded up.
 Result<std::string> read_gib(const LmcacheSetting& setting);
 
 }  // namespace larder::ctl

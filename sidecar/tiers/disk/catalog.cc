@@ -8,8 +8,8 @@ namespace larder::disk {
 namespace {
 
 constexpr std::size_t kLeastCells = 1024;
-constexpr std::size_t kNodesAtOnce = 4096;  // that one hold of the mutex looks at
-constexpr std::size_t kKeysAtOnce = 64;     // whose cells come from memory at the same time
+constexpr std::size_t kNodesAtOnce = 4096;  // nodes for one lock of the mutex
+constexpr std::size_t kKeysAtOnce = 64;     // keys whose cache misses overlap
 
 }  // namespace
 
@@ -25,7 +25,7 @@ void Catalog::reset(std::uint32_t regions) {
   if (residents_ != nullptr) residents_->removed_all();
 }
 
-// Of all fields: a mixture of words by hand had all keys of one family of hashes in one place.
+// A hash of all fields. A hand-made mix of the words put all keys of a family into one place.
 std::uint32_t Catalog::tag_of(const tiers::ChunkKey& key) {
   const std::uint64_t words[] = {key.namespace_id.lo, key.namespace_id.hi, key.hash.lo, key.hash.hi,
                                  std::uint64_t{key.shard} << 16 | key.group};
@@ -40,8 +40,8 @@ std::size_t Catalog::cell_of(const tiers::ChunkKey& key, std::uint32_t tag) cons
   return cell;
 }
 
-// Nobody else writes the tables, so they are read without the mutex, which is held to exchange them; what they were is freed after
-// that.
+// Only this thread writes the tables, so it may read them without the mutex. The mutex is held for
+// the exchange; the old tables are freed afterwards.
 void Catalog::make_room(std::uint64_t more) {
   if (2 * (chunks_ + more) > cells_.size()) {
     const std::size_t mask = std::bit_ceil(2 * (chunks_ + more)) - 1;
@@ -83,13 +83,13 @@ void Catalog::unlink(std::uint32_t node) {
   if (gone.next != kNone) nodes_[gone.next].previous = gone.previous;
 }
 
-// Those behind it move up, so that no probe ends too early.
+// Moves later cells of the chain up, so that no search ends too early.
 void Catalog::erase_cell(std::size_t cell) {
   const std::size_t mask = cells_.size() - 1;
   std::size_t hole = cell;
   for (std::size_t at = (hole + 1) & mask; cells_[at].node != kNone; at = (at + 1) & mask) {
     const std::size_t home = cells_[at].tag & mask;
-    if (((at - home) & mask) < ((at - hole) & mask)) continue;  // its own chain begins behind the hole
+    if (((at - home) & mask) < ((at - hole) & mask)) continue;  // the chain of this cell begins behind the hole
     cells_[hole] = cells_[at];
     hole = at;
   }
@@ -107,7 +107,7 @@ void Catalog::erase_node(std::uint32_t node) {
   free_ = node;
 }
 
-// In place of what is there of that key.
+// Enters a record, in place of an earlier record of the key.
 void Catalog::enter(const Record& record, std::uint32_t region, std::size_t cell, std::uint32_t tag) {
   std::uint32_t node = cells_[cell].node;
   if (node != kNone) {

@@ -1,8 +1,10 @@
-// Catalog: which chunks are on the disk, and where. In memory only: footers and records are the truth.
+// Catalog: the place of each chunk on the disk. In memory only: footers and records on the disk are
+// authoritative.
 //
-// Thread-safe: a mutex that is never held over I/O, nor over more than a few thousand chunks. The tier's thread writes, any reads:
-// tables that double are built beside the old ones, which that thread alone may change.
-// A node is about 96 bytes, found by open addressing; the nodes of a region are linked, so that they leave together.
+// Thread-safe: a mutex that is never held during I/O, nor for more than a few thousand chunks. The
+// thread of the tier writes, any thread reads. A larger table is built beside the old table, which
+// only the thread of the tier may change. A node is about 96 bytes, found by open addressing. The
+// nodes of a region are linked, so that they leave together.
 #pragma once
 
 #include <cstdint>
@@ -23,34 +25,36 @@ struct Located {
 
 class Catalog {
  public:
-  // `residents`, or nullptr, outlives it.
+  // `residents`, or nullptr, outlives this object.
   explicit Catalog(std::uint32_t regions = 0, tiers::Residents* residents = nullptr) : residents_(residents) { reset(regions); }
 
   // Forgets everything.
   void reset(std::uint32_t regions);
 
-  // Nothing of a hidden namespace is found.
+  // Chunks of a hidden namespace are not found.
   std::optional<Located> find(const tiers::ChunkKey& key) const;
-  // Replaces what is there of that key.
+  // Replaces a chunk with the same key.
   void insert(const Record& record, std::uint32_t region);
-  // Many of one region. Of two of a key the later append stays: the table has the sequences of all regions that are in here.
+  // Inserts many records of one region. Of two records of a key the later append stays. REQUIRES:
+  // `table` has the sequences of all regions in the catalog.
   void insert_later(std::span<const Record> records, std::uint32_t region, const RegionTable& table);
-  // Room for so many more, so that what is known to come is not copied from table to table.
+  // Makes room for so many more chunks, so that a known number of inserts causes no repeated copies
+  // of the tables.
   void make_room(std::uint64_t more);
-  // Only if it is still the one at that place. Returns whether it was.
+  // Erases the chunk if it is still at that place. Returns whether it was.
   bool erase(const tiers::ChunkKey& key, std::uint32_t region, std::uint32_t block);
-  // Returns how many there were.
+  // Both return the number of erased chunks.
   std::uint64_t erase_region(std::uint32_t region);
   std::uint64_t erase_namespace(const protocol::NamespaceId& id);
 
-  // Between the moment a drop was asked for and the one at which it has erased what it meant. Calls nest.
+  // Hides chunks between the request of a drop and the end of its erasure. Calls nest.
   void hide(const protocol::NamespaceId& id);
   void show(const protocol::NamespaceId& id);
   void hide_all();
   void show_all();
 
   std::uint64_t chunks() const;
-  std::uint64_t slot_bytes() const;  // of the chunks that are there
+  std::uint64_t slot_bytes() const;  // of all chunks
 
  private:
   static constexpr std::uint32_t kNone = UINT32_MAX;
@@ -65,7 +69,7 @@ class Catalog {
   };
 
   static std::uint32_t tag_of(const tiers::ChunkKey& key);
-  // Its cell, or the empty one where it would stand.
+  // The cell of the key, or the empty cell for it.
   std::size_t cell_of(const tiers::ChunkKey& key, std::uint32_t tag) const;
   std::size_t cell_of(const tiers::ChunkKey& key) const { return cell_of(key, tag_of(key)); }
   void enter(const Record& record, std::uint32_t region, std::size_t cell, std::uint32_t tag);

@@ -52,7 +52,7 @@ Status Device::turn_until(const std::function<bool()>& so) {
 }
 
 Status Device::run(const IoRequest& request) {
-  const auto outcome = std::make_shared<int>(-1);  // shared: it may come after this was given up
+  const auto outcome = std::make_shared<int>(-1);  // shared: the result may arrive after the give-up
   start(request, [outcome](int error) { *outcome = error; });
   if (Status status = turn_until([&] { return *outcome >= 0; }); !status.ok()) return status;
   if (*outcome != 0) return base::file_failure(*outcome, request.kind == IoRequest::Kind::kRead ? "read" : "write");

@@ -1,4 +1,5 @@
-// Device: the requests in flight on one IoQueue, each with what is done once it has ended. Owned by the tier's thread.
+// Device: the requests in flight on one IoQueue, each with a callback. Owned by the thread of the
+// tier.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ namespace larder::disk {
 class AlignedBytes {
  public:
   AlignedBytes() = default;
-  explicit AlignedBytes(std::size_t bytes);  // zeroed; a multiple of a block
+  explicit AlignedBytes(std::size_t bytes);  // zeroed; `bytes`: a multiple of a block
   std::span<std::byte> span() const { return {bytes_.get(), size_}; }
 
  private:
@@ -34,20 +35,22 @@ class Device {
   Device(const base::Clock& clock, std::unique_ptr<IoQueue> queue) : clock_(clock), queue_(std::move(queue)) {}
 
   bool has_room() const { return flights_.size() + kKept < kMaxIoInFlight; }
-  // `then` is called by a later turn(), never from here. REQUIRES: has_room(); what the tier does for itself may take kKept more.
+  // Starts a request. A later turn() calls `then`. REQUIRES: has_room(); maintenance requests may
+  // use kKept more.
   void start(IoRequest request, Then then);
-  // Starts what was asked for, waits for a result, a wake() or the time-out, and runs what follows.
+  // Submits requests, waits for a result, a wake() or the time-out, and runs callbacks.
   void turn(std::uint64_t timeout_ns);
-  // Turns until that is so: at start only. After kStartTimeoutNs the device is given up with kDeadlineExceeded.
+  // Turns until so() is true. For the start only: gives up after kStartTimeoutNs with
+  // kDeadlineExceeded.
   Status turn_until(const std::function<bool()>& so);
-  // One request, waited for in the same way.
+  // Runs one request in the same way.
   Status run(const IoRequest& request);
 
   std::size_t in_flight() const { return flights_.size(); }
-  // Since when the longest of those in flight has been going; now if there is none.
+  // The start of the oldest request in flight; now without a request.
   std::uint64_t oldest_start_ns() const;
   IoQueue& queue() { return *queue_; }
-  std::uint64_t written_bytes = 0, read_bytes = 0;  // of requests that succeeded
+  std::uint64_t written_bytes = 0, read_bytes = 0;  // of successful requests
 
  private:
   static constexpr std::size_t kKept = 16;
@@ -63,7 +66,7 @@ class Device {
   std::unordered_map<std::uint64_t, Flight> flights_;  // by tag
   std::uint64_t next_tag_ = 1;
   std::vector<IoResult> results_;
-  std::unique_ptr<IoQueue> queue_;  // last: it waits for what is in flight
+  std::unique_ptr<IoQueue> queue_;  // last: its destructor waits for requests in flight
 };
 
 }  // namespace larder::disk

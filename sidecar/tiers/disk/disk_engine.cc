@@ -12,7 +12,7 @@ using tiers::Operation;
 
 namespace {
 
-constexpr std::uint64_t kShareBesideReads = 4;  // of the bytes that writes may have in flight
+constexpr std::uint64_t kShareBesideReads = 4;  // beside reads, writes get a quarter of their window: engines wait for reads
 
 OpenedQueue open_queue(Env& env, const DiskOptions& options) {
   return env.open_queue({options.arena, options.allow_uring});
@@ -44,7 +44,7 @@ void DiskEngine::accept(const Command& command) {
   op->serial = next_serial_++;
   live_.push_back(op);
   next_deadline_ns_ = std::min(next_deadline_ns_, command.deadline_ns);
-  // It may have come to this since the loop looked.
+  // The tier may have become degraded since the caller checked.
   const tiers::TierState state = health_.state();
   const Status refused{Code::kUnavailable, state.reason};
   switch (command.operation) {
@@ -52,10 +52,10 @@ void DiskEngine::accept(const Command& command) {
     case Operation::kGet: state.takes_gets ? reads_.push_back(op) : finish(op, refused); break;
     case Operation::kDrop:
     case Operation::kClear: drop(op); break;
-    case Operation::kFlush:  // tend_flushes() looks for it
+    case Operation::kFlush:  // maintain_flushes() finds it
       if (health_.is(Health::kLost)) finish(op, refused);
       break;
-    case Operation::kProbe: break;  // answered by the tier, from the catalog
+    case Operation::kProbe: break;  // the tier answers from the catalog
   }
 }
 
@@ -109,7 +109,7 @@ void DiskEngine::finish(const OpPtr& op, Status status, const tiers::ChunkFacts&
   live_.remove(op);
 }
 
-// The device has let go of the slot of an operation that was answered before.
+// The device released the slot of an operation that has its kDone already.
 void DiskEngine::released(const OpPtr& op) {
   Outcome outcome;
   outcome.message = {Message::Kind::kReleased, op->command.operation, false, op->command.ticket, {}, {}};
@@ -175,7 +175,7 @@ void DiskEngine::read_done(const OpPtr& op, const Located& located, const Region
 }
 
 void DiskEngine::pump_writes() {
-  // Reads are what somebody waits for: beside them writes get a part of the device.
+  // Engines wait for reads: beside reads, writes get only a part of the device.
   const std::uint64_t share = reading_bytes_ != 0 || !reads_.empty() ? kShareBesideReads : 1;
   while (!writes_.empty() && device_.has_room() && health_.state().takes_puts && volume_) {
     const OpPtr op = writes_.front();
@@ -236,7 +236,8 @@ void DiskEngine::write_done(const OpPtr& op, const Record& record, std::uint32_t
     write_failed(error);
   } else if (good) {
     region.records.push_back(record);
-    // Of two that were in flight together the later append is the newer one, also where it has ended first: as in the next life.
+    // Of two writes in flight the later append is the newer record, even if it ended first.
+    // Recovery decides the same way.
     const std::optional<Located> known = catalog_.find(record.key);
     if (!known || Position{table_[known->region].sequence, known->record.block} <
                       Position{region.sequence, record.block})  // mutation: last-append-live
@@ -262,7 +263,7 @@ void DiskEngine::miss_deadlines() {
   }
 }
 
-// What waits for a device that does not answer, or refuses, is told so at once.
+// Fails waiting operations at once when the device hangs or refuses.
 void DiskEngine::fail_waiting(bool puts, bool gets) {
   const Status why{Code::kUnavailable, health_.state().reason};
   const auto fail = [&](std::deque<OpPtr>& waiting) {

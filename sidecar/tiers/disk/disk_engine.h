@@ -1,7 +1,9 @@
-// DiskEngine: the disk tier without its thread: commands in, messages out, one turn at a time. Owned by one thread; what it knows
-// of time, files and chance comes from outside, so that a test can run it step by step.
+// DiskEngine: the disk tier without its thread: commands in, messages out, one turn at a time.
+// Owned by one thread. Time, files and randomness come from outside, so that a test can run the
+// engine step by step.
 //
-// disk_engine.cc has the way of a put and a get, disk_regions.cc that of a region, disk_care.cc what goes wrong and drops.
+// disk_engine.cc has puts and gets, disk_regions.cc the life of a region, disk_maintenance.cc
+// failures and drops.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +35,7 @@ struct Command {
   Kind kind = Kind::kOperation;
   tiers::Operation operation = tiers::Operation::kPut;
   tiers::Ticket ticket = 0;
-  tiers::ChunkKey key;  // drop: its namespace alone
+  tiers::ChunkKey key;  // drop: only the namespace
   tiers::ChunkFacts facts;
   std::span<std::byte> slot;
   std::uint64_t deadline_ns = 0;
@@ -41,29 +43,32 @@ struct Command {
 
 struct Outcome {
   tiers::Message message;
-  std::uint64_t freed_bytes = 0;  // of the bytes accepted
-  bool freed = false;             // one of the operations accepted
+  std::uint64_t freed_bytes = 0;  // accepted bytes that are free again
+  bool freed = false;             // whether an accepted operation is free again
 };
 
 class DiskEngine {
  public:
-  // All of them outlive it. The catalog is reset; drops hide their namespace in it before they are accepted, and show it when done.
+  // All arguments outlive this object. Resets the catalog. The caller hides the namespace of a drop
+  // in the catalog before accept(); the engine shows it again once the drop is done.
   DiskEngine(Env& env, const base::Clock& clock, const DiskOptions& options, Catalog& catalog);
 
-  // Opens the directory and recovers what is in it: configuration errors by the name of their field.
+  // Opens the directory and recovers its content. Configuration errors name the field.
   Status start();
   void accept(const Command& command);
-  // One round: device results, what they allow to be started, deadlines. Waits up to `timeout_ns` where there is nothing to do.
+  // One round: results of the device, new requests, deadlines. Waits up to `timeout_ns` without
+  // work.
   void turn(std::uint64_t timeout_ns);
   void take_outcomes(std::vector<Outcome>& out);
-  // At most this long may pass until the next turn.
+  // The longest allowed time until the next turn.
   std::uint64_t next_turn_ns() const;
   void wake() { device_.queue().wake(); }  // thread-safe
 
-  // Closes the open region once nothing waits; closed() when that is done, as far as the device lets it.
+  // Closes the open region once no put waits. closed() is true when that is done, or the device
+  // does not allow it.
   void begin_close() { closing_ = true; }
   bool closed() const;
-  // Answers everything that is not answered.
+  // Answers all open operations with `why`.
   void abandon(const Status& why);
   bool device_quiet() const { return device_.in_flight() == 0; }
 
@@ -72,26 +77,26 @@ class DiskEngine {
     state.mode = mode_;
     return state;
   }
-  tiers::TierCounters counters() const;  // without `refused` and what is in flight
-  // The longest slot that is written; 0 where that is not known.
+  tiers::TierCounters counters() const;  // without `refused` and in_flight_bytes
+  // The largest slot that the tier accepts; 0 if unknown.
   std::uint64_t most_slot_bytes() const { return disk::most_slot_bytes(std::uint64_t{table_.region_blocks()} * kBlockBytes); }
 
  private:
   struct Op {
     Command command;
     std::uint64_t serial = 0;
-    bool done = false;           // its kDone is out
-    bool on_device = false;      // the device has the slot
-    bool cancelled = false;      // dropped or lost meanwhile: whatever the device says, it failed
-    std::uint64_t began_ns = 0;  // at the device
-    std::uint64_t dropped = 0;   // chunks, of a drop
+    bool done = false;           // kDone is sent
+    bool on_device = false;      // the device uses the slot
+    bool cancelled = false;      // dropped or lost meanwhile: fails whatever the device reports
+    std::uint64_t began_ns = 0;  // the start at the device
+    std::uint64_t dropped = 0;   // of a drop: chunks
     AlignedBytes head;
   };
   struct Dropped {
     protocol::NamespaceId id;
     bool all = false;
   };
-  using OpPtr = std::shared_ptr<Op>;  // shared by the lists and by what runs when the device is done
+  using OpPtr = std::shared_ptr<Op>;  // shared by the lists and the callback of the device
 
   // disk_engine.cc
   void finish(const OpPtr& op, Status status, const tiers::ChunkFacts& facts = {});
@@ -114,7 +119,7 @@ class DiskEngine {
   void write_footer(std::uint32_t number);
   void start_io(IoRequest::Kind kind, std::uint64_t offset, std::span<std::byte> bytes, Device::Then then);
 
-  // disk_care.cc
+  // disk_maintenance.cc
   Status open_and_recover();
   void maintain_health();
   void maintain_flushes();
@@ -139,7 +144,7 @@ class DiskEngine {
     return id.region < table_.count() && volume_->superblock.volume == id.volume && table_[id.region].sequence == id.sequence;
   }
   RegionId id_of(std::uint32_t number) const { return {volume_->superblock.volume, table_[number].sequence, number}; }
-  // `kind`: a fixed name, by which lines of one kind are bounded.
+  // `kind`: a fixed name; the rate of log lines is bounded by kind.
   void say(std::string_view kind, const std::string& text) const;
 
   Env& env_;
@@ -148,7 +153,7 @@ class DiskEngine {
   Catalog& catalog_;
   Health health_;
   TimeToLive ttl_;
-  AlignedBytes scratch_{kScratchBytes};  // before the device, which may write to it until its end
+  AlignedBytes scratch_{kScratchBytes};  // declared before device_, which may write here until its end
   AlignedBytes superblock_bytes_{kSuperblockBytes};
   std::string queue_fallback_, mode_;
   Device device_;
@@ -156,29 +161,29 @@ class DiskEngine {
   RegionTable table_{0, 0};
   std::uint64_t first_path_device_ = 0;
 
-  // Records that are to be written over where they stand. Remembered also while the file is away.
+  // Records to overwrite in place. Kept even while the file is away.
   struct Tombstone {
     RegionId id;
     Record record;
     std::uint32_t failures = 0;
   };
   std::deque<Tombstone> tombstones_;
-  std::list<OpPtr> live_;  // accepted, not done
+  std::list<OpPtr> live_;  // accepted and not done
   std::deque<OpPtr> reads_, writes_;
   std::vector<Outcome> outcomes_;
   std::uint64_t next_serial_ = 0;
   FlightWindow read_window_, write_window_;
   std::uint64_t reading_bytes_ = 0, writing_bytes_ = 0;  // at the device
-  std::uint64_t next_deadline_ns_ = UINT64_MAX;          // none is earlier
+  std::uint64_t next_deadline_ns_ = UINT64_MAX;          // a lower bound
   std::uint64_t next_check_ns_ = 0;
   std::uint32_t read_errors_in_row_ = 0;
   bool probing_ = false;
   bool closing_ = false;
   bool flushing_ = false;
   bool writing_label_ = false;
-  bool superblock_stale_ = false;                        // the file's is older than ours
-  std::vector<Dropped> pending_drops_;                   // drops that no superblock on the disk tells of yet
-  std::vector<OpPtr> superblock_next_, superblock_now_;  // drops that wait for the next writing, for the one that runs
+  bool superblock_stale_ = false;                        // the superblock in the file is older
+  std::vector<Dropped> pending_drops_;                   // drops that no superblock on the disk has yet
+  std::vector<OpPtr> superblock_next_, superblock_now_;  // drops that wait for the next write, and for the running write
   tiers::TierCounters counters_;
 };
 

@@ -1,4 +1,5 @@
-// What goes wrong, and how it ends by itself; drops, and how the next life learns of them.
+// Failures and the recovery from them; drops, and the superblock that tells the next larderd of
+// drops.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -14,8 +15,8 @@ using tiers::Operation;
 
 namespace {
 
-constexpr std::uint32_t kReadErrorsInRow = 3;  // one place of a device may be bad without all of it being so
-constexpr std::uint32_t kTombstoneTries = 8;   // for the same reason: each that fails makes the tier degraded
+constexpr std::uint32_t kReadErrorsInRow = 3;  // a single bad place does not mean a bad device
+constexpr std::uint32_t kTombstoneTries = 8;   // bounded, because each failed attempt makes the tier degraded
 
 }  // namespace
 
@@ -38,7 +39,7 @@ Status DiskEngine::open_and_recover() {
   const std::uint64_t start = clock_.now_ns();
   table_ = RegionTable(volume->regions, volume->region_blocks());
   catalog_.reset(volume->regions);
-  // What was dropped while the file was away is not found for a moment.
+  // Chunks that were dropped while the file was away must not be found even for a moment.
   for (const Dropped& dropped : pending_drops_) dropped.all ? catalog_.hide_all() : catalog_.hide(dropped.id);
   const Result<Recovered> recovered = recover(device_, *volume, scratch_.span(), table_, catalog_);
   if (recovered.ok()) volume_ = *std::move(volume);
@@ -80,7 +81,7 @@ void DiskEngine::maintain_health() {
   }
   if (health_.is(Health::kLost)) {
     if (device_.in_flight() != 0 || closing_) return;
-    volume_.reset();  // the old file's lock and space
+    volume_.reset();  // releases the lock and the space of the old file
     if (!health_.retry(now)) return;
     const Status status = open_and_recover();
     if (!status.ok()) {
@@ -95,7 +96,8 @@ void DiskEngine::maintain_health() {
   if (health_.is(Health::kReads) && !stalled && !probing_ && health_.retry(now)) probe_read();
 }
 
-// The directory went away, or another stands in its place. Nothing of it is found any more; it is looked for until it is back.
+// The directory went away, or another directory is in its place. No chunk is found any more; the
+// tier looks for the directory until it is back.
 void DiskEngine::lose(const std::string& why) {
   health_.set(Health::kLost, "the directory went away: " + why);
   say("went away", health_.state().reason);
@@ -132,7 +134,7 @@ void DiskEngine::probe_read() {
 }
 
 void DiskEngine::write_failed(int error) {
-  // What was opened ahead is opened once more: that is how it is found out that writes work again.
+  // The region that was opened ahead is opened once more, to find out when writes work again.
   if (const std::optional<std::uint32_t> ready = table_.in_state(RegionState::kReady)) table_[*ready].state = RegionState::kFree;
   if (const std::optional<std::uint32_t> active = table_.in_state(RegionState::kActive)) table_[*active].broken = true;
   if (health_.is(Health::kWrites) || health_.is(Health::kLost)) return;
@@ -153,7 +155,8 @@ void DiskEngine::maintain_flushes() {
   });
 }
 
-// Found bad in this generation, or too old; or not wanted any more, whatever the generation.
+// Forgets a chunk that is bad in this generation or expired; kEvict forgets a chunk of any
+// generation, and fails a put in progress.
 void DiskEngine::forget(const Command& command) {
   const tiers::ChunkKey& key = command.key;
   const bool evict = command.kind == Command::Kind::kEvict;
@@ -167,18 +170,20 @@ void DiskEngine::forget(const Command& command) {
   catalog_.erase(key, located->region, located->record.block);
   ++(evict ? counters_.chunks_dropped : counters_.records_corrupt);
   if (!volume_ || health_.is(Health::kLost)) return;
-  std::erase(table_[located->region].records, located->record);  // its footer shall not tell of it
+  std::erase(table_[located->region].records, located->record);  // the footer must not list the record
   bury(located->region, located->record);
 }
 
-// What is not wanted any more, or failed for its caller, whose bytes may have landed all the same: the next life shall not find it.
+// Overwrites the header of a removed record, or of a failed put whose bytes may be on the disk,
+// with a grave, so that the next larderd does not find the record.
 void DiskEngine::bury(std::uint32_t number, const Record& record) {
   tombstones_.push_back({id_of(number), record});
   write_graves();
 }
 
-// As many as the device has room for. A region that is another by now needs none; one that is being opened may stay what it is.
-// Once more where that fails: behind the next region that could be opened.
+// Writes as many graves as the device has room for. A region that was opened again needs no grave;
+// while a region is being opened its old records may still stay. A failed grave is written again
+// once a region could be opened, up to kTombstoneTries times.
 void DiskEngine::write_graves() {
   if (!volume_ || health_.is(Health::kLost) || health_.is(Health::kWrites)) return;  // mutation: bury-when-writable
   for (; !tombstones_.empty() && device_.has_room(); tombstones_.pop_front()) {
@@ -186,7 +191,7 @@ void DiskEngine::write_graves() {
     if (!stands(next.id)) continue;
     Region& region = table_[next.id.region];
     if (region.state == RegionState::kOpening) return;
-    ++region.reads;  // it is not opened meanwhile
+    ++region.reads;  // keeps the region from being opened
     const auto block = std::make_shared<AlignedBytes>(kBlockBytes);
     encode_grave(next.id, next.record, block->span());
     const auto done = [this, tombstone = next, block](int error) mutable {
@@ -199,7 +204,7 @@ void DiskEngine::write_graves() {
   }
 }
 
-// What the file that is back still has of them.
+// Removes buried records from the catalog of a file that is back.
 void DiskEngine::take_out_graves() {
   for (const Tombstone& tombstone : tombstones_) {
     if (!stands(tombstone.id)) continue;
@@ -208,14 +213,15 @@ void DiskEngine::take_out_graves() {
   }
 }
 
-// No append from now on stands before it, every one until now does.
+// A position after all appends so far, and before or at all appends to come.
 Position DiskEngine::next_position() const {
   std::uint64_t next = table_.next_sequence();
   for (std::uint32_t number = 0; number < table_.count(); ++number) {
     const Region& region = table_[number];
     if (region.state == RegionState::kActive && !region.broken) return {region.sequence, region.next_block};
     if (region.state == RegionState::kReady) next = std::min(next, region.sequence);
-    // Its sequence, the last that was taken, is not in the table before its trailer is written.
+    // The sequence of an opening region, the last one taken, is not in the table before the trailer
+    // is written.
     if (region.state == RegionState::kOpening) next = std::min(next, table_.next_sequence() - 1);
   }
   return {next, 0};
@@ -232,17 +238,18 @@ void DiskEngine::drop(const OpPtr& op) {
   superblock_next_.push_back(op);
 }
 
-// Remembered until a superblock tells of it, also beyond a time in which the file is away. Too many are all.
+// Remembers a drop until a superblock on the disk has it, even while the file is away. Too many
+// drops become a drop of all.
 void DiskEngine::owe(const Dropped& dropped) {
   const bool full = pending_drops_.size() == kMaxDropMarks;
   if (dropped.all || full) pending_drops_.clear();
   pending_drops_.push_back({dropped.id, dropped.all || full});
 }
 
-// Puts and gets of what is not wanted any more fail, also where the device ends them well.
+// Fails puts and gets of unwanted chunks, even if the device succeeds.
 void DiskEngine::cancel(const std::function<bool(const tiers::ChunkKey&)>& unwanted) {
   for (auto next = live_.begin(); next != live_.end();) {
-    const OpPtr op = *next++;  // it may leave the list
+    const OpPtr op = *next++;  // finish() may remove it from the list
     const Operation operation = op->command.operation;
     if ((operation != Operation::kPut && operation != Operation::kGet) || !unwanted(op->command.key)) continue;
     op->cancelled = true;
@@ -250,7 +257,7 @@ void DiskEngine::cancel(const std::function<bool(const tiers::ChunkKey&)>& unwan
   }
 }
 
-// The catalog hid it until now. Returns how many chunks there were.
+// Erases dropped chunks from the catalog, which has hidden them so far. Returns the number.
 std::uint64_t DiskEngine::erase_dropped(const Dropped& dropped) {
   std::uint64_t chunks = 0;
   if (dropped.all) {
@@ -271,7 +278,8 @@ void DiskEngine::mark_dropped(const Dropped& dropped) {
     return dropped.all || mark.namespace_id == dropped.id || mark.until.sequence < table_.oldest_sequence();
   });
   if (dropped.all || superblock.drops.size() == kMaxDropMarks) {
-    // A table that is full costs the other chunks, not somebody's privacy.
+    // A full table of marks drops the chunks of all namespaces: losing chunks is better than
+    // finding dropped chunks again.
     superblock.drops.clear();
     superblock.all_dropped = until;
     for (std::uint32_t number = 0; number < table_.count(); ++number) counters_.chunks_dropped += catalog_.erase_region(number);
@@ -280,8 +288,9 @@ void DiskEngine::mark_dropped(const Dropped& dropped) {
   }
 }
 
-// Both copies, one after the other: at any time one of them is whole, and none is left that knows less. The one that a failed writing
-// may have damaged comes first.
+// Writes both copies, one after the other, before the drop is answered: at any time one copy is
+// intact, and afterwards no older copy is left. The copy that a failed write may have damaged comes
+// first.
 void DiskEngine::write_superblock() {
   if (!device_.has_room()) return;
   writing_label_ = true;
@@ -307,7 +316,8 @@ void DiskEngine::write_label_copy(std::size_t copy, bool last) {
   });
 }
 
-// It is written again once writes work; who asked is told that it is not there yet.
+// The superblock is written again once writes work. The callers hear that their drops are not on
+// the disk yet.
 void DiskEngine::superblock_failed(int error) {
   writing_label_ = false;
   superblock_stale_ = true;

@@ -1,4 +1,4 @@
-// The way of a region: opened, filled, closed with its footer, and the oldest opened again.
+// The life of a region: opened, filled, closed with a footer, and opened again as the oldest.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -26,14 +26,15 @@ void DiskEngine::maintain_regions() {
     if (region.state == RegionState::kClosing && region.writes == 0) close_region(number);
     coming = coming || region.state == RegionState::kOpening || region.state == RegionState::kReady;
   }
-  // One is opened ahead, so that no append waits for it; after a failure that is also the attempt whether writes work again.
+  // One region is opened ahead, so that no append waits. After a failed write, opening a region is
+  // also the test whether writes work again.
   const bool wanted = !writes_.empty() || table_.in_state(RegionState::kActive).has_value();
   const bool attempt = health_.is(Health::kWrites) && !health_.is(Health::kStalled);
   if (coming || (closing_ && writes_.empty()) || (attempt ? !health_.retry(clock_.now_ns()) : !wanted)) return;
   if (const std::optional<std::uint32_t> victim = table_.next_victim()) open_region(*victim);
 }
 
-// The region that a record of so many blocks goes to: none while the next one is being opened.
+// The region for a record of so many blocks; empty while the next region is being opened.
 std::optional<std::uint32_t> DiskEngine::place(std::uint32_t blocks) {
   for (int attempt = 0; attempt < 2; ++attempt) {
     std::optional<std::uint32_t> active = table_.in_state(RegionState::kActive);
@@ -46,14 +47,15 @@ std::optional<std::uint32_t> DiskEngine::place(std::uint32_t blocks) {
   return std::nullopt;
 }
 
-// What stands in it stays readable until its new trailer is written.
+// Opens a region with a new, synced trailer. The records of the region stay readable until then. A
+// kill in between may lose them: they are the oldest.
 void DiskEngine::open_region(std::uint32_t number) {
   Region& region = table_[number];
   const RegionState before = std::exchange(region.state, RegionState::kOpening);
   const std::uint64_t sequence = table_.take_sequence();
   const auto block = std::make_shared<AlignedBytes>(kBlockBytes);
   encode_trailer({{volume_->superblock.volume, sequence, number}, false, 0, 0}, block->span());
-  // Only what began after a failure shows that writes work again.
+  // Only an attempt that began after the last failure shows that writes work again.
   const std::uint64_t failures = health_.times();
   const auto done = [this, number, sequence, before, failures](int error) {
     if (error != 0) table_[number].state = before;
@@ -86,7 +88,8 @@ void DiskEngine::opened(std::uint32_t number, std::uint64_t sequence, int error,
   say("writes work", "writes work again");
 }
 
-// Records before their footer, also if the machine loses power: the footer would speak of bytes that are not there.
+// Syncs the records before the footer is written. Without the sync a loss of power could leave a
+// footer that names missing bytes.
 void DiskEngine::close_region(std::uint32_t number) {
   Region& region = table_[number];
   if (region.records.empty()) {
@@ -98,7 +101,7 @@ void DiskEngine::close_region(std::uint32_t number) {
   start_io(IoRequest::Kind::kSync, 0, {}, [this, number](int error) {  // mutation: records-synced
     if (error == 0) return write_footer(number);
     --table_[number].writes;
-    table_[number].state = RegionState::kClosed;  // without a footer: the next life reads it through
+    table_[number].state = RegionState::kClosed;  // without a footer: the next larderd scans the region
     table_[number].records = {};
     write_failed(error);
   });

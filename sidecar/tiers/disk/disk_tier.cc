@@ -23,13 +23,13 @@ using tiers::Message;
 using tiers::Operation;
 using tiers::Ticket;
 
-constexpr std::size_t kMostUnwanted = 16'384;   // commands that wait for the thread, beyond which no chunk is evicted
-constexpr std::uint64_t kClosedGraceMs = 1000;  // of a destruction after close()
+constexpr std::size_t kMostUnwanted = 16'384;   // waiting commands; beyond, an eviction is refused
+constexpr std::uint64_t kClosedGraceMs = 1000;  // of the destructor after close()
 constexpr std::uint64_t kDestroyGraceMs = 10'000;
 constexpr std::uint64_t kSteppedTurnNs = 1'000'000;
 
-// What the tier and its thread share. The thread keeps it by a shared_ptr of its own: a device that never answers may outlive the
-// tier.
+// The state that the tier and its thread share. The thread has a shared_ptr of its own: a device
+// that never answers may outlive the tier.
 struct Core {
   Core(Env& the_env, const base::Clock& the_clock, const DiskOptions& the_options)
       : env(the_env), clock(the_clock), options(the_options), catalog(0, options.residents.get()) {}
@@ -41,22 +41,22 @@ struct Core {
   Fd message_fd;
 
   std::mutex mutex;
-  std::condition_variable changed;  // started, or ended
-  DiskEngine* engine = nullptr;     // while the thread runs, for wake()
+  std::condition_variable changed;  // notified at the start and the end
+  DiskEngine* engine = nullptr;     // for wake(), while the thread runs
   std::vector<Command> commands;
   std::vector<Message> messages;
   tiers::TierState state;
   tiers::TierCounters counters;
   std::uint64_t refused = 0;
-  std::uint64_t most_slot_bytes = 0;  // 0: not known
-  std::uint64_t held_bytes = 0;       // accepted, the slot not yet free
+  std::uint64_t most_slot_bytes = 0;  // 0: unknown
+  std::uint64_t held_bytes = 0;       // of accepted operations whose slot is not free yet
   std::uint32_t held_operations = 0;
   bool started = false, closed = false, answered = false, ended = false;
   std::uint64_t close_by_ns = 0;
   Status start_status;
 };
 
-// Hands over what was asked for and what came of it. Returns whether the thread may end.
+// Exchanges commands and outcomes. Returns whether the thread may end.
 bool exchange(Core& core, DiskEngine& engine, std::vector<Command>& commands) {
   std::vector<Outcome> outcomes;
   engine.take_outcomes(outcomes);
@@ -79,7 +79,7 @@ bool exchange(Core& core, DiskEngine& engine, std::vector<Command>& commands) {
   return core.answered;
 }
 
-// The tier's life, turn by turn: of its thread, or of who owns time. Owned by one thread.
+// The life of the tier, turn by turn, in its thread or in a test. Owned by one thread.
 class Life {
  public:
   explicit Life(std::shared_ptr<Core> core)
@@ -98,12 +98,12 @@ class Life {
       core_->changed.notify_all();
     }
     if (started.ok()) return started;
-    engine_.reset();  // waits for a device that does not answer
+    engine_.reset();  // waits for a hanging device
     end();
     return started;
   }
 
-  // Waits up to so long for the device. False: it has ended.
+  // Runs one turn, and waits up to `most_ns` for the device. False: ended.
   bool turn(std::uint64_t most_ns) {
     if (exchange(*core_, *engine_, commands_)) return end();
     for (const Command& command : commands_) engine_->accept(command);
@@ -120,7 +120,8 @@ class Life {
     engine_->turn(commands_.empty() ? std::min(most_ns, engine_->next_turn_ns()) : 0);
     return true;
   }
-  // What came of the last turn can be taken now, not with the next one. REQUIRES: nothing was asked for since.
+  // Makes the outcomes of the last turn available before the next turn. REQUIRES: no command came
+  // since.
   void hand_over() { exchange(*core_, *engine_, commands_); }
 
  private:
@@ -151,14 +152,14 @@ class DiskTier final : public SteppedTier {
   explicit DiskTier(std::shared_ptr<Core> core) : core_(std::move(core)) {}
   ~DiskTier() override { finish_thread(); }
 
-  // Without a thread of its own it lives in turn() alone.
+  // Without a thread all work happens in turn().
   Status start(bool threaded) {
     core_->message_fd = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!core_->message_fd.valid()) return Status::from_errno(errno, "eventfd");
     if (!threaded) return life_.emplace(core_).start();
     thread_ = std::thread([core = core_] { run(core); });
     std::unique_lock lock(core_->mutex);
-    core_->changed.wait(lock, [this] { return core_->started; });  // the device has its own deadline at start
+    core_->changed.wait(lock, [this] { return core_->started; });  // bounded by the start deadline of the device
     return core_->start_status;
   }
 
@@ -166,14 +167,14 @@ class DiskTier final : public SteppedTier {
              std::uint64_t deadline_ns) override {
     if (!tiers::plausible(facts) || slot.size() != facts.slot_bytes() || !aligned(slot)) return malformed();
     Command command{Command::Kind::kOperation, Operation::kPut, ticket, key, facts, {}, deadline_ns};
-    command.slot = {const_cast<std::byte*>(slot.data()), slot.size()};  // only read: IoRequest names both directions alike
+    command.slot = {const_cast<std::byte*>(slot.data()), slot.size()};  // only read: IoRequest has one type for both directions
     return push(command);
   }
   Status get(Ticket ticket, const tiers::ChunkKey& key, std::span<std::byte> slot, std::uint64_t deadline_ns) override {
     if (slot.empty() || !aligned(slot)) return malformed();
     return push({Command::Kind::kOperation, Operation::kGet, ticket, key, {}, slot, deadline_ns});
   }
-  // Nobody else writes the file: what the catalog knows is all there is.
+  // No other process writes the file, so the catalog has the complete answer.
   Status probe(Ticket ticket, std::span<const tiers::ChunkKey> keys, std::uint64_t) override {
     Message message{Message::Kind::kDone, Operation::kProbe, false, ticket, {}, {}};
     for (const tiers::ChunkKey& key : keys) message.there.push_back(probe(key).has_value());
@@ -211,7 +212,7 @@ class DiskTier final : public SteppedTier {
       facts.since_s = located->record.written_s;
       return facts;
     }
-    ask_to_forget(key, located->record.facts.generation);  // or the listener would be told of it until its region is written anew
+    ask_to_forget(key, located->record.facts.generation);  // or the residents would list the chunk until its region is reused
     return std::nullopt;
   }
   void forget(const tiers::ChunkKey& key, std::uint64_t generation) override { ask_to_forget(key, generation); }
@@ -254,7 +255,7 @@ class DiskTier final : public SteppedTier {
     core_->closed = true;
     core_->close_by_ns = core_->clock.now_ns() + grace_ms * 1'000'000;
     wake_locked();
-    // A little longer than it needs to see that the time is up and to answer what is left.
+    // A little longer than the thread needs to notice the deadline and to answer open operations.
     const std::uint64_t at_most_ms = grace_ms + 500;
     if (!life_) return core_->changed.wait_for(lock, std::chrono::milliseconds(at_most_ms), [this] { return core_->ended; });
     const std::uint64_t end_ns = core_->clock.now_ns() + at_most_ms * 1'000'000;
@@ -276,7 +277,7 @@ class DiskTier final : public SteppedTier {
     command.key = key;
     command.facts.generation = generation;
     const std::lock_guard lock(core_->mutex);
-    // Bounded as the others are: one too many is found bad, or too old, once more.
+    // Bounded: a chunk beyond the bound is found bad or expired once more.
     if (core_->closed || core_->commands.size() >= 2 * std::size_t{core_->options.accepted_operations}) return;
     core_->commands.push_back(command);
     wake_locked();
@@ -302,7 +303,7 @@ class DiskTier final : public SteppedTier {
       ++core_->refused;
       return status;
     }
-    // Hidden from here on: who asked need not wait for the thread.
+    // Hidden from here on, so that the caller need not wait for the thread.
     if (command.operation == Operation::kDrop) core_->catalog.hide(command.key.namespace_id);  // mutation: drop-hides
     if (command.operation == Operation::kClear) core_->catalog.hide_all();
     core_->held_bytes += command.slot.size();
@@ -338,7 +339,7 @@ class DiskTier final : public SteppedTier {
     if (!thread_.joinable()) return;
     std::uint64_t grace_ms = kDestroyGraceMs;
     {
-      // One that was closed had its time, and one that could not start all of it.
+      // close() gave a grace before; a failed start needs no grace.
       const std::lock_guard lock(core_->mutex);
       if (core_->closed) grace_ms = kClosedGraceMs;
       if (!core_->start_status.ok()) grace_ms = 0;
@@ -351,7 +352,7 @@ class DiskTier final : public SteppedTier {
 
   std::shared_ptr<Core> core_;
   std::thread thread_;
-  std::optional<Life> life_;  // where there is no thread
+  std::optional<Life> life_;  // without a thread
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Env: the file system, the time of day and chance, as the disk tier sees them. Tests put one of their own in its place, to fail
-// the n-th call, to stall, to tear. Thread-compatible; used by the tier's thread, but for unix_s().
+// Env: the file system, the time of day and randomness for the disk tier. Tests replace it to fail
+// the n-th call, to stall, or to tear writes. Thread-compatible; only unix_s() is called outside of
+// the thread of the tier.
 #pragma once
 
 #include <cstdint>
@@ -24,15 +25,15 @@ class Env {
  public:
   virtual ~Env() = default;
 
-  virtual Result<FileFacts> facts(const std::string& path) const;  // follows no link at the path's end
+  virtual Result<FileFacts> facts(const std::string& path) const;  // does not follow a final link
   virtual Status make_directory(const std::string& path, std::uint32_t mode);
   virtual Result<Fd> open(const std::string& path, int flags, std::uint32_t mode);
-  // An exclusive lock of the open file, which lasts until the last request on it has ended, also after the process has.
-  // kAlreadyExists: another has it.
+  // Takes an exclusive lock of the open file. The lock lasts until the last request on the file has
+  // ended, even after the end of the process. kAlreadyExists: another process has the lock.
   virtual Status lock(const Fd& file);
-  // Makes the file as long as that, with every byte of it reserved.
+  // Extends the file to `bytes`, with every byte reserved.
   virtual Status reserve(const Fd& file, std::uint64_t bytes);
-  // Whether the file bypasses the page cache from now on.
+  // Makes the file bypass the page cache. Returns whether the file system allows it.
   virtual bool set_direct(const Fd& file);
   virtual OpenedQueue open_queue(const IoMemory& memory);
   virtual std::uint32_t unix_s() const;

@@ -1,14 +1,17 @@
-// FlightWindow: how many bytes may be at the device at once, one way, reads or writes; tuned to the device by how long requests take.
+// FlightWindow: the number of bytes that may be at the device at once in one direction (reads or
+// writes), tuned by the latency of requests.
 //
-// The control law is PARDA's (Gulati, Ahmad, Waldspurger: "PARDA: Proportional Allocation of Resources for Distributed Storage Access",
-// FAST 2009, equation 1), which took it from FAST TCP:
+// The control law is the law of PARDA (Gulati, Ahmad, Waldspurger: "PARDA: Proportional Allocation
+// of Resources for Distributed Storage Access", FAST 2009, equation 1), which is from FAST TCP:
 //
 //   window := (1 - g) * window + g * (target / latency * window + b)
 //
-// It rests where what is in flight takes the target time and b a little longer: at the device's bandwidth times the target. A fast
-// device has the most, a slow one what it can move in that time, so that nobody waits long behind others; one largest chunk is always
-// let through by who asks. `latency` is the mean of the requests that began since the window last changed, so that each change is seen
-// before the next; a window that nobody had to wait for does not grow. Pure; thread-compatible.
+// The window settles where the bytes in flight take a little longer than the target time: at the
+// bandwidth of the device times the target. A fast device gets the maximum. A slow device gets the
+// bytes that it moves in the target time, so that no request waits long behind others; lets()
+// always allows one request. `latency` is the mean of the requests that began since the last change
+// of the window, so that each change is measured before the next. A window without waiting requests
+// does not grow. Pure; thread-compatible.
 #pragma once
 
 #include <algorithm>
@@ -18,24 +21,25 @@ namespace larder::disk {
 
 class FlightWindow {
  public:
-  static constexpr std::uint64_t kTargetNs = 25'000'000;  // PARDA's own threshold is 25 to 30 ms
-  static constexpr std::uint64_t kRoundNs = 50'000'000;   // between changes, at least
+  static constexpr std::uint64_t kTargetNs = 25'000'000;  // the threshold of PARDA is 25 to 30 ms
+  static constexpr std::uint64_t kRoundNs = 50'000'000;   // the least time between changes
   static constexpr std::uint64_t kBeyondBytes = 256 << 10;
 
-  // Begins with the most.
+  // Begins with the maximum.
   explicit FlightWindow(std::uint64_t most_bytes) : most_(most_bytes), bytes_(most_bytes) {}
 
   std::uint64_t bytes() const { return bytes_; }
-  // Whether so many more may go, beside those in flight, where this way gets one part in `share` of the window: always, if none are.
+  // Whether `more` bytes may go beside the bytes in flight, in one part in `share` of the window.
+  // Always true with an idle device.
   bool lets(std::uint64_t in_flight, std::uint64_t more, std::uint64_t share = 1) {
     const bool now = in_flight == 0 || in_flight + more <= bytes_ / share;
     waited_ = waited_ || !now;
     return now;
   }
-  // A request has ended well.
+  // A request succeeded.
   void ended(std::uint64_t began_ns, std::uint64_t now_ns, std::uint64_t bytes) {
     if (round_ns_ == 0) round_ns_ = began_ns;
-    if (began_ns < round_ns_) return;  // the window was another one
+    if (began_ns < round_ns_) return;  // began under another window
     largest_ = std::max(largest_, bytes);
     latency_ns_ += now_ns - began_ns;
     ++requests_;
@@ -44,7 +48,7 @@ class FlightWindow {
 
  private:
   static constexpr double kGain = 0.8;      // g
-  static constexpr double kMostGrowth = 2;  // of target / latency: one short round is not trusted with more
+  static constexpr double kMostGrowth = 2;  // of target / latency: a single short round gets no more
 
   void change(std::uint64_t now_ns) {
     const auto window = static_cast<double>(bytes_);
@@ -59,8 +63,8 @@ class FlightWindow {
   }
 
   std::uint64_t most_, bytes_;
-  std::uint64_t round_ns_ = 0;  // since when the window is what it is
-  // Of the requests that began since then.
+  std::uint64_t round_ns_ = 0;  // the time of the last change
+  // Of the requests that began since the last change.
   std::uint64_t largest_ = 0, latency_ns_ = 0, requests_ = 0;
   bool waited_ = false;
 };

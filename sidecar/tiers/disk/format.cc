@@ -27,7 +27,7 @@ struct RecordBytes {
   std::uint64_t payload_bytes;
   std::uint64_t piece_bytes;
   std::uint64_t root;
-  std::uint64_t checksum;  // of all before it
+  std::uint64_t checksum;  // over all fields before
 };
 static_assert(sizeof(RecordBytes) == 112 && offsetof(RecordBytes, namespace_id) == 32 && offsetof(RecordBytes, checksum) == 104);
 
@@ -84,7 +84,7 @@ struct LabelBytes {
 };
 static_assert(sizeof(LabelBytes) <= kSuperblockBytes && offsetof(LabelBytes, marks) == 48);
 
-// Every structure ends in the checksum of what stands before it, and stands in zeroes.
+// Every structure ends with a checksum over all fields before; the rest of the block is zero.
 template <typename Bytes>
 void seal(Bytes& bytes, std::span<std::byte> out) {
   bytes.checksum = protocol::unit_digest(&bytes, offsetof(Bytes, checksum));

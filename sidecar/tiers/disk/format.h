@@ -1,7 +1,8 @@
-// The bytes of the disk tier's file: FORMAT.md is the grammar, this is its one reader and writer. Pure; thread-safe.
+// The bytes of the file of the disk tier. FORMAT.md is the grammar; this is the only reader and
+// writer. Pure; thread-safe.
 //
-// Everything is little-endian and stands in blocks of 4 KiB. Every structure carries magic, version, the volume it belongs to,
-// where it stands and its own checksum: what does not match in one of them is nothing at all.
+// All numbers are little-endian, in blocks of 4 KiB. Every structure has magic, version, volume,
+// place and checksum. A structure with one mismatch is ignored.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +19,16 @@ inline constexpr std::uint32_t kBlockBytes = 4096;
 static_assert(kBlockBytes == protocol::kSlotAlignBytes, "a slot is whole blocks");
 inline constexpr std::uint16_t kFormatVersion = 1;
 
-// Where an append stands in the order of all appends: regions get ever higher sequences, blocks are appended in order.
+// The position of an append in the order of all appends: sequences of regions grow, and blocks are
+// appended in order.
 struct Position {
   std::uint64_t sequence = 0;
   std::uint32_t block = 0;
   friend auto operator<=>(const Position&, const Position&) = default;
 };
 
-// One chunk, as a footer and the catalog know it: `block` is its header's, from the region's start.
+// One chunk as in a footer and in the catalog. `block`: the block of the header, from the start of
+// the region.
 struct Record {
   tiers::ChunkKey key;
   tiers::ChunkFacts facts;
@@ -35,17 +38,17 @@ struct Record {
   friend bool operator==(const Record&, const Record&) = default;
 };
 
-// Which life of which region a structure belongs to.
+// The region of a structure, and the sequence under which the region was opened.
 struct RegionId {
-  std::uint64_t volume = 0;  // drawn at random when the file is made
+  std::uint64_t volume = 0;  // a random number from the creation of the file
   std::uint64_t sequence = 0;
   std::uint32_t region = 0;
   friend bool operator==(const RegionId&, const RegionId&) = default;
 };
 
-// The block before a record's slot.
+// The block before the slot of a record.
 void encode_record(const RegionId& id, const Record& record, std::span<std::byte> block);
-// In its place: how far the record reaches is still told, but no bytes are those of its root.
+// A grave in the place of a header: it keeps the length of the record, but no bytes match its root.
 void encode_grave(const RegionId& id, const Record& record, std::span<std::byte> block);
 std::optional<Record> decode_record(const RegionId& id, std::span<const std::byte> block);
 
@@ -57,10 +60,10 @@ struct Trailer {
   std::uint64_t entries_checksum = 0;
 };
 void encode_trailer(const Trailer& trailer, std::span<std::byte> block);
-// Of the volume and region it is expected to be; any sequence.
+// Decodes a trailer of this volume and region, with any sequence.
 std::optional<Trailer> decode_trailer(std::uint64_t volume, std::uint32_t region, std::span<const std::byte> block);
 
-// A footer: its entries, which end where the trailer begins, and the trailer.
+// A footer: entries, directly before the trailer, and the trailer.
 inline constexpr std::uint32_t kEntryBytes = 72;
 constexpr std::uint32_t entry_blocks(std::size_t count) {
   return static_cast<std::uint32_t>((count * kEntryBytes + kBlockBytes - 1) / kBlockBytes);
@@ -70,10 +73,11 @@ constexpr std::uint32_t footer_blocks(std::size_t count) {
 }
 // REQUIRES: footer.size() == footer_blocks(records.size()) * kBlockBytes.
 void encode_footer(const RegionId& id, std::span<const Record> records, std::span<std::byte> footer);
-// `entries` are the blocks between records and trailer. False: they are not what the trailer speaks of.
+// `entries`: the blocks between records and trailer. False: the checksum of the trailer does not
+// match.
 bool decode_entries(const Trailer& trailer, std::span<const std::byte> entries, std::vector<Record>& out);
 
-// What was dropped: records of the namespace (of all) that were appended before `until`.
+// A drop: all records of the namespace that were appended before `until`.
 struct DropMark {
   protocol::NamespaceId namespace_id;
   Position until;
@@ -81,18 +85,18 @@ struct DropMark {
 };
 inline constexpr std::uint32_t kMaxDropMarks = 1024;
 
-// The head of the file, twice, the same.
+// The head of the file has two equal superblocks.
 inline constexpr std::uint32_t kSuperblockBytes = 64 * 1024;
 inline constexpr std::uint64_t kHeadBytes = 2 * kSuperblockBytes;
 struct Superblock {
   std::uint64_t volume = 0;
-  std::uint64_t serial = 0;  // grows with each writing
+  std::uint64_t serial = 0;  // grows with each write
   std::uint64_t region_bytes = 0;
-  Position all_dropped;  // as a DropMark of every namespace
+  Position all_dropped;  // the DropMark of every namespace
   std::vector<DropMark> drops;
   bool dropped(const Record& record, std::uint64_t sequence) const;
 };
-// REQUIRES: at most kMaxDropMarks drops, label_bytes.size() == kSuperblockBytes.
+// REQUIRES: at most kMaxDropMarks drops, superblock_bytes.size() == kSuperblockBytes.
 void encode_superblock(const Superblock& superblock, std::span<std::byte> superblock_bytes);
 enum class SuperblockFault { kNone, kOtherVersion, kDamaged };
 SuperblockFault decode_superblock(std::span<const std::byte> superblock_bytes, Superblock& out);

@@ -1,4 +1,5 @@
-// Health: why the tier does not take puts or gets just now, and when what failed is tried again. Pure; thread-compatible.
+// Health: why the tier refuses puts or gets now, and the time of the next attempt. Pure;
+// thread-compatible.
 #pragma once
 
 #include <algorithm>
@@ -13,14 +14,15 @@ class Health {
  public:
   explicit Health(std::uint64_t retry_ms) : least_ns_(retry_ms * 1'000'000), wait_ns_(least_ns_) {}
 
-  // In the order in which they are told: the first is the reason.
+  // In the order of importance: the first cause in force is the reason.
   enum Cause { kLost, kStalled, kReads, kWrites, kCauses };
 
   void set(Cause cause, std::string reason) {
     if (reasons_[cause].empty()) ++times_;
     reasons_[cause] = std::move(reason);
   }
-  // That a trailer is written does not prove that a record is: the waits begin anew once one was.
+  // A successful write of a trailer does not prove that records work: the waits start again once a
+  // record is written.
   void clear(Cause cause) {
     reasons_[cause].clear();
     if (cause != kWrites && !state().degraded()) proven();
@@ -35,9 +37,9 @@ class Health {
     }
     return {};
   }
-  std::uint64_t times() const { return times_; }  // that something began to fail
+  std::uint64_t times() const { return times_; }  // the number of faults so far
 
-  // Whether something that failed is to be tried again now; the next time is further away.
+  // Whether an attempt is due now. Doubles the wait for the next one.
   bool retry(std::uint64_t now_ns) {
     if (now_ns < next_ns_) return false;
     next_ns_ = now_ns + wait_ns_;

@@ -1,6 +1,8 @@
-// IoQueue: reads, writes and syncs of files that run in the background; io_uring, or a few threads where that is refused.
+// IoQueue: reads, writes and syncs of files in the background, by io_uring, or by a few threads if
+// io_uring is refused.
 //
-// Owned by one thread, but for wake(). A request moves all of its bytes or fails: a transfer that stops short is continued.
+// Owned by one thread, except for wake(). A request moves all of its bytes or fails: a short
+// transfer is continued.
 #pragma once
 
 #include <array>
@@ -21,42 +23,44 @@ struct IoRequest {
   int fd = -1;
   std::uint64_t offset = 0;
   std::array<std::span<std::byte>, 2>
-      parts;  // one after the other at `offset`; an empty one is none. A write does not change them
+      parts;  // one after the other at `offset`; an empty part is skipped. A write does not change the bytes
   std::uint64_t tag = 0;
   std::size_t bytes() const { return parts[0].size() + parts[1].size(); }
 };
 
 struct IoResult {
   std::uint64_t tag = 0;
-  int error = 0;  // an errno. EIO also for what lies behind a file's end
+  int error = 0;  // an errno; EIO also for a read beyond the end of the file
 };
 
-// Requests that may be in flight in one queue.
+// The largest number of requests in flight in one queue.
 inline constexpr std::size_t kMaxIoInFlight = 192;
 
 class IoQueue {
  public:
-  virtual ~IoQueue() = default;  // waits for what is in flight
+  virtual ~IoQueue() = default;  // waits for requests in flight
 
-  // REQUIRES: fewer than kMaxIoInFlight in flight; buffers, file and offset aligned where the file is open for direct I/O; the
-  // buffers stay until the result is there.
+  // REQUIRES: fewer than kMaxIoInFlight in flight; aligned buffers and offset for a file with
+  // direct I/O; the buffers stay valid until the result.
   virtual void submit(const IoRequest& request) = 0;
-  // Starts what was submitted, waits for results, a wake() or `timeout_ns`, and appends the results that are there.
+  // Starts submitted requests, waits for results, a wake() or `timeout_ns`, and appends the
+  // results.
   virtual void wait(std::uint64_t timeout_ns, std::vector<IoResult>& results) = 0;
-  // Ends a wait() that is running or the next one. Thread-safe.
+  // Ends the running wait() or the next one. Thread-safe.
   virtual void wake() = 0;
-  // What people are told: "io_uring" or "threads".
+  // The name for people: "io_uring" or "threads".
   virtual const char* name() const = 0;
 };
 
-// Memory that many requests will name; where the kernel allows it, it is registered once. A limit on locked memory is a fallback.
+// Memory of many requests, registered once if the kernel allows it. A limit on locked memory is a
+// fallback, not an error.
 struct IoMemory {
   std::span<std::byte> arena;
   bool allow_uring = true;
 };
 struct OpenedQueue {
   std::unique_ptr<IoQueue> queue;
-  std::string fallback;  // why it is not io_uring with registered memory; empty if it is
+  std::string fallback;  // why the queue is not io_uring with registered memory; else empty
 };
 OpenedQueue open_io_queue(const IoMemory& memory);
 

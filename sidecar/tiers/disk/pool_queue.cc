@@ -14,7 +14,7 @@
 namespace larder::disk {
 namespace {
 
-constexpr int kThreads = 4;  // more in flight only worsens the slowest
+constexpr int kThreads = 4;  // more threads only slow the slowest request
 
 int transfer(const IoRequest& request) {
   std::size_t moved = 0;
@@ -69,7 +69,7 @@ class PoolQueue final : public IoQueue {
   const char* name() const override { return "threads"; }
 
  private:
-  // Ends when told to and nothing is left to do.
+  // Ends after a stop, once no request is left.
   void work(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     while (work_.wait(lock, stop, [this] { return !requests_.empty(); })) {
@@ -89,7 +89,7 @@ class PoolQueue final : public IoQueue {
   std::deque<IoRequest> requests_;
   std::vector<IoResult> results_;
   bool woken_ = false;
-  std::vector<std::jthread> threads_;  // last: they end before what they use
+  std::vector<std::jthread> threads_;  // last: the threads end before the members that they use
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// PoolQueue: an IoQueue of a few threads that call preadv and pwritev, for where io_uring is refused.
+// PoolQueue: an IoQueue of four threads that call preadv and pwritev. For systems that refuse
+// io_uring.
 #pragma once
 
 #include "sidecar/tiers/disk/io_queue.h"

@@ -12,9 +12,9 @@ namespace larder::disk {
 namespace {
 
 constexpr std::size_t kTrailersAtOnce = 64;
-constexpr std::size_t kFootersAtOnce = 8;  // of 1.5 MiB each where chunks are of the smallest
+constexpr std::size_t kFootersAtOnce = 8;  // a footer takes up to 1.5 MiB, with the smallest chunks
 
-// Ends of regions, some of them on their way from the device while others are looked at.
+// Reads the ends of regions: some reads are in flight while other ends are decoded.
 class TailReads {
  public:
   TailReads(Device& device, const Volume& volume) : device_(device), volume_(volume) {}
@@ -25,11 +25,11 @@ class TailReads {
     std::shared_ptr<AlignedBytes> memory;
     std::span<const std::byte> bytes;
   };
-  // The last blocks of a region.
+  // Starts the read of the last `blocks` of a region.
   void start(std::uint32_t region, std::uint32_t blocks);
-  // One that has come, whichever.
+  // Waits for any finished read.
   Result<Tail> next();
-  // Its memory is not needed any more.
+  // Recycles the memory of a read.
   void give_back(Tail tail) { free_.push_back(std::move(tail.memory)); }
   std::size_t in_flight() const { return in_flight_; }
 
@@ -37,7 +37,7 @@ class TailReads {
   Device& device_;
   const Volume& volume_;
   std::vector<std::shared_ptr<AlignedBytes>> free_;
-  // Shared, as the memory is, with a device that answers after it was given up.
+  // Shared, like the memory: a device that was given up may still answer.
   std::shared_ptr<std::deque<Tail>> come_ = std::make_shared<std::deque<Tail>>();
   std::size_t in_flight_ = 0;
 };
@@ -73,7 +73,7 @@ class Recovery {
   Recovery(Device& device, const Volume& volume, std::span<std::byte> scratch, RegionTable& table, Catalog& catalog)
       : device_(device), volume_(volume), scratch_(scratch), table_(table), catalog_(catalog), trailers_(table.count()) {}
 
-  // One after the other. Each fails only with a device that does not answer.
+  // To call in this order. Each fails only if the device hangs.
   Status read_trailers();
   Status read_footers();
   Status read_through();
@@ -94,8 +94,8 @@ class Recovery {
   RegionTable& table_;
   Catalog& catalog_;
   std::vector<std::optional<Trailer>> trailers_;  // by region
-  std::vector<std::uint32_t> closed_, open_;      // regions with a footer, it seems; others with a trailer
-  std::vector<Record> records_;                   // kept, so that a footer allocates nothing
+  std::vector<std::uint32_t> closed_, open_;      // regions that claim a footer; other regions with a trailer
+  std::vector<Record> records_;                   // reused, so that a footer allocates no memory
 };
 
 Status Recovery::read_tails(const std::vector<std::uint32_t>& regions, std::size_t at_once, const Blocks& blocks,
@@ -114,7 +114,8 @@ Status Recovery::read_tails(const std::vector<std::uint32_t>& regions, std::size
   return {};
 }
 
-// It is lost. A later life may read it: marks of drops stay as if it were the oldest.
+// Counts an unreadable region as damaged. A later larderd may be able to read the region, so drop
+// marks are kept as if it were the oldest region.
 void Recovery::unreadable(std::uint32_t region) {
   ++recovered.damaged;
   if (table_[region].sequence == 0) table_[region].sequence = 1;
@@ -159,7 +160,7 @@ void Recovery::see_footer(std::uint32_t region, std::span<const std::byte> foote
   if (!records_.empty()) table_[region].state = RegionState::kClosed;
 }
 
-// Those that count.
+// Enters the valid records: inside of the region, and not dropped.
 void Recovery::keep(const Trailer& trailer, std::vector<Record>& records) {
   std::erase_if(records, [&](const Record& record) {
     return std::uint64_t{record.block} + record.blocks() > volume_.region_blocks() ||
@@ -179,7 +180,7 @@ Status Recovery::read_through() {
     }
     recovered.by_scan += scanned->empty() ? 0 : 1;
     keep(trailer, *scanned);
-    if (scanned->empty()) continue;  // free
+    if (scanned->empty()) continue;  // the region is free
     Region& region = table_[number];
     region.state = RegionState::kClosing;
     region.next_block = volume_.region_blocks();
@@ -192,11 +193,11 @@ Status Recovery::read_through() {
 
 Result<Recovered> recover(Device& device, const Volume& volume, std::span<std::byte> scratch, RegionTable& table,
                           Catalog& catalog) {
-  // New appends come after every drop that is remembered, also where no trailer is left to tell.
+  // New appends must come after every drop mark, even if no trailer has such a sequence.
   table.saw_sequence(volume.superblock.all_dropped.sequence);                                    // mutation: sequence-after-clear
   for (const DropMark& mark : volume.superblock.drops) table.saw_sequence(mark.until.sequence);  // mutation: sequence-after-drops
   Recovery recovery(device, volume, scratch, table, catalog);
-  // The table knows all sequences before the first chunk is kept.
+  // Trailers first: insert_later() needs all sequences.
   Status status = recovery.read_trailers();
   if (status.ok()) status = recovery.read_footers();
   if (status.ok()) status = recovery.read_through();

@@ -6,8 +6,9 @@
 namespace larder::disk {
 namespace {
 
-// Behind a place where no header is, as after one whose writing was cut off, others may stand that were in flight beside it: so
-// many blocks of slots, and their headers.
+// A block without a header may be followed by records: a torn write leaves a hole, and other writes
+// were in flight behind it. The scan searches as many blocks as writes in flight can cover, slots
+// and headers.
 constexpr std::uint32_t kSearchBlocks = (16U << 20) / kBlockBytes + kMaxIoInFlight;
 constexpr std::size_t kDigestsAtOnce = 8192;
 
@@ -55,7 +56,7 @@ bool RegionScan::verified(const Record& record) {
 
 Result<std::vector<Record>> RegionScan::records() {
   std::vector<Record> found;
-  const std::uint32_t last = volume_.region_blocks() - 1;  // the trailer's
+  const std::uint32_t last = volume_.region_blocks() - 1;  // of the trailer
   std::uint32_t searched = 0;
   for (std::uint32_t block = 0; block < last && searched < kSearchBlocks;) {
     const std::byte* head = bytes(std::uint64_t{block} * kBlockBytes, kBlockBytes);
@@ -66,7 +67,7 @@ Result<std::vector<Record>> RegionScan::records() {
       ++searched;
       continue;
     }
-    // The next one stands behind it, whatever became of its bytes.
+    // The next record follows, even if the bytes of this one do not match.
     if (verified(*record)) found.push_back(*record);  // mutation: scan-verifies
     block += record->blocks();
     searched = 0;

@@ -1,4 +1,5 @@
-// RegionScan: reads a region that has no footer, through a window, and finds the records in it that were wholly written.
+// RegionScan: reads a region without a footer through a window, and finds the completely written
+// records.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +17,11 @@ class RegionScan {
   RegionScan(Device& device, const Volume& volume, const RegionId& id, std::span<std::byte> window)
       : device_(device), volume_(volume), id_(id), window_(window) {}
 
-  // In the order of their blocks. Fails where the device does.
+  // The records in the order of their blocks. Fails if the device fails.
   Result<std::vector<Record>> records();
 
  private:
-  // The bytes at `offset` of the region; null where it cannot be read. Valid until the next call.
+  // The bytes at `offset` of the region; null if the read fails. Valid until the next call.
   const std::byte* bytes(std::uint64_t offset, std::size_t size);
   bool verified(const Record& record);
 
@@ -28,7 +29,7 @@ class RegionScan {
   const Volume& volume_;
   const RegionId id_;
   std::span<std::byte> window_;
-  std::uint64_t start_ = 0, end_ = 0;  // what of the region stands in the window
+  std::uint64_t start_ = 0, end_ = 0;  // the part of the region in the window
   Status status_;
 };
 

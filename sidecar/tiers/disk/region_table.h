@@ -1,7 +1,12 @@
-// RegionTable: what state each region of the file is in, and which one is taken next. Pure; thread-compatible.
+// RegionTable: the state of each region, and the choice of the region to open next. Pure;
+// thread-compatible.
 //
-// free -> opening (its trailer is being written) -> ready (one, so that appends never wait for it) -> active (appends go here) ->
-// closing (appends are in flight, then the footer) -> closed (read only, until it is the oldest and is opened again).
+//   free     no record
+//   opening  the new trailer is being written and synced
+//   ready    opened ahead, so that appends never wait: at most one region
+//   active   appends go here
+//   closing  appends are in flight; then a sync, then the footer
+//   closed   read only, until the region is the oldest and is opened again
 #pragma once
 
 #include <cstdint>
@@ -17,13 +22,13 @@ enum class RegionState : std::uint8_t { kFree, kOpening, kReady, kActive, kClosi
 
 struct Region {
   RegionState state = RegionState::kFree;
-  std::uint64_t sequence = 0;  // that of its trailer in the file; 0: there is none
+  std::uint64_t sequence = 0;  // of the trailer in the file; 0 without a trailer
   std::uint32_t next_block = 0;
   std::uint32_t writes = 0;     // in flight
-  std::uint32_t reads = 0;      // in flight: it is not opened again before they have ended
-  std::uint32_t failures = 0;   // of opening it
-  bool broken = false;          // a write failed: nothing more is appended
-  std::vector<Record> records;  // appended with success; emptied once the footer is written
+  std::uint32_t reads = 0;      // in flight; the region is not opened before they end
+  std::uint32_t failures = 0;   // of opening
+  bool broken = false;          // a write failed: no further appends
+  std::vector<Record> records;  // successful appends; emptied once the footer is written
 };
 
 class RegionTable {
@@ -40,7 +45,8 @@ class RegionTable {
       if (regions_[i].state == state) return i;
     return std::nullopt;
   }
-  // The one to open next: of those that could be opened at the last try a free one, else the oldest closed one; nobody reads it.
+  // The region to open next, without running reads: fewest failures first, then a free region, then
+  // the oldest closed one.
   std::optional<std::uint32_t> next_victim() const {
     std::optional<std::uint32_t> best;
     for (std::uint32_t i = 0; i < count(); ++i) {
@@ -50,11 +56,12 @@ class RegionTable {
     }
     return best;
   }
-  // Whether a record of so many blocks, and then the footer, has room.
+  // Whether the region has room for a record of so many blocks, and for the footer.
   bool fits(const Region& region, std::uint32_t blocks) const {
     return std::uint64_t{region.next_block} + blocks + footer_blocks(region.records.size() + region.writes + 1) <= region_blocks_;
   }
-  // The least sequence that stands in the file: also a free region's is found there by the next life.
+  // The lowest sequence in the file. Includes free regions: the next larderd finds their trailers
+  // too.
   std::uint64_t oldest_sequence() const {
     std::uint64_t oldest = UINT64_MAX;
     for (const Region& region : regions_)
@@ -63,7 +70,7 @@ class RegionTable {
   }
   std::uint64_t take_sequence() { return next_sequence_++; }
   std::uint64_t next_sequence() const { return next_sequence_; }
-  // Sequences of regions whose trailers are damaged are above those seen by as many as there are regions, at most.
+  // A damaged trailer may have a higher sequence than all others, by at most the number of regions.
   void saw_sequence(std::uint64_t sequence) {
     if (sequence + count() >= next_sequence_) next_sequence_ = sequence + count() + 1;
   }

@@ -1,5 +1,6 @@
-// TimeToLive: how long what was written may be found. Pure; thread-safe. A clock that was set back lets nothing live for ever: what
-// was written in the future is as old as can be.
+// TimeToLive: how long a record may be found, counted from the time that its put named (the store
+// of the chunk). Pure; thread-safe. A record from the future counts as expired: with a clock that
+// was set back no record lives for ever.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +8,8 @@
 namespace larder::disk {
 
 struct TimeToLive {
-  std::uint32_t limit_s = 0;  // 0: none
-  // Clocks of machines differ a little.
+  std::uint32_t limit_s = 0;  // 0: no limit
+  // The clocks of machines differ a little.
   static constexpr std::uint32_t kSkewS = 300;
 
   bool expired(std::uint32_t written_s, std::uint32_t now_s) const {

@@ -14,10 +14,10 @@
 namespace larder::disk {
 namespace {
 
-constexpr unsigned kEntries = 512;  // a request takes two entries at most, and one is the wake-up's
+constexpr unsigned kEntries = 512;  // at most two entries for a request, and one for the wake-up
 static_assert(2 * kMaxIoInFlight < kEntries);
 constexpr std::uint64_t kWakeData = ~0ULL;
-// The kernel registers 1 GiB at most as one buffer.
+// The kernel registers at most 1 GiB as one buffer.
 constexpr std::size_t kRegisteredBytes = 1ULL << 30;
 
 class UringQueue final : public IoQueue {
@@ -69,7 +69,7 @@ class UringQueue final : public IoQueue {
       flight.pending = 1;
       return;
     }
-    // A part in registered memory goes by itself; else both go as one vector.
+    // A part in registered memory is a request of its own; else both parts are one vector.
     const bool fixed = std::ranges::any_of(request.parts, [this](std::span<std::byte> part) { return registered(part); });
     if (!fixed) {
       start_vector(index, request.offset);
@@ -105,14 +105,15 @@ class UringQueue final : public IoQueue {
  private:
   struct Flight {
     IoRequest request;
-    std::array<std::size_t, 2> moved{};  // of each part; a vector counts in the first
+    std::array<std::size_t, 2> moved{};  // for each part; a vector counts in the first
     std::array<iovec, 2> vector{};
     bool vectored = false;
     int pending = 0;
     int error = 0;
   };
 
-  // A profile may allow a ring to be made and not to be entered: one request that does nothing tells.
+  // A seccomp profile may allow io_uring_setup and refuse io_uring_enter: a no-op request finds
+  // out.
   Status try_it() {
     ::io_uring_prep_nop(take_entry());
     const int entered = ::io_uring_submit_and_wait(&ring_, 1);
@@ -199,7 +200,7 @@ class UringQueue final : public IoQueue {
     }
   }
 
-  // Whether more of this part was started: it stopped short, or was interrupted.
+  // Continues a part that stopped short or was interrupted. Returns whether it did.
   bool carry_on(std::size_t index, std::size_t part, int result) {
     Flight& flight = flights_[index];
     const bool again = result == -EINTR || result == -EAGAIN;

@@ -9,7 +9,8 @@ struct OpenedUring {
   std::unique_ptr<IoQueue> queue;
   std::string unregistered;  // why the arena is not registered; empty if it is
 };
-// kPermissionDenied or kInternal: the kernel, or a seccomp profile, refuses io_uring. REQUIRES: used by the calling thread only.
+// kPermissionDenied or kInternal: the kernel or a seccomp profile refuses io_uring. REQUIRES: only
+// the calling thread uses the queue.
 Result<OpenedUring> open_uring_queue(std::span<std::byte> arena);
 
 }  // namespace larder::disk

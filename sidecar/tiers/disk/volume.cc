@@ -20,11 +20,12 @@ constexpr std::uint64_t kLeastRegionBytes = 4ULL << 20;
 constexpr std::uint64_t kMostRegionBytes = 256ULL << 20;
 constexpr std::uint64_t kRegionShare = 16;  // of the size
 constexpr std::uint64_t kBesideSlotBytes =
-    (1ULL + footer_blocks(1)) * kBlockBytes;  // in a region: the record's head, and the footer
-// Left to the file system for its own notes about the file, which count as the file's in `du`; and for the file `owner`.
+    (1ULL + footer_blocks(1)) * kBlockBytes;  // in a region: the head of the record, and the footer
+// The part of disk.size that stays free for metadata of the file system, which `du` counts for the
+// file, and for `owner`. The file takes the rest and never grows.
 constexpr std::uint64_t kNotesShare = 1024;
 constexpr std::uint64_t kLeastNotesBytes = 64 * 1024;
-constexpr std::string_view kPageCache = "page cache", kStartsEmpty = "starts empty";  // kinds of notes
+constexpr std::string_view kPageCache = "page cache", kStartsEmpty = "starts empty";  // kinds of Note
 constexpr int kLockAttempts = 100;
 constexpr std::chrono::milliseconds kLockPause{20};
 
@@ -42,7 +43,7 @@ std::uint64_t chosen_region_bytes(const DiskOptions& options) {
   return std::bit_floor(std::clamp(options.size_bytes / kRegionShare, kLeastRegionBytes, kMostRegionBytes));
 }
 
-// Whose regions hold such a slot. 0: there is none.
+// The least disk size with regions for such a slot. 0: no size is enough.
 std::uint64_t least_size(std::uint64_t slot_bytes) {
   const std::uint64_t region = std::bit_ceil(slot_bytes + kBesideSlotBytes);
   return region > kMostRegionBytes ? 0 : region * kRegionShare;
@@ -56,7 +57,7 @@ Status check_size(const DiskOptions& options) {
           "disk.size: " + base::mib(options.size_bytes) + " is too small, it needs at least " + base::mib(least)};
 }
 
-// The tier's own folder: ours alone to look into.
+// Opens the folder of the tier, which only the user of larderd may enter.
 Result<std::string> open_directory(Env& env, const DiskOptions& options, std::uint64_t on_device, Volume& volume) {
   const Result<FileFacts> path = env.facts(options.path + "/.");
   if (!path.ok()) return path_error(path.status(), options.path, "is not a directory that can be used");
@@ -84,7 +85,7 @@ std::string read_owner(Env& env, const std::string& path) {
   return got > 0 ? std::string(text, static_cast<std::size_t>(got)) : "another larderd";
 }
 
-// For a person's eyes: nothing depends on it.
+// For people; no code depends on the text.
 void write_owner(Env& env, const std::string& path, const std::string& owner) {
   const Result<Fd> file = env.open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
   const std::string text = owner + ", process " + std::to_string(::getpid());
@@ -96,7 +97,7 @@ Status lock_file(Env& env, const DiskOptions& options, const std::string& folder
   Result<Fd> file = env.open(volume.file_path, O_RDWR | O_CREAT, 0600);
   if (!file.ok()) return path_error(file.status(), volume.file_path, "cannot be opened for writing");
   Status locked = env.lock(*file);
-  // One that was just killed has it until the kernel has ended its requests.
+  // A larderd that was just killed keeps the lock until the kernel has ended its requests.
   for (int i = 0; i < kLockAttempts && locked.code() == Code::kAlreadyExists; ++i) {
     std::this_thread::sleep_for(kLockPause);
     locked = env.lock(*file);
@@ -124,7 +125,7 @@ IoRequest request(IoRequest::Kind kind, const Volume& volume, std::uint64_t offs
   return made;
 }
 
-// Whether a superblock was found that what is in the file can be read by.
+// Whether the file has a superblock that describes its content.
 Result<bool> read_superblock(Device& device, const DiskOptions& options, std::span<std::byte> scratch, Volume& volume) {
   if (volume.file_facts.bytes == 0) return false;
   if (volume.file_facts.bytes < kHeadBytes) {
@@ -148,7 +149,8 @@ Result<bool> read_superblock(Device& device, const DiskOptions& options, std::sp
   const std::uint64_t region = volume.superblock.region_bytes;
   const bool whole = region >= kBlockBytes * 2 && region % kBlockBytes == 0;
   const bool fits = whole && usable(options.size_bytes) / region >= kLeastRegions;
-  // The size was raised: larger chunks are to have room. Where regions grow with the size, little is lost.
+  // After a larger disk.size, larger chunks should fit: the file starts empty with larger regions.
+  // The loss is small, because regions grow only with the size.
   const bool small = region < chosen_region_bytes(options);
   if (fits && !small) return true;
   volume.notes.push_back({kStartsEmpty, "starts empty: its file has regions of " + base::mib(region) + ", too " +
@@ -189,7 +191,7 @@ Result<Volume> open_volume(Env& env, Device& device, const DiskOptions& options,
   if (Status status = lock_file(env, options, *folder, volume); !status.ok()) return status;
   const Result<bool> known = read_superblock(device, options, scratch, volume);
   if (!known.ok()) return known.status();
-  // A new volume: nothing that stands in the file is of it.
+  // A new volume number invalidates all structures in the file.
   if (!*known) volume.superblock = {env.random(), 1, chosen_region_bytes(options), {}, {}};
   volume.regions = static_cast<std::uint32_t>(usable(options.size_bytes) / volume.superblock.region_bytes);
   if (const Status reserved = env.reserve(volume.file, volume.bytes()); !reserved.ok())

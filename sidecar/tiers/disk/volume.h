@@ -1,4 +1,5 @@
-// Volume: the directory and the one file of a disk tier: found or made, locked, of its full size, its superblock read. See FORMAT.md.
+// Volume: the directory and the file of a disk tier: found or made, locked, of full size, with its
+// superblock. See FORMAT.md.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +22,12 @@ struct Volume {
   Fd file;
   std::string file_path;
   FileFacts file_facts;
-  std::uint64_t path_device = 0;  // of the directory that was configured
+  std::uint64_t path_device = 0;  // the device of the configured directory
   Superblock superblock;
-  std::size_t whole_label = 1;  // of the two copies in the file, one that is surely whole: the other is written over first
+  std::size_t whole_label = 1;  // a copy of the superblock that is surely intact; the other copy is overwritten first
   std::uint32_t regions = 0;
   bool direct = false;
-  // For the log, where the volume is not as it might be. `kind`: a fixed name.
+  // For the log: a fault or a fallback. `kind`: a fixed name.
   struct Note {
     std::string_view kind;
     std::string text;
@@ -40,15 +41,16 @@ struct Volume {
   std::uint64_t bytes() const { return kHeadBytes + regions * superblock.region_bytes; }
 };
 
-// The longest slot that a region of so many bytes holds.
+// The largest slot that fits into a region of so many bytes.
 std::uint64_t most_slot_bytes(std::uint64_t region_bytes);
-// kOutOfRange: why no region of a disk of this size holds such a slot, and the size that does.
+// kOutOfRange: no region of a disk of this size can hold such a slot; the error gives the necessary
+// size.
 Status too_large_for_a_region(const DiskOptions& options, std::uint64_t slot_bytes);
 
-// Errors name the configuration's field. The scratch memory (kScratchBytes) outlives the device. Nothing is left locked after an
-// error.
-// `on_device`: the one that the directory was on when it was first opened (0: any); another is refused before anything is made on it, as
-// where a volume is not mounted and its mount point is a folder of the root disk.
+// Errors name the field of the configuration, and leave no lock. The scratch memory (kScratchBytes)
+// outlives the device. `on_device`: the device of the directory at the first start (0: any device).
+// Another device is refused before a file is made there: after an unmount, for example, the mount
+// point is a folder of the root disk.
 Result<Volume> open_volume(Env& env, Device& device, const DiskOptions& options, std::span<std::byte> scratch,
                            std::uint64_t on_device);
 

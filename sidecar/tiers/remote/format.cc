@@ -26,7 +26,7 @@ struct RecordBytes {
   std::uint64_t slot_bytes;
   std::uint32_t parts;
   std::uint32_t since_s;
-  std::uint64_t checksum;  // of all before it
+  std::uint64_t checksum;  // over all fields before
 };
 static_assert(sizeof(RecordBytes) == kRecordBytes && offsetof(RecordBytes, shard) == 40 &&
               offsetof(RecordBytes, checksum) == 104);

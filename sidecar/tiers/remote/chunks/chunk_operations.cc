@@ -1,4 +1,4 @@
-// The way of a get and a look.
+// Gets and probes.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -30,7 +30,8 @@ void RemoteEngine::start_get(const OpPtr& op) {
   ask_parts(op);
 }
 
-// What stands under its key; of what is longer than a record one byte more than that.
+// Reads the value under the key of a record; of a longer value only one byte more than a record
+// has.
 Status RemoteEngine::read_record(const OpPtr& op, const tiers::ChunkKey& key, Then then) {
   const std::string name = record_key(options_.prefix, key);
   if (Status refused = backend_.refusal(name, Lane::kReads); !refused.ok()) return refused;
@@ -91,13 +92,13 @@ void RemoteEngine::ask_parts(const OpPtr& op) {
     request.owner = op->serial;
     request.tells = Lane::kReads;
     request.then = [this, op, bytes](const Status& lost, const Reply& reply) { part_came(op, bytes, lost, reply); };
-    // Every other one: master and replica send at the same time.
+    // Every other part: master and replica send in parallel.
     if (options_.read_replicas && !op->masters && number % 2 == op->serial % 2 && backend_.ask_replica(key, request)) {
       op->by_replica = true;
       continue;
     }
     if (const Status asked = backend_.ask(Lane::kReads, key, std::move(request)); !asked.ok())
-      part_came(op, bytes, asked, {});  // others may be on their way into the slot: it ends when they have
+      part_came(op, bytes, asked, {});  // other parts may be in flight into the slot: wait for them
   }
 }
 
@@ -105,24 +106,25 @@ void RemoteEngine::part_came(const OpPtr& op, std::size_t wanted, const Status& 
   if (op->done) return;
   moves(op, op->moving - wanted);  // mutation: get-overlap
   const bool answer = answered(op, lost, reply);
-  // Less than the part, or none: nothing of what came counts.
+  // A short or missing part makes the chunk a miss.
   if (answer && (reply.kind != Reply::Kind::kPayload || static_cast<std::size_t>(reply.integer) != wanted)) op->missing = true;
   if (--op->waiting == 0) parts_came(op);
 }
 
 void RemoteEngine::parts_came(const OpPtr& op) {
   if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
-  // A replica may not have been told of it yet, or be none any more: the masters know.
+  // A replica may lack new parts, or may have lost its role: ask the masters.
   if (std::exchange(op->by_replica, false) && (op->missing || !op->failed.ok())) {  // mutation: replica-fallback
     op->masters = true;
     op->missing = false;
     op->failed = {};
     return ask_parts(op);
   }
-  if (op->failed.code() == Code::kDataLoss) op->missing = true;  // another type under a part's key
+  if (op->failed.code() == Code::kDataLoss) op->missing = true;  // another type under the key of a part
   if (!op->failed.ok() && !op->missing) return finish(op, op->failed);
   if (!op->missing) return finish(op, {}, op->record.facts);
-  // What was known may be of yesterday, or another larderd has just put it anew.
+  // The known record may be old, or another larderd may have just put the chunk again: read the
+  // record.
   op->partial = op->record.writing;
   ask_record(op);
 }
@@ -154,15 +156,15 @@ void RemoteEngine::key_looked_at(const OpPtr& op, std::size_t number, const Stat
       known_.erase(key);
     }
   }
-  if (op->failed.code() == Code::kDataLoss && lost.ok()) op->failed = {};  // another type under that key: not there
+  if (op->failed.code() == Code::kDataLoss && lost.ok()) op->failed = {};  // another type under the key: absent
   if (--op->waiting != 0) return;
-  // With some nodes of a Cluster away, what they have is not there; the others have answered.
+  // Keys of unreachable nodes of a Cluster count as absent; the replies of the other nodes count.
   if (op->answered && options_.mode == Mode::kCluster) op->failed = {};
   if (op->cancelled) op->there.assign(op->there.size(), false);
   finish(op, op->failed);
 }
 
-// Why a chunk cannot be stored or loaded as a whole just now: then nothing of it is moved.
+// Why the chunk cannot be stored or loaded as a whole now: then no byte is moved.
 Status RemoteEngine::refusal_of(const Record& record, Lane lane) const {
   if (options_.mode != Mode::kCluster) return {};
   Status refused = backend_.refusal(record_key(options_.prefix, record.key), lane);
@@ -175,7 +177,7 @@ void RemoteEngine::know(const Record& record, std::uint64_t left_ms) {
   known_.insert(record, options_.ttl_ms == 0 ? UINT64_MAX : clock_.now_ns() + left_ms * 1'000'000);
 }
 
-// Of a record that was found: at most so much of its time is left. Its second may just have begun, or be over.
+// An upper bound of the rest of a record's time to live: `since` has a resolution of one second.
 std::uint64_t RemoteEngine::left_ms(const Record& record) const {
   const std::uint64_t age_ms = record.facts.since_s == 0 ? 0 : age_ms_of(record.facts.since_s);
   const std::uint64_t least_age_ms = age_ms < 1000 ? 0 : age_ms - 1000;

@@ -1,5 +1,5 @@
-// What is not wanted any more: chunks that were found bad or without a part, chunks that were evicted, parts that puts left behind.
-// Each is looked at and removed, behind what is being written, until the server says that it is done.
+// The garbage queue: bad chunks, chunks without a part, evicted chunks, and leftover parts of puts.
+// Each entry is read and removed, behind earlier writes, until the server confirms the removal.
 #include <algorithm>
 #include <utility>
 
@@ -24,7 +24,7 @@ bool RemoteEngine::is_garbage(const Reply& there, const std::optional<Record>& r
   return wrong_type(there) || (there.kind == Reply::Kind::kBulk && !there.text.empty() && !record);
 }
 
-// Found bad by an engine: not found here from now on, and soon by nobody.
+// A chunk that an engine found bad: hidden here at once, and removed from the server soon.
 void RemoteEngine::forget(const tiers::ChunkKey& key, std::uint64_t generation) {
   known_.erase(key, generation);
   Record bad{key, {}};
@@ -32,7 +32,8 @@ void RemoteEngine::forget(const tiers::ChunkKey& key, std::uint64_t generation) 
   remove(Unwanted::What::kGeneration, bad);
 }
 
-// One too many is found once more; what several gets have found at once goes once.
+// A removal beyond the bound is dropped: the chunk is found once more. Equal removals of several
+// gets become one.
 void RemoteEngine::remove(Unwanted::What what, const Record& record) {
   const auto same = [&](const Unwanted& one) { return one.what == what && one.record == record; };
   if (garbage_.size() >= kMostUnwanted) return;
@@ -53,8 +54,8 @@ void RemoteEngine::evict(const tiers::ChunkKey& key) {
   garbage_.push_back({Unwanted::What::kChunk, {key, {}}, next_serial_++});
 }
 
-// Parts of a put that was refused, cut off or too late, or of a record that was replaced. Nobody finds them, and without a time to
-// live nothing else ends them.
+// Removes the parts of a failed or late put, or of a replaced record. No reader finds such parts,
+// and without a time to live they would stay.
 void RemoteEngine::leave_behind(const Record& record) {
   remove(Unwanted::What::kParts, record);
 }
@@ -65,7 +66,7 @@ bool RemoteEngine::was_forgotten(const Record& record) const {
   });
 }
 
-// Whether that record, of its key, is what is to go.
+// Whether the record is the one to remove.
 bool RemoteEngine::is_meant(const Unwanted& one, const Record& record) {
   switch (one.what) {
     case Unwanted::What::kGeneration: return record.facts.generation == one.record.facts.generation;
@@ -75,7 +76,7 @@ bool RemoteEngine::is_meant(const Unwanted& one, const Record& record) {
   }
 }
 
-// What a put must not be stored before: else it would go with it.
+// A removal that a put must wait for: else the removal would also remove the new chunk.
 const RemoteEngine::Unwanted* RemoteEngine::garbage_before(const Op& put) const {
   const auto found = std::ranges::find_if(garbage_, [&](const Unwanted& one) {
     return one.what != Unwanted::What::kParts && one.serial < put.serial && one.record.key == put.command.key;
@@ -83,8 +84,9 @@ const RemoteEngine::Unwanted* RemoteEngine::garbage_before(const Op& put) const 
   return found == garbage_.end() ? nullptr : &*found;
 }
 
-// Whether a put must end first; where it was given up while its record was on its way, that must have come. Of parts that are left
-// behind only their own put: no other ever writes them.
+// Whether an earlier put must end first. A put that was given up with its record in flight counts
+// until the reply. Leftover parts wait only for their own put, because no other put writes their
+// keys.
 bool RemoteEngine::put_before(const Unwanted& one) const {
   const bool parts = one.what == Unwanted::What::kParts;
   const auto before = [&](const OpPtr& op) {
@@ -116,7 +118,7 @@ void RemoteEngine::maintain_garbage() {
                     .ok();
     one.away = !one.asked;
     if (one.asked) continue;
-    one.next_ns = now + kLeastWaitNs;  // the others have their turn
+    one.next_ns = now + kLeastWaitNs;  // other removals go first
     next_unwanted_ns_ = std::min(next_unwanted_ns_, one.next_ns);
   }
 }
@@ -124,7 +126,7 @@ void RemoteEngine::maintain_garbage() {
 void RemoteEngine::garbage_came(std::uint64_t serial, const Status& lost, const Reply& reply) {
   const auto one = std::ranges::find(garbage_, serial, &Unwanted::serial);
   one->asked = false;
-  if (!lost.ok()) return;  // once more, on another connection
+  if (!lost.ok()) return;  // retried on another connection
   if (reply.kind == Reply::Kind::kError && !wrong_type(reply)) return put_off(*one);
   const std::optional<Record> record = decode_record(one->record.key, reply.text);
   const bool meant = record && is_meant(*one, *record);
@@ -143,7 +145,8 @@ void RemoteEngine::garbage_came(std::uint64_t serial, const Status& lost, const 
   unlink_unwanted(*one, garbage ? std::vector{record_key(options_.prefix, one->record.key)} : std::vector<std::string>());
 }
 
-// Another larderd may have put its own there since it was looked at: what is removed is told, and put back where it was not meant.
+// GETDEL returns the removed record: another larderd may have put a new record since the read,
+// which is then put back.
 void RemoteEngine::take_record(Unwanted& one) {
   const std::string key = record_key(options_.prefix, one.record.key);
   one.asked =
@@ -155,7 +158,7 @@ void RemoteEngine::take_record(Unwanted& one) {
 void RemoteEngine::record_taken(std::uint64_t serial, const Status& lost, const Reply& reply) {
   const auto one = std::ranges::find(garbage_, serial, &Unwanted::serial);
   one->asked = false;
-  if (!lost.ok()) return;  // it is looked at anew
+  if (!lost.ok()) return;  // the record is read again
   if (reply.kind == Reply::Kind::kError && !wrong_type(reply)) return put_off(*one);
   const std::optional<Record> taken = decode_record(one->record.key, reply.text);
   if (taken && !is_meant(*one, *taken)) give_back(*taken);  // mutation: remove-gives-back
@@ -168,23 +171,23 @@ void RemoteEngine::give_back(const Record& record) {
   std::vector<std::string_view> words{"SET", key, bytes, "NX"};  // mutation: give-back-yields
   if (options_.ttl_ms != 0) words.insert(words.end(), {"PX", ttl});
   const auto given = [this, record](const Status& lost, const Reply& reply) {
-    if (!lost.ok() || reply.kind != Reply::Kind::kStatus) leave_behind(record);  // its parts, unless it is there after all
+    if (!lost.ok() || reply.kind != Reply::Kind::kStatus) leave_behind(record);  // its parts, unless the record exists after all
   };
   if (const Status asked = ask(Lane::kWrites, nullptr, words, "+$", given); !asked.ok()) leave_behind(record);
 }
 
-// The last step of it. No keys: there is nothing to do any more.
+// The last step of a removal. Without keys the removal is done.
 void RemoteEngine::unlink_unwanted(Unwanted& one, const std::vector<std::string>& keys) {
   const std::uint64_t serial = one.serial;
   if (keys.empty())
     return static_cast<void>(std::erase_if(garbage_, [=](const Unwanted& each) { return each.serial == serial; }));
   one.asked = true;
-  // A part that is still on its way is on any of them.
+  // A part in flight may be on any write connection.
   unlink(keys, Links::writers(options_.connections),  // mutation: unlink-all-writers
          [this, serial](const Status& gone, const Reply& unlinked) {
            const auto at = std::ranges::find(garbage_, serial, &Unwanted::serial);
            at->asked = false;
-           if (!gone.ok()) {  // a part's server may be away while the record's is not
+           if (!gone.ok()) {  // the server of a part may be away, and the server of the record not
              at->away = true;
              at->next_ns = clock_.now_ns() + kLeastWaitNs;
              return;
@@ -201,7 +204,7 @@ std::vector<std::string> RemoteEngine::part_keys(const Unwanted& one) const {
   return keys;
 }
 
-// The server refuses it: no fault of puts and gets, which say so themselves where it is theirs, too.
+// The server refuses the removal. That is no fault of puts and gets, which report their own errors.
 void RemoteEngine::put_off(Unwanted& one) {
   one.wait_ns = std::clamp(2 * one.wait_ns, kLeastWaitNs, kMostWaitNs);
   one.next_ns = clock_.now_ns() + one.wait_ns;

@@ -8,7 +8,7 @@
 namespace larder::remote {
 
 namespace {
-constexpr std::size_t kNodesAtOnce = 256;  // a find() waits no longer than these take
+constexpr std::size_t kNodesAtOnce = 256;  // bounds the wait of a find()
 constexpr std::chrono::microseconds kPause{20};
 }  // namespace
 
@@ -65,9 +65,9 @@ bool KnownChunks::erase(const tiers::ChunkKey& key, std::optional<std::uint64_t>
 
 std::uint64_t KnownChunks::erase_namespace(const protocol::NamespaceId& id) {
   std::uint64_t erased = 0;
-  auto node = nodes_.begin();  // nobody else changes the list
+  auto node = nodes_.begin();  // only this thread changes the list
   for (bool more = true; more;) {
-    Nodes gone;  // what takes long goes without the mutex
+    Nodes gone;  // freed without the mutex, because it takes long
     {
       const std::lock_guard lock(mutex_);
       for (std::size_t i = 0; i < kNodesAtOnce && node != nodes_.end(); ++i) {
@@ -78,14 +78,14 @@ std::uint64_t KnownChunks::erase_namespace(const protocol::NamespaceId& id) {
       more = node != nodes_.end();
     }
     erased += gone.size();
-    // A yield would take the mutex again before who waits for it has woken up.
+    // After a mere yield this thread would take the mutex again before a waiting thread wakes up.
     if (more) std::this_thread::sleep_for(kPause);
   }
   return erased;
 }
 
 std::uint64_t KnownChunks::erase_all() {
-  Nodes nodes;  // what takes long goes without the mutex
+  Nodes nodes;  // freed without the mutex, because it takes long
   decltype(by_key_) by_key;
   const std::lock_guard lock(mutex_);
   nodes.swap(nodes_);

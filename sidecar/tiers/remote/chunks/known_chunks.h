@@ -1,7 +1,8 @@
-// KnownChunks: which chunks the backend is known to have, from what was put, found and looked for. A memory of others' disk: what
-// it says may have gone since.
+// KnownChunks: the chunks that the backend is known to have, from puts, gets and probes. The server
+// may have lost a known chunk since.
 //
-// Thread-safe: one mutex, held for a few map operations. The tier's thread writes, any reads and hides.
+// Thread-safe: one mutex, held for a few map operations. The thread of the tier writes; any thread
+// reads and hides.
 #pragma once
 
 #include <cstddef>
@@ -18,19 +19,20 @@ namespace larder::remote {
 
 class KnownChunks {
  public:
-  // Beyond `most` those that were told of longest ago are forgotten. `residents`, or nullptr, outlives it.
+  // Beyond `most` the oldest chunks are forgotten. `residents`, or nullptr, outlives this object.
   KnownChunks(std::size_t most, tiers::Residents* residents) : most_(most), residents_(residents) {}
 
-  // Nothing of a hidden namespace is found, nor what is older than its time.
+  // Chunks of a hidden namespace and expired chunks are not found.
   std::optional<Record> find(const tiers::ChunkKey& key, std::uint64_t now_ns) const;
-  // Replaces what was known of that key. Not found from `until_ns` on.
+  // Replaces a chunk with the same key. Not found from `until_ns` on.
   void insert(const Record& record, std::uint64_t until_ns = UINT64_MAX);
-  // Returns whether it was there; one of `generation` only, where that is told.
+  // Erases a chunk, with `generation` only a chunk of this generation. Returns whether it was
+  // known.
   bool erase(const tiers::ChunkKey& key, std::optional<std::uint64_t> generation = {});
   std::uint64_t erase_namespace(const protocol::NamespaceId& id);
   std::uint64_t erase_all();
 
-  // Between the moment a drop was asked for and the one at which the server has done it. Calls nest.
+  // Hides chunks between the request of a drop and its end on the server. Calls nest.
   void hide(const protocol::NamespaceId& id);
   void show(const protocol::NamespaceId& id);
   void hide_all();

@@ -1,4 +1,4 @@
-// The way of a put.
+// Puts.
 #include <sys/random.h>
 
 #include <algorithm>
@@ -14,9 +14,9 @@ using tiers::Operation;
 
 namespace {
 
-constexpr std::size_t kPutsAhead = 128;  // that have looked, or do, and are not sent yet: so that the looks cost no time
+constexpr std::size_t kPutsAhead = 128;  // puts that read the earlier record ahead, so that the read costs no time
 
-// No other put has it, of whomever. 0: there is none to be had.
+// A random number that no other put of any larderd has. 0: the system has no random number.
 std::uint64_t draw_writing() {
   std::uint64_t number = 0;
   return ::getrandom(&number, sizeof(number), 0) == sizeof(number) ? number : 0;  // mutation: part-key-random
@@ -30,7 +30,7 @@ void RemoteEngine::pump_writes() {
   while (!writes_.empty() && looking_ + probed_.size() < kPutsAhead) {
     const OpPtr op = writes_.front();
     const Command& command = op->command;
-    // Of two puts of one key the later one ends later.
+    // Puts of one key end in their order.
     const auto same_key = [&](const OpPtr& other) {
       return other->started && other->command.operation == Operation::kPut && other->command.key == command.key;
     };
@@ -57,7 +57,7 @@ void RemoteEngine::pump_writes() {
   }
 }
 
-// First a look at what is there: others may have put the same, and so may an earlier life of this larderd.
+// Reads the record first: another larderd, or an earlier run, may have put the same bytes.
 void RemoteEngine::start_put(const OpPtr& op) {
   op->record = {op->command.key, op->command.facts, kPartBytes};
   std::uint32_t& since_s = op->record.facts.since_s;
@@ -70,14 +70,14 @@ void RemoteEngine::start_put(const OpPtr& op) {
   if (refuses(op, {key})) return;
   op->started = true;
   ++looking_;
-  // Not behind what is being written, which would have to end first.
+  // Uses a read connection: on a write connection the read would wait for the writes before.
   const Status asked =
       read_record(op, op->record.key, [this, op](const Status& lost, const Reply& reply) { put_probed(op, lost, reply); });
   if (!asked.ok()) put_probed(op, asked, {});
 }
 
 void RemoteEngine::put_probed(const OpPtr& op, const Status& lost, const Reply& reply) {
-  if (op->done) return;  // and counted there
+  if (op->done) return;  // finish() has counted the put
   --looking_;
   op->probed = true;
   if (!lost.ok()) return finish(op, lost);
@@ -88,7 +88,8 @@ void RemoteEngine::put_probed(const OpPtr& op, const Status& lost, const Reply& 
     return finish(op, {});
   }
   if (!health_.state().takes_puts) return finish(op, {Code::kUnavailable, health_.state().reason});
-  // What is no record has to be gone first: to put ours tells what stood there, which may be of any length, or no string.
+  // A foreign value must go first: SET ... GET returns the old value, which could have any length
+  // or type.
   if (is_garbage(reply, there)) unlink({record_key(options_.prefix, op->record.key)}, 1, nullptr);
   probed_.push_back(op);
 }
@@ -106,7 +107,8 @@ void RemoteEngine::send_probed() {
   }
 }
 
-// The record follows when they are all in, so that it never speaks of what is not.
+// Sends the parts. The record follows once all parts are stored, so that a record never names
+// missing parts.
 void RemoteEngine::send_parts(const OpPtr& op) {
   Record record = op->record;
   record.writing = draw_writing();
@@ -120,7 +122,7 @@ void RemoteEngine::send_parts(const OpPtr& op) {
   moves(op, op->command.slot.size());
   if (const std::optional<std::size_t> tried = backend_.begin_chunk(keys, bytes, op->serial)) {
     op->trial = *tried == 0 ? 0 : *tried - 1;
-    // Of a Cluster: the record alone is with a server that tries it, and all parts go before the record.
+    // In a Cluster only the server of the record has a trial, and all parts go before the record.
     if (*tried == 0 && keys.size() > 1) op->put.sent_bytes = bytes;
   }
   op->waiting = op->trial ? 1 : record.parts();
@@ -169,7 +171,8 @@ void RemoteEngine::parts_stored(const OpPtr& op) {
   if (op->ttl_ms != 0) words.insert(words.end(), {"PX", ttl});
   Request request =
       request_of(op, words, "$", [this, op](const Status& lost, const Reply& reply) { record_stored(op, lost, reply); });
-  // A deadline does not take the request back: the answer names the replaced record.
+  // A deadline does not take the request back: the reply names the replaced record, whose parts
+  // must go.
   request.owner = 0;  // mutation: late-put-owner
   recording_.push_back(op);
   if (const Status asked = backend_.ask(Lane::kWrites, key, std::move(request)); !asked.ok()) record_stored(op, asked, {});
@@ -187,7 +190,7 @@ void RemoteEngine::record_stored(const OpPtr& op, const Status& lost, const Repl
   finish(op, {});
 }
 
-// The keys whose servers a put of this record needs: where there is one server, any of them.
+// The keys whose servers the put needs; a single server has all of them.
 std::vector<std::string> RemoteEngine::gate_keys(const Record& record) const {
   std::vector<std::string> keys{record_key(options_.prefix, record.key)};
   if (options_.mode != Mode::kCluster) return keys;
@@ -195,7 +198,8 @@ std::vector<std::string> RemoteEngine::gate_keys(const Record& record) const {
   return keys;
 }
 
-// Whether a server refuses chunks of this size just now; the put has ended then, and nothing of it is moved.
+// Ends the put if a server refuses chunks of this size now: no byte is moved. Returns whether it
+// did.
 bool RemoteEngine::refuses(const OpPtr& op, const std::vector<std::string>& keys) {
   const Backend::ChunkRefusal refusal = backend_.chunk_refusal(keys, op->record.facts.slot_bytes());
   if (refusal.why.ok()) return false;
@@ -204,10 +208,12 @@ bool RemoteEngine::refuses(const OpPtr& op, const std::vector<std::string>& keys
   return true;
 }
 
-// What became of a put whose parts were sent. Of several servers the one that failed the put hears of that.
+// Reports the end of a put to the gates. With several servers only the failed server hears of the
+// failure.
 void RemoteEngine::tell_gates(const OpPtr& op, const Status& status) {
   const std::vector<std::string> keys = gate_keys(op->record);
-  // Whose answer is late is known where there is one server. A shorter deadline says nothing of the server.
+  // Only with a single server the late server is known. A shorter deadline says nothing about the
+  // server.
   constexpr std::uint64_t kLateNs = 1'000'000'000;
   const bool late = op->failed_key.empty() && status.code() == Code::kDeadlineExceeded && options_.mode != Mode::kCluster &&
                     clock_.now_ns() >= op->put.begun_ns + kLateNs;
@@ -220,7 +226,7 @@ void RemoteEngine::tell_gates(const OpPtr& op, const Status& status) {
   backend_.end_trials(op->serial);
 }
 
-// The first failure counts; but what a server says tells more than a connection that ended.
+// Notes the first failure; an error reply replaces a lost connection, because it says more.
 void RemoteEngine::note_failure(const OpPtr& op, const std::string& key, const Status& lost, const Reply& reply) {
   const bool refused = lost.ok() && reply.kind == Reply::Kind::kError;
   if (answered(op, lost, reply) || (!op->failed_key.empty() && (!refused || op->refused))) return;

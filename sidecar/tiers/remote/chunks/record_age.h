@@ -1,4 +1,4 @@
-// How old a record is. Thread-safe.
+// The age of a record. Thread-safe.
 #pragma once
 
 #include <cstdint>

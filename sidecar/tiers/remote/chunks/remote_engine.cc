@@ -23,7 +23,7 @@ void RemoteEngine::accept(Command command) {
   op->serial = next_serial_++;
   live_.push_back(op);
   next_deadline_ns_ = std::min(next_deadline_ns_, op->command.deadline_ns);
-  // It may have come to this since the loop looked.
+  // The tier may have become degraded since the caller checked.
   const tiers::TierState state = health_.state();
   const Status refused{Code::kUnavailable, state.reason};
   switch (op->command.operation) {
@@ -32,7 +32,7 @@ void RemoteEngine::accept(Command command) {
     case Operation::kGet: state.takes_gets ? reads_.push_back(op) : finish(op, refused); break;
     case Operation::kDrop:
     case Operation::kClear: drop(op); break;
-    case Operation::kFlush: break;  // tend_flushes() looks for it
+    case Operation::kFlush: break;  // maintain_flushes() finds it
   }
 }
 
@@ -43,10 +43,10 @@ void RemoteEngine::turn(std::uint64_t timeout_ns) {
   pump_writes();
   maintain_drops();
   miss_deadlines();
-  maintain_garbage();  // what a deadline has left behind, too
+  maintain_garbage();  // includes leftovers of late operations
   maintain_flushes();
   backend_.flush();
-  maintain_health();  // answers that came while something was sent are told together with what they say of the servers
+  maintain_health();  // replies during flush() are reported together with the health that they show
 }
 
 void RemoteEngine::take_outcomes(std::vector<Outcome>& out) {
@@ -90,14 +90,14 @@ void RemoteEngine::finish(const OpPtr& op, Status status, const tiers::ChunkFact
   live_.remove(op);
 }
 
-// How much of it is on its way now.
+// Sets the bytes of an operation that are in flight.
 void RemoteEngine::moves(const OpPtr& op, std::uint64_t bytes) {
   std::uint64_t& all = op->command.operation == Operation::kPut ? writing_bytes_ : reading_bytes_;
   all = all - op->moving + bytes;
   op->moving = bytes;
 }
 
-// One command of an operation, or of none.
+// A command of an operation, or of maintenance (`op` is null).
 Request RemoteEngine::request_of(const OpPtr& op, const std::vector<std::string_view>& words, const char* types,
                                  Then then) const {
   Request request;
@@ -109,13 +109,15 @@ Request RemoteEngine::request_of(const OpPtr& op, const std::vector<std::string_
   return request;
 }
 
-// Its second word is its key. Where there is no connection it is answered at once, as one whose connection is lost.
+// Sends a command to the server of its key, the second word. An error: no connection, and `then` is
+// not called.
 Status RemoteEngine::ask(Lane lane, const OpPtr& op, const std::vector<std::string_view>& words, const char* types, Then then) {
   return backend_.ask(lane, words[1], request_of(op, words, types, std::move(then)));
 }
 
-// A command for all keys that one server takes together, behind what so many of the connections that write have on their way. `then`
-// is told once, maybe before this returns, how many were there; or the first that is no answer, or an error.
+// Unlinks the keys, one command for each group of keys, behind the commands in flight on `writers`
+// of the write connections. Calls `then` once, maybe before this function returns, with the number
+// of removed keys, or with the first failure.
 void RemoteEngine::unlink(const std::vector<std::string>& keys, std::size_t writers, Then then) {
   struct Sum {
     std::size_t waiting = 1;  // this function
@@ -147,7 +149,7 @@ void RemoteEngine::unlink(const std::vector<std::string>& keys, std::size_t writ
   came({}, none);
 }
 
-// Notes the operation's first failure. False: this is one.
+// Notes the first failure of the operation. False: the reply is a failure.
 bool RemoteEngine::answered(const OpPtr& op, const Status& lost, const Reply& reply) {
   Status status = lost;
   if (lost.ok() && reply.kind == Reply::Kind::kError) status = status_of(meaning_of(reply.text));
@@ -156,7 +158,7 @@ bool RemoteEngine::answered(const OpPtr& op, const Status& lost, const Reply& re
   return false;
 }
 
-// What waits for a server that does not answer, or refuses, is told so at once.
+// Fails waiting operations at once when the server hangs or refuses.
 void RemoteEngine::fail_waiting(bool puts, bool gets) {
   const Status why{Code::kUnavailable, health_.state().reason};
   const auto fail = [&](std::deque<OpPtr>& waiting) {
@@ -167,7 +169,7 @@ void RemoteEngine::fail_waiting(bool puts, bool gets) {
   if (gets) fail(reads_);
 }
 
-// First the connections let go of the slot, then its message may be taken.
+// The connections release the slot first; only then the message may be taken.
 void RemoteEngine::miss_deadlines() {
   const std::uint64_t now = clock_.now_ns();
   if (now < next_deadline_ns_) return;

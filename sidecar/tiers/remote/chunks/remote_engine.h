@@ -1,7 +1,9 @@
-// RemoteEngine: the remote tier without its thread: commands in, messages out, one turn at a time. Owned by one thread.
+// RemoteEngine: the remote tier without its thread: commands in, messages out, one turn at a time.
+// Owned by one thread.
 //
-// remote_engine.cc has what all operations share, chunk_ways.cc the way of a get and a look, put_ways.cc that of a put, remote_care.cc
-// what error replies mean, drops and flushes, unwanted.cc what is forgotten, evicted or left behind.
+// remote_engine.cc has the code of all operations, chunk_operations.cc gets and probes,
+// put_operations.cc puts, remote_maintenance.cc errors, drops and flushes, garbage_queue.cc the
+// removal of forgotten, evicted and left-over chunks.
 #pragma once
 
 #include <cstdint>
@@ -28,43 +30,44 @@ struct Command {
   Kind kind = Kind::kOperation;
   tiers::Operation operation = tiers::Operation::kPut;
   tiers::Ticket ticket = 0;
-  tiers::ChunkKey key;  // drop: its namespace alone
+  tiers::ChunkKey key;  // drop: only the namespace
   tiers::ChunkFacts facts;
   std::span<std::byte> slot;
   std::uint64_t deadline_ns = 0;
-  std::vector<tiers::ChunkKey> keys = {};  // look
+  std::vector<tiers::ChunkKey> keys = {};  // of a probe
 };
 
 struct Outcome {
   tiers::Message message;
-  std::uint64_t freed_bytes = 0;  // of the bytes accepted
+  std::uint64_t freed_bytes = 0;  // accepted bytes that are free again
 };
 
 class RemoteEngine {
  public:
-  static constexpr std::size_t kMostDrops = 1024;  // that the server has not done yet
+  static constexpr std::size_t kMostDrops = 1024;  // drops that the server has not done yet
 
-  static constexpr std::size_t kMostUnwanted = 4096;  // but for evictions, which who asks for them bounds
+  static constexpr std::size_t kMostUnwanted = 4096;  // without evictions, which the caller bounds
 
-  // All of them outlive it. Drops hide their namespace in `known` before they are accepted, and it is shown when done.
+  // All arguments outlive this object. The caller hides the namespace of a drop in `known` before
+  // accept(); the engine shows it again once the drop is done.
   RemoteEngine(const base::Clock& clock, const RemoteOptions& options, KnownChunks& known);
 
   Status start() { return backend_.open(); }
   void accept(Command command);
-  // One round: what came, what that allows to be sent, deadlines. Waits up to `timeout_ns` where there is nothing to do.
+  // One round: replies, new commands, deadlines. Waits up to `timeout_ns` without work.
   void turn(std::uint64_t timeout_ns);
   void take_outcomes(std::vector<Outcome>& out);
-  // At most this long may pass until the next turn.
+  // The longest allowed time until the next turn.
   std::uint64_t next_turn_ns() const;
   void wake() const { backend_.wake(); }  // thread-safe
 
-  // Whether nothing is left to do, as far as the server lets it.
+  // Whether all work is done, as far as the server allows.
   bool idle() const { return live_.empty() && (!backend_.ready() || !removing(UINT64_MAX)); }
-  // Answers everything that is not answered; no slot is touched afterwards.
+  // Answers all open operations; no slot is touched afterwards.
   void abandon(const Status& why);
 
   tiers::TierState state() const;
-  tiers::TierCounters counters() const;  // without `refused` and what is in flight
+  tiers::TierCounters counters() const;  // without `refused` and in_flight_bytes
   std::size_t drops() const { return drops_.size(); }
   std::size_t unwanted() const { return garbage_.size(); }
 
@@ -72,54 +75,55 @@ class RemoteEngine {
   struct Op {
     Command command;
     std::uint64_t serial = 0;
-    bool started = false;                       // something of it is asked
-    bool probed = false;                        // a put: it knows what stood there
-    bool done = false;                          // its message is out
-    bool cancelled = false;                     // dropped or evicted meanwhile: whatever the server says, it failed
-    bool missing = false;                       // a part is not there
-    WriteGate::Put put;                         // a put: as its servers' gates see it
-    std::optional<std::size_t> trial;           // a put: the part that goes first, where a server only tries the chunk
-    std::string failed_key;                     // a put: of the command whose failure is `failed`; empty: none
-    std::optional<ErrorMeaning> refused;        // a put: what the server said of that command
-    bool unsent = false;                        // a put: nothing was sent for want of a connection
-    std::uint64_t again_ns = 0;                 // a put: as the message says
-    bool by_replica = false;                    // a get: some of its parts are asked of replicas
-    bool masters = false;                       // a get: they did not have them all
-    std::size_t waiting = 0;                    // answers to come
-    Status failed;                              // the first of them that did
-    Record record;                              // a put: without a writing until its parts are sent
-    std::uint64_t partial = 0;                  // a get: the writing of which a part is not there
-    std::uint64_t moving = 0;                   // bytes of its slot that are counted as on their way
-    std::uint64_t ttl_ms = 0;                   // a put: how long it is kept, 0: for ever
-    std::uint64_t dropped = 0;                  // a drop: records
-    std::vector<bool> there;                    // a look
-    bool answered = false;                      // a look: of one key at least
-    std::vector<tiers::ChunkKey> evicted = {};  // a look: of its keys, meanwhile
+    bool started = false;                       // a command was sent
+    bool probed = false;                        // put: the earlier record is known
+    bool done = false;                          // kDone is sent
+    bool cancelled = false;                     // dropped or evicted meanwhile: fails whatever the server replies
+    bool missing = false;                       // a part is missing
+    WriteGate::Put put;                         // put: for the gates of its servers
+    std::optional<std::size_t> trial;           // put: the part that goes first as a trial
+    std::string failed_key;                     // put: the key of the failed command; empty without one
+    std::optional<ErrorMeaning> refused;        // put: the error reply of that command
+    bool unsent = false;                        // put: no byte was sent, because there was no connection
+    std::uint64_t again_ns = 0;                 // put: as in the message
+    bool by_replica = false;                    // get: some parts come from replicas
+    bool masters = false;                       // get: replicas lacked parts, ask only masters
+    std::size_t waiting = 0;                    // replies due
+    Status failed;                              // the first failure
+    Record record;                              // put: without a writing until its parts are sent
+    std::uint64_t partial = 0;                  // get: the writing with a missing part
+    std::uint64_t moving = 0;                   // bytes of the slot that count as in flight
+    std::uint64_t ttl_ms = 0;                   // put: 0: no limit
+    std::uint64_t dropped = 0;                  // drop: records
+    std::vector<bool> there;                    // probe: the result
+    bool answered = false;                      // probe: a reply for one key at least
+    std::vector<tiers::ChunkKey> evicted = {};  // probe: keys that were evicted meanwhile
   };
-  using OpPtr = std::shared_ptr<Op>;  // shared by the lists and by what runs when an answer comes
+  using OpPtr = std::shared_ptr<Op>;  // shared by the lists and the callbacks of replies
   struct Drop {
     OpPtr op;
     std::uint64_t serial = 0;
     std::string cursor = "0";
-    std::size_t master = 0;     // that is scanned
-    std::uint64_t version = 0;  // of who they are; where that changes it begins again
-    bool asked = false;         // an answer is to come
-    std::uint64_t step_ns = 0;  // when this step began
+    std::size_t master = 0;     // the master in the scan
+    std::uint64_t version = 0;  // of the masters; a change starts the drop again
+    bool asked = false;         // a reply is due
+    std::uint64_t step_ns = 0;  // the begin of this step
     std::uint64_t wait_ns = 0;  // after a failure; doubles
-    std::string refused;        // why the server does not do it
+    std::string refused;        // why the server refuses
   };
-  // What is to be unlinked.
+  // A removal in the garbage queue.
   struct Unwanted {
-    // A record of this generation, or whatever stands there, or what is no record there: its key alone counts, or key and generation.
-    // The record of this writing with its parts; the parts of this writing, unless its record is there.
+    // kGeneration: the record of this generation. kChunk: any value under the key. kGarbage: a
+    // value that is no record. kWriting: the record of this writing with its parts. kParts: the
+    // parts of this writing, unless its record exists.
     enum class What : std::uint8_t { kGeneration, kChunk, kGarbage, kWriting, kParts };
     What what = What::kChunk;
     Record record;
     std::uint64_t serial = 0;
-    bool asked = false;         // an answer is to come
-    bool away = false;          // its server was, or one of a part
-    std::uint64_t wait_ns = 0;  // not 0: the server refused it
-    std::uint64_t next_ns = 0;  // not tried before
+    bool asked = false;         // a reply is due
+    bool away = false;          // a server of the record or of a part was away
+    std::uint64_t wait_ns = 0;  // not 0: the server refused the removal
+    std::uint64_t next_ns = 0;  // no attempt before this time
     // Later operations wait for this one.
     bool waited_for() const { return wait_ns == 0 && !away; }  // mutation: bad-node-garbage
   };
@@ -134,7 +138,7 @@ class RemoteEngine {
   void unlink(const std::vector<std::string>& keys, std::size_t writers, Then then);
   bool answered(const OpPtr& op, const Status& lost, const Reply& reply);
 
-  // chunk_ways.cc
+  // chunk_operations.cc
   void pump_reads();
   void start_get(const OpPtr& op);
   Status read_record(const OpPtr& op, const tiers::ChunkKey& key, Then then);
@@ -149,7 +153,7 @@ class RemoteEngine {
   void know(const Record& record, std::uint64_t left_ms);
   std::uint64_t left_ms(const Record& record) const;
 
-  // put_ways.cc
+  // put_operations.cc
   void pump_writes();
   void start_put(const OpPtr& op);
   void put_probed(const OpPtr& op, const Status& lost, const Reply& reply);
@@ -164,7 +168,7 @@ class RemoteEngine {
   bool refuses(const OpPtr& op, const std::vector<std::string>& keys);
   void tell_gates(const OpPtr& op, const Status& status);
 
-  // remote_care.cc
+  // remote_maintenance.cc
   void maintain_health();
   void follow(Health::Cause cause, const std::string& reason);
   void drop(const OpPtr& op);
@@ -177,10 +181,10 @@ class RemoteEngine {
   void drop_failed(const Status& why);
   void drop_done();
   void maintain_flushes();
-  // `kind`: a fixed name, by which lines of one kind are bounded.
+  // `kind`: a fixed name; the rate of log lines is bounded by kind.
   void say(std::string_view kind, const std::string& text) const;
 
-  // unwanted.cc
+  // garbage_queue.cc
   void forget(const tiers::ChunkKey& key, std::uint64_t generation);
   void evict(const tiers::ChunkKey& key);
   void remove(Unwanted::What what, const Record& record);
@@ -206,20 +210,20 @@ class RemoteEngine {
   Health health_;
   Backend backend_;
 
-  std::list<OpPtr> live_;  // accepted, not done
+  std::list<OpPtr> live_;  // accepted and not done
   std::deque<OpPtr> reads_, writes_;
-  std::size_t looking_ = 0;       // puts whose look is on its way
-  std::deque<OpPtr> probed_;      // puts that may be sent, as far as the window lets them
-  std::vector<OpPtr> recording_;  // puts whose record is on its way; of those that were given up, too
-  std::deque<Drop> drops_;        // that the server has not done; the first is being done
+  std::size_t looking_ = 0;       // puts that read the earlier record
+  std::deque<OpPtr> probed_;      // puts that wait for the write window
+  std::vector<OpPtr> recording_;  // puts with a record in flight, including puts that were given up
+  std::deque<Drop> drops_;        // not done yet; the first one is in progress
   std::list<Unwanted> garbage_;
   std::vector<Outcome> outcomes_;
   std::uint64_t next_serial_ = 1;
-  std::uint64_t reading_bytes_ = 0, writing_bytes_ = 0;  // of what was started: not there yet
-  std::uint64_t next_deadline_ns_ = UINT64_MAX;          // none is earlier
+  std::uint64_t reading_bytes_ = 0, writing_bytes_ = 0;  // in flight
+  std::uint64_t next_deadline_ns_ = UINT64_MAX;          // a lower bound
   std::uint64_t next_scan_ns_ = 0, next_unwanted_ns_ = UINT64_MAX;
-  std::string part_;            // which of several servers are not well
-  std::string refused_chunks_;  // which chunks are refused, and why
+  std::string part_;            // the sick servers among several
+  std::string refused_chunks_;  // the refused chunks and the reason
   std::uint64_t refused_line_ns_ = 0, taken_line_ns_ = 0;
   tiers::TierCounters counters_;
 };

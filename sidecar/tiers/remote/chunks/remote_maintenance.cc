@@ -1,4 +1,4 @@
-// What goes wrong, and how it ends by itself; drops, flushes.
+// Failures and the recovery from them; drops and flushes.
 #include <algorithm>
 #include <charconv>
 #include <utility>
@@ -27,12 +27,13 @@ bool is_cursor(std::string_view text) {
 void RemoteEngine::say(std::string_view kind, const std::string& text) const {
   const bool alone = options_.mode == Mode::kStandalone;
   const Endpoint& one = alone ? Endpoint{options_.host, options_.port, options_.unix_path} : options_.endpoints.front();
-  // A server that comes and goes, or answers nonsense, fills no log: one line a second of each kind.
+  // Bounded by log_from(): an unstable or nonsensical server causes at most one line a second of
+  // each kind.
   base::log_from("backend, " + std::string(kind), base::LogLevel::kInfo,
                  "backend at " + text_of(one) + (alone ? ": " : " and others: ") + text);
 }
 
-// What all servers, or those that are there, say of themselves.
+// Derives the health of the tier from the health of the servers.
 void RemoteEngine::maintain_health() {
   if (backend_.ready()) {
     if (health_.clear(Health::kConnection)) say("connected again", "connected again");
@@ -40,7 +41,8 @@ void RemoteEngine::maintain_health() {
     const std::string reason = "no connection to the server: " + backend_.failure().to_string();
     if (health_.set(Health::kConnection, reason)) say("no connection", reason);
     fail_waiting(true, true);
-    // Nobody waits for its return: what is dropped is hidden until then, and dropped then.
+    // Callers do not wait for a server that is away: the namespace of a drop stays hidden, and the
+    // drop is done when the server is back.
     const auto awaits_it = [](Operation operation) {
       return operation == Operation::kFlush || operation == Operation::kDrop || operation == Operation::kClear;
     };
@@ -59,7 +61,7 @@ void RemoteEngine::maintain_health() {
 
 void RemoteEngine::follow(Health::Cause cause, const std::string& reason) {
   const bool reads = cause == Health::kReads;
-  // Writes may be refused and taken in turn: each is said once a minute.
+  // Writes may be refused and accepted in turn: each gets one line a minute.
   const auto due = [this, reads](std::uint64_t& next_ns) {
     const std::uint64_t now = clock_.now_ns();
     return reads || (now >= next_ns && (next_ns = now + kLineNs) != 0);
@@ -87,14 +89,14 @@ void RemoteEngine::drop(const OpPtr& op) {
     other->cancelled = true;
     if (!other->started && operation != Operation::kProbe) finish(other, {Code::kNotFound, "dropped meanwhile"});
   }
-  all ? known_.erase_all() : known_.erase_namespace(id);  // who is told what is known hears of it now
+  all ? known_.erase_all() : known_.erase_namespace(id);  // the residents hear of the drop now
   Drop drop;
   drop.op = op;
   drop.serial = op->serial;
   drops_.push_back(std::move(drop));
 }
 
-// Nothing: it is not.
+// The running drop of a namespace, or nullptr.
 const RemoteEngine::Drop* RemoteEngine::dropping(const protocol::NamespaceId& id) const {
   const auto found = std::ranges::find_if(drops_, [&](const Drop& drop) {
     return drop.op->command.operation == Operation::kClear || drop.op->command.key.namespace_id == id;
@@ -102,12 +104,13 @@ const RemoteEngine::Drop* RemoteEngine::dropping(const protocol::NamespaceId& id
   return found == drops_.end() ? nullptr : &*found;
 }
 
-// One step at a time, each followed by a pause as long as it took: others use the server, too.
+// Runs one step of a drop at a time. After each step follows a pause of the same length, because
+// other clients use the server.
 void RemoteEngine::maintain_drops() {
   const std::uint64_t now = clock_.now_ns();
   if (drops_.empty() || drops_.front().asked || now < next_scan_ns_ || !backend_.ready()) return;
   Drop& drop = drops_.front();
-  // What was being written when it was asked for may come in behind our back.
+  // Puts from before the drop must end first: their records could arrive behind the scan.
   const auto in_the_way = [&](const OpPtr& op) {
     return op->started && op->command.operation == Operation::kPut && op->serial < drop.serial;
   };
@@ -162,7 +165,7 @@ void RemoteEngine::scan_on(const std::string& cursor) {
   if (++drop.master >= backend_.masters()) drop_done();
 }
 
-// A user who may not SCAN or UNLINK may well put and get.
+// A user without the right to SCAN or UNLINK can still put and get.
 void RemoteEngine::drop_refused(const Reply& reply) {
   const ErrorMeaning& meaning = meaning_of(reply.text);
   std::string& refused = drops_.front().refused;
@@ -170,7 +173,7 @@ void RemoteEngine::drop_refused(const Reply& reply) {
   drop_failed(status_of(meaning));
 }
 
-// Whoever asked is told; it is done all the same, from its start, once the server lets it.
+// Tells the caller of the failure. The drop starts again once the server allows it.
 void RemoteEngine::drop_failed(const Status& why) {
   Drop& drop = drops_.front();
   drop.asked = false;

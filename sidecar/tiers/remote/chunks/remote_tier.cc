@@ -24,8 +24,8 @@ using tiers::Operation;
 using tiers::Ticket;
 
 constexpr std::uint64_t kDestroyGraceMs = 500;
-constexpr std::size_t kMostProbes = 16;        // at once: each is a thousand commands
-constexpr std::size_t kMostUnwanted = 16'384;  // beyond which no chunk is evicted: all that waits for the server or the thread
+constexpr std::size_t kMostProbes = 16;        // at once: a probe has up to 1,024 commands
+constexpr std::size_t kMostUnwanted = 16'384;  // waiting removals; beyond, an eviction is refused
 constexpr std::uint64_t kBlockBytes = protocol::kSlotAlignBytes;
 
 constexpr std::size_t kMostEndpoints = 32;
@@ -34,7 +34,7 @@ Status wrong(const std::string& text) {
   return {Code::kInvalidArgument, text};
 }
 
-// Who is asked first, in each mode.
+// Checks the endpoints of each mode.
 Status check_endpoints(const RemoteOptions& options) {
   const bool sentinel = options.mode == Mode::kSentinel;
   if (!sentinel && !options.sentinel_master.empty()) return wrong("backend.sentinel_master: the mode is not sentinel");
@@ -99,7 +99,7 @@ class RemoteTier final : public tiers::Tier {
              std::uint64_t deadline_ns) override {
     if (!tiers::plausible(facts) || slot.size() != facts.slot_bytes() || !aligned(slot)) return malformed();
     Command command{Command::Kind::kOperation, Operation::kPut, ticket, key, facts, {}, deadline_ns};
-    command.slot = {const_cast<std::byte*>(slot.data()), slot.size()};  // only read: Command names both directions alike
+    command.slot = {const_cast<std::byte*>(slot.data()), slot.size()};  // only read: Command has one type for both directions
     return push(std::move(command));
   }
   Status get(Ticket ticket, const tiers::ChunkKey& key, std::span<std::byte> slot, std::uint64_t deadline_ns) override {
@@ -137,7 +137,7 @@ class RemoteTier final : public tiers::Tier {
     command.key = key;
     command.facts.generation = generation;
     const std::lock_guard lock(mutex_);
-    // Bounded as the others are: one too many is found bad once more.
+    // Bounded: a chunk beyond the bound is found bad once more.
     if (closed_ || commands_.size() >= 2 * std::size_t{options_.accepted_operations}) return;
     commands_.push_back(std::move(command));
     engine_.wake();
@@ -153,7 +153,8 @@ class RemoteTier final : public tiers::Tier {
       return {Code::kResourceExhausted, "too many to evict from the server at once"};
     commands_.push_back(std::move(command));
     engine_.wake();
-    // Here it is gone all the same, and on the server once that is back, unless larderd ends before.
+    // The chunk is hidden here in any case, and removed once the server is back, unless larderd
+    // ends before.
     return state_.takes_puts ? Status() : Status(Code::kUnavailable, state_.reason);
   }
 
@@ -185,7 +186,7 @@ class RemoteTier final : public tiers::Tier {
     closed_ = true;
     close_by_ns_ = clock_.now_ns() + grace_ms * 1'000'000;
     engine_.wake();
-    ended_changed_.wait(lock, [this] { return ended_; });  // the thread waits for nobody beyond that time
+    ended_changed_.wait(lock, [this] { return ended_; });  // the thread ends by that time
     return true;
   }
 
@@ -195,7 +196,7 @@ class RemoteTier final : public tiers::Tier {
     sigset_t broken_pipe;
     sigemptyset(&broken_pipe);
     sigaddset(&broken_pipe, SIGPIPE);
-    ::pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);  // TLS writes to sockets that are gone
+    ::pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);  // OpenSSL writes to closed sockets without MSG_NOSIGNAL
     std::vector<Command> commands;
     while (!exchange(commands)) {
       const bool busy = !commands.empty();
@@ -211,7 +212,7 @@ class RemoteTier final : public tiers::Tier {
     const std::lock_guard lock(mutex_);
     return closed_ ? std::min<std::uint64_t>(wait, 1'000'000) : wait;
   }
-  // Hands over what was asked for and what came of it. True: closed, and all is answered.
+  // Exchanges commands and outcomes. True: closed, and all operations are answered.
   bool exchange(std::vector<Command>& commands) {
     bool late = false;
     {
@@ -267,7 +268,7 @@ class RemoteTier final : public tiers::Tier {
       ++refused_;
       return status;
     }
-    // Hidden from here on: who asked need not wait for the thread.
+    // Hidden from here on, so that the caller need not wait for the thread.
     if (command.operation == Operation::kDrop) known_.hide(command.key.namespace_id);
     if (command.operation == Operation::kClear) known_.hide_all();
     held_bytes_ += command.slot.size();
@@ -294,7 +295,7 @@ class RemoteTier final : public tiers::Tier {
   const base::Clock& clock_;
   const RemoteOptions options_;
   KnownChunks known_;
-  RemoteEngine engine_;  // the thread's, but for wake()
+  RemoteEngine engine_;  // used by the thread, except for wake()
   Fd message_fd_;
 
   mutable std::mutex mutex_;
@@ -304,7 +305,7 @@ class RemoteTier final : public tiers::Tier {
   tiers::TierState state_;
   tiers::TierCounters counters_;
   std::uint64_t refused_ = 0;
-  std::uint64_t held_bytes_ = 0;  // accepted, not answered
+  std::uint64_t held_bytes_ = 0;  // of accepted operations without an answer
   std::uint32_t held_operations_ = 0;
   std::size_t held_probes_ = 0, held_drops_ = 0, held_unwanted_ = 0;
   bool closed_ = false, ended_ = false;

@@ -1,5 +1,6 @@
-// RemoteTier: chunks in a Redis or Valkey server, behind the interface of every tier. One thread of its own runs a RemoteEngine;
-// commands go in and messages come out under one mutex that is never held over I/O.
+// RemoteTier: chunks in a Redis or Valkey, behind the interface of every tier. A thread runs a
+// RemoteEngine. Commands go in and messages come out under one mutex, which is never held during
+// I/O.
 #pragma once
 
 #include <memory>
@@ -10,8 +11,9 @@
 
 namespace larder::remote {
 
-// Errors name the option's field: it is wrong by itself. A server that is not there is none, the tier is degraded until it is. The
-// clock outlives the tier. Destroying it closes it, within a second.
+// Errors name the field of a wrong option. An unreachable server is no error: the tier is degraded
+// until the server is reachable. The clock outlives the tier. The destructor closes the tier within
+// a second.
 Result<std::unique_ptr<tiers::Tier>> open_remote_tier(const base::Clock& clock, const RemoteOptions& options);
 
 }  // namespace larder::remote

@@ -37,7 +37,8 @@ Status Connection::pump(std::uint64_t now_ns, bool& more) {
   const std::uint64_t before = received_bytes;
   const Status received = pump_receive(now_ns, more);
   if (sent.ok()) return received;
-  // Who has hung up may have answered, or said why, before: in TLS by an alert, which is no byte.
+  // A server that closed the connection may have replied before, or sent the reason: in TLS an
+  // alert, which counts no byte.
   return received.ok() || received_bytes != before ? sent : received;
 }
 
@@ -57,10 +58,10 @@ Status Connection::pump_send() {
   return {};
 }
 
-// What is to be sent next, as far as the windows let it.
+// The next segments to send, within the windows.
 std::size_t Connection::gather(std::span<std::span<const std::byte>, kMostGathered> segments, std::size_t& wanted) {
   const std::size_t taken = part_sent_ + stream_->held();
-  std::size_t count = 0, skip = part_sent_, at = 0;  // at: where a command begins, from the first that is not sent
+  std::size_t count = 0, skip = part_sent_, at = 0;  // at: start of the command, counted from the first unsent command
   std::uint64_t asked = asked_bytes_, unanswered = unanswered_bytes_;
   for (std::size_t i = sent_; i < entries_.size() && count < kMostSegments; ++i) {
     const Request& entry = entries_[i];
@@ -99,7 +100,7 @@ void Connection::account(std::size_t bytes) {
     whole.unanswered = whole.body.size();
     unanswered_bytes_ += whole.unanswered;
     asked_bytes_ += whole.expect.payload_bytes;
-    whole.around = {};  // it may hold a password
+    whole.around = {};  // may hold a password
     whole.body = {};
   }
 }
@@ -110,7 +111,7 @@ Status Connection::pump_receive(std::uint64_t now_ns, bool& more) {
     const std::span<std::byte> payload = payload_room();
     const std::size_t limit = payloads_ != 0 ? kBesidePayload : buffer_.size();
     const std::span<std::byte> room = std::span(buffer_).subspan(end_, std::min(limit, buffer_.size() - end_));
-    // What is left of a payload that nobody waits for may be more than there is room for: then it alone.
+    // The rest of a discarded payload may be larger than discarded_: then read only payload bytes.
     const bool all_of_it = !in_payload_ || payload.size() == payload_bytes_ - payload_got_;
     const std::span<std::byte> beside = all_of_it ? room : std::span<std::byte>();
     const Moved moved = stream_->receive(payload, beside);
@@ -122,15 +123,15 @@ Status Connection::pump_receive(std::uint64_t now_ns, bool& more) {
     if (Status status = take_buffered(now_ns); !status.ok()) return status;
     if (!moved.status.ok()) return moved.status;
     if (moved.bytes < payload.size() + beside.size()) return {};
-    // What the window lets since something has come, before the rest has come too: the server is not to wait.
-    // The next call reports the error.
+    // Sends commands that the window allows now, before the rest is received, so that the server
+    // does not idle. The next call reports the error.
     if (has_unsent() && !pump_send().ok()) break;  // mutation: window-early
   }
   more = true;
   return {};
 }
 
-// Where the rest of the payload goes that is just coming.
+// The memory for the rest of the current payload.
 std::span<std::byte> Connection::payload_room() {
   if (!in_payload_) return {};
   const std::size_t left = payload_bytes_ - payload_got_;
@@ -146,7 +147,7 @@ void Connection::make_room() {
   std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
   end_ -= begin_;
   begin_ = 0;
-  // The scanner ends what grows too long.
+  // The scanner refuses a reply that grows too long.
   if (buffer_.size() - end_ < kLeastBuffer / 2) buffer_.resize(2 * buffer_.size());
 }
 
@@ -159,7 +160,7 @@ Status Connection::take_buffered(std::uint64_t now_ns) {
   return {};
 }
 
-// A reply's beginning is in the buffer. False: more of it must come first.
+// The buffer starts with a reply. False: more bytes are needed.
 Result<bool> Connection::begin(std::uint64_t now_ns) {
   if (begin_ == end_) return false;
   const char type = static_cast<char>(buffer_[begin_]);
@@ -184,7 +185,8 @@ Result<bool> Connection::begin(std::uint64_t now_ns) {
   return true;
 }
 
-// An error to what is not sent yet: a value's announced length was too much. The server reads no further.
+// An error reply to a partly sent command: the announced length of a value was too large. The
+// server reads no further.
 Status Connection::refuse_half_sent(Reply error) {
   const Request request = std::move(entries_.front());
   entries_.pop_front();
@@ -214,7 +216,7 @@ Result<bool> Connection::begin_payload(std::uint64_t now_ns) {
     return true;
   }
   if (static_cast<std::uint64_t>(*length) > kMostPayload) return violation("a payload that is too long");
-  if (static_cast<std::uint64_t>(*length) > expect.payload_bytes) expect.target = {};  // thrown away: it is not what was meant
+  if (static_cast<std::uint64_t>(*length) > expect.payload_bytes) expect.target = {};  // discarded: too long for the target
   in_payload_ = true;
   payload_bytes_ = static_cast<std::size_t>(*length);
   payload_got_ = 0;
@@ -283,12 +285,12 @@ bool Connection::lets_body(const Request& request, std::uint64_t unanswered) con
   return request.body.size() <= kSmallBody || send_window_.lets(unanswered, request.body.size());  // mutation: small-body
 }
 
-// How many are sent, wholly or in part, or are in what the stream holds and will send as it is.
+// The number of commands that are wholly or partly sent or held by the stream.
 std::size_t Connection::begun() const {
   const std::size_t taken = part_sent_ + stream_->held();
   std::size_t count = sent_;
   for (std::size_t at = 0; count < entries_.size() && at < taken; ++count) at += size_of(entries_[count]);
-  // What was sent for one that is not would be taken for the one that comes next.
+  // A sent first command of a pair would apply to the next command if the second were taken back.
   return count + (count < entries_.size() && entries_[count].with_former ? 1 : 0);  // mutation: command-not-alone
 }
 

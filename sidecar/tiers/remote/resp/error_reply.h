@@ -1,6 +1,7 @@
-// What an error reply means for the tier besides its own command's failure. Pure.
+// The meaning of an error reply for the tier, besides the failure of one command. Pure.
 //
-// Of an error's text only a word that is known is ever shown: a hostile server could send back the password that it was given.
+// Of the text of an error only a known word is shown: a hostile server could send back the password
+// of the client.
 #pragma once
 
 #include <array>
@@ -12,12 +13,12 @@
 namespace larder::remote {
 
 enum class Trouble {
-  kNone,       // of this command alone
-  kReads,      // it answers nothing just now: neither gets nor puts
-  kWrites,     // it takes no puts
-  kDenied,     // who we are is not accepted; also for the time after a new greeting
-  kForbidden,  // who we are may not do this
-  kWrongMode,  // it is not what was configured
+  kNone,       // only this command fails
+  kReads,      // the server answers neither gets nor puts for now
+  kWrites,     // the server takes no puts
+  kDenied,     // the server refuses the user or password; a new handshake may end this
+  kForbidden,  // the user may not run this command
+  kWrongMode,  // the mode of the server differs from the configuration
 };
 
 struct ErrorMeaning {
@@ -27,7 +28,7 @@ struct ErrorMeaning {
   std::string_view text;  // for people
 };
 
-// By the first word of the reply's text, without its "-".
+// Reads the first word of the text of the reply, without "-".
 inline const ErrorMeaning& meaning_of(std::string_view reply) {
   static constexpr std::array<ErrorMeaning, 18> kMeanings{{
       {"OOM", Code::kResourceExhausted, Trouble::kWrites, "the server is full: maxmemory, and its policy evicts nothing (OOM)"},
@@ -51,7 +52,8 @@ inline const ErrorMeaning& meaning_of(std::string_view reply) {
       {"TRYAGAIN", Code::kUnavailable, Trouble::kNone, "the server says TRYAGAIN"},
       {"WRONGTYPE", Code::kDataLoss, Trouble::kNone, "a value of another type under the key (WRONGTYPE)"},
   }};
-  // A value that is longer than proto-max-bulk-len: Redis says so, and closes the connection.
+  // A value longer than proto-max-bulk-len: Redis replies with this error and closes the
+  // connection.
   static constexpr ErrorMeaning kTooLong{"ERR", Code::kUnavailable, Trouble::kNone,
                                          "the server takes no value of this length (proto-max-bulk-len)"};
   static constexpr ErrorMeaning kOther{"", Code::kUnavailable, Trouble::kNone, "the server answered with an error"};
@@ -61,8 +63,8 @@ inline const ErrorMeaning& meaning_of(std::string_view reply) {
   return reply.starts_with("ERR Protocol error: invalid bulk length") ? kTooLong : kOther;
 }
 
-// Whether a server that answers a put so refuses this chunk and others of its size, for now. A server that takes no write at all is
-// asked by a short one instead.
+// Whether this reply to a put means that the server refuses this chunk and other chunks of its size
+// for now. A server that refuses all writes is probed with a short write instead.
 inline bool refuses_chunk(const ErrorMeaning& meaning) {
   return meaning.code.empty() || meaning.code == "ERR" || meaning.code == "OOM" || meaning.code == "NOPERM";
 }

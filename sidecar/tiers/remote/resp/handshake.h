@@ -1,7 +1,7 @@
-// The first words on a connection: what they need, and what a server's answers to them tell.
+// The handshake of a connection: reads the password file, and checks the replies of the server.
 //
-// Of a server's own words only what is known is ever said: a hostile one could send back the password that it was given.
-// Thread-safe.
+// Of the words of a server only known words are shown: a hostile server could send back the
+// password of the client. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -13,26 +13,28 @@
 
 namespace larder::remote {
 
-// What a server must be; what is something else is refused, and it is said what it is.
+// The required kind of a server. A server of another kind is refused, and the error names the
+// actual kind.
 enum class Kind : std::uint8_t { kStandalone, kMaster, kNode, kReplica, kSentinel };
 constexpr bool of_cluster(Kind kind) {
   return kind == Kind::kNode || kind == Kind::kReplica;
 }
 
-// Without the newline at its end. A file that is none, a pipe say, is refused and not waited for.
-// `option`: its name, for errors.
+// The password of a file, without the newline at the end. Refuses anything but a regular file
+// without waiting, for example a pipe. `option`: the name of the option, for errors.
 Result<std::string> read_password(const std::string& option, const std::string& path);
 
-// Why the server refuses the HELLO that this is the answer to; ok: it does not.
+// The reason why the server refused HELLO; ok: accepted.
 Status refusal_of(const Reply& hello);
 
-// Why a server of this mode and role, as HELLO tells them, is not what it must be; ok: it is.
+// The reason why the mode and role of a HELLO reply do not match `kind`; ok: match.
 Status role_mismatch(Kind kind, std::string_view mode, std::string_view role);
 
-// What HELLO tells under a name; empty: nothing.
+// The value of a name in a HELLO reply; empty without one.
 std::string_view told(const Reply& hello, std::string_view name);
 
-// The same of an INFO. The first line of one is a title, so every name stands behind an end of line.
+// The value of a name in an INFO reply. The first line is a title, so every name follows an end of
+// line.
 std::string_view info_value(std::string_view info, std::string_view name);
 
 }  // namespace larder::remote

@@ -35,7 +35,7 @@ void Poller::forget(int fd) const {
 
 void Poller::wait(std::uint64_t timeout_ns) {
   const std::uint64_t timeout_ms = std::min<std::uint64_t>((timeout_ns + 999'999) / 1'000'000, 60'000);
-  std::array<epoll_event, 64> events;  // what is not among them is among the next
+  std::array<epoll_event, 64> events;  // the next call reports the others
   const int got = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), static_cast<int>(timeout_ms));
   for (int i = 0; i < got; ++i) {
     void* const ready = events[static_cast<std::size_t>(i)].data.ptr;

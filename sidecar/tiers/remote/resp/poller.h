@@ -1,4 +1,4 @@
-// Poller: waits for the descriptors of one thread, and for whoever wakes it up.
+// Poller: waits for the descriptors of one thread and for wake().
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,16 @@ class Poller {
  public:
   Status open();
 
-  // From now on wait() sets `ready`, which stays where it is, once there is one of `events` (epoll's). `anew`: it was not watched
-  // before.
+  // From now on wait() sets `ready` on one of `events` (of epoll). The caller keeps `ready` in
+  // place until forget(). `anew`: the descriptor was not watched before.
   Status watch(int fd, std::uint32_t events, bool anew, bool& ready) const;
-  // Before it is closed: a process that was just forked may have it open a little longer.
+  // Call before closing the descriptor: a child process just forked may keep the descriptor open a
+  // little longer.
   void forget(int fd) const;
   void wait(std::uint64_t timeout_ns);
 
   void wake() const;                              // thread-safe
-  const Fd& wake_fd() const { return wake_fd_; }  // an eventfd: what is written to it wakes up, too
+  const Fd& wake_fd() const { return wake_fd_; }  // an eventfd: a write has the effect of wake()
 
  private:
   Fd epoll_, wake_fd_;

@@ -1,9 +1,12 @@
-// ReceiveWindow: how many bytes of payloads are asked for at once on a connection: enough that the link is never idle, and no more; with
-// a least of nothing, how many of bodies are sent before the first is answered. A server builds each reply in memory before it sends it. Of a few at a time that memory stays in its processor's cache; of tens of MiB it is
-// new with each, which has taken half as much again of the server's time.
+// ReceiveWindow: the allowed number of requested payload bytes on a connection: just enough to keep
+// the link busy. With a least of 0 also the allowed number of unanswered body bytes. A server
+// builds each reply in memory before sending the reply. With a few replies at a time that memory
+// stays in the cache of the processor. With tens of MiB each reply takes new memory, which cost the
+// server half as much time again.
 //
-// Twice what comes in a round trip: the shortest time that a small command took which was alone on the connection. What comes is
-// measured while the window is what holds it back, so that it doubles as long as it is too small. Pure; thread-compatible.
+// The window is twice the bytes received in a round trip. A round trip is the shortest time of a
+// small command alone on the connection. The rate is measured while the window is the limit, so a
+// window that is too small doubles each time. Pure; thread-compatible.
 #pragma once
 
 #include <algorithm>
@@ -13,25 +16,26 @@ namespace larder::remote {
 
 class ReceiveWindow {
  public:
-  // Two parts of a chunk at least, one is made while one is sent, and the short one that ends a chunk besides.
+  // At least two parts of a chunk (the server makes one and sends the other) and the short last
+  // part of a chunk.
   static constexpr std::uint64_t kLeast = 5 << 20, kMost = 32 << 20;
-  static constexpr std::uint64_t kAssumedRate = 2'000'000'000;  // bytes a second, until it was measured
-  static constexpr std::uint64_t kRoundNs = 10'000'000;         // that a measurement takes, at least
+  static constexpr std::uint64_t kAssumedRate = 2'000'000'000;  // bytes a second, before the first measurement
+  static constexpr std::uint64_t kRoundNs = 10'000'000;         // shortest time of a measurement
 
   explicit ReceiveWindow(std::uint64_t least = kLeast) : least_(least) {}
 
   std::uint64_t bytes() const { return bytes_; }
   bool lets(std::uint64_t asked, std::uint64_t more) const { return asked == 0 || asked + more <= bytes_; }
-  // Something was not asked for since it does not let it.
+  // The window delayed a command.
   void held_back() { held_back_ = true; }
 
-  // A command that was alone and small was answered after so long.
+  // A small command, alone on the connection, was answered after `ns`.
   void round_trip(std::uint64_t ns) {
     if (ns >= shortest_ns_) return;
     shortest_ns_ = ns;
     fit();
   }
-  // A payload has come. `last`: nothing else was asked for.
+  // A payload was received, or a body answered. `last`: no other is open.
   void came(std::uint64_t bytes, std::uint64_t now_ns, bool last) {
     if (round_ns_ == 0) {
       round_ns_ = now_ns;
@@ -58,7 +62,7 @@ class ReceiveWindow {
   std::uint64_t least_;
   std::uint64_t bytes_ = kMost;
   std::uint64_t shortest_ns_ = UINT64_MAX, rate_ = kAssumedRate;
-  std::uint64_t round_ns_ = 0, came_ = 0;  // since when what comes is counted, and how much did; 0: since the next
+  std::uint64_t round_ns_ = 0, came_ = 0;  // start of the measurement (0: at the next payload) and bytes since
   bool held_back_ = false;
 };
 

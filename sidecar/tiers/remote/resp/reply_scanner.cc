@@ -42,7 +42,7 @@ ReplyScanner::Found ReplyScanner::scan(std::span<const std::byte> bytes) {
   }
 }
 
-// One line, and what belongs to it. kWhole: at_ is behind it.
+// One line and, for a string, the bytes after the line. kWhole: at_ is the end of the item.
 ReplyScanner::Found ReplyScanner::item(std::span<const std::byte> bytes, std::size_t line_end) {
   const std::string_view line = text_of(bytes).substr(at_, line_end - 2 - at_);
   const char type = line.front();
@@ -78,7 +78,7 @@ ReplyScanner::Found ReplyScanner::item(std::span<const std::byte> bytes, std::si
   if (count > (long_ ? kMaxLongElements : kMaxElements) - elements_) return fail("a reply of too many elements");
   elements_ += count;
   at_ = line_end;
-  // One more, which the caller takes off as it does for any item: an array ends with its last element.
+  // One more, because the caller subtracts one for every item: an array ends with the last element.
   if (count != 0) open_.push_back(count + 1);
   return Found::kWhole;
 }

@@ -37,7 +37,7 @@ Result<std::vector<Address>> look_up(const std::string& host, std::uint16_t port
 struct Resolver::Question {
   std::mutex mutex;
   std::optional<Result<std::vector<Address>>> answer;
-  Fd ready_fd;  // its own: ours may be gone when it answers
+  Fd ready_fd;  // a copy: the resolver may be gone before the reply
 };
 
 Resolver::Resolver(Endpoint endpoint, const Fd& ready_fd) : endpoint_(std::move(endpoint)), ready_fd_(ready_fd) {}

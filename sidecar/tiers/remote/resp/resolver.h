@@ -1,5 +1,6 @@
-// Resolver: a host's name to addresses. Names are asked for by a thread of their own, since the system's resolver waits as long as
-// it likes; addresses and paths need none. Owned by one thread.
+// Resolver: the addresses of a host name. Names are resolved on a separate thread, because the
+// resolver of the system may wait without limit; addresses and paths need no thread. Owned by one
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +17,20 @@ namespace larder::remote {
 
 class Resolver {
  public:
-  // `ready_fd`, an eventfd, is written to when an answer is there.
+  // The resolver writes to `ready_fd`, an eventfd, once the addresses are known.
   Resolver(Endpoint endpoint, const Fd& ready_fd);
   ~Resolver();
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
 
-  // The addresses, once asked for and there. Asks where nothing is on its way; a thread that hangs is asked nothing more.
+  // The addresses, once known. Starts a question if none is open, so at most one thread hangs.
   std::optional<Result<std::vector<Address>>> poll();
 
  private:
   struct Question;
   const Endpoint endpoint_;
   const Fd& ready_fd_;
-  std::shared_ptr<Question> question_;  // shared with the thread, which may outlive us
+  std::shared_ptr<Question> question_;  // shared with the thread, which may outlive this object
 };
 
 }  // namespace larder::remote

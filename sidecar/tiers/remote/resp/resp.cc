@@ -26,7 +26,7 @@ std::size_t word_bytes(std::string_view word) {
   return 1 + std::to_string(word.size()).size() + 2 + word.size() + 2;
 }
 
-// Deep as the scanner allows, no deeper.
+// Recurses at most kMaxDepth deep, the limit of the scanner.
 Reply take(const redisReply& from) {
   Reply reply;
   switch (from.type) {
@@ -51,7 +51,7 @@ std::string format_command(std::span<const std::string_view> words) {
 
 Around format_around(std::span<const std::string_view> before, std::size_t body_bytes, std::span<const std::string_view> after) {
   std::vector<std::string_view> words(before.begin(), before.end());
-  words.emplace_back("");  // the body's place: "$0\r\n\r\n"
+  words.emplace_back("");  // the place of the body: "$0\r\n\r\n"
   words.insert(words.end(), after.begin(), after.end());
   const std::string whole = format(words);
   std::size_t after_bytes = 0;
@@ -76,7 +76,7 @@ Result<Reply> ReplyParser::parse(std::span<const std::byte> whole) {
                     redisReaderGetReply(reader, &parsed) == REDIS_OK && parsed != nullptr && reader->pos == reader->len;
   if (!read) {
     if (parsed != nullptr) freeReplyObject(parsed);
-    reader_ = std::make_unique<Reader>();  // what it has kept belongs to nothing
+    reader_ = std::make_unique<Reader>();  // discards the rest that hiredis kept
     return Status(Code::kDataLoss, "a reply that cannot be parsed");
   }
   Reply reply = take(*static_cast<const redisReply*>(parsed));

@@ -17,7 +17,7 @@
 namespace larder::remote {
 namespace {
 
-constexpr std::size_t kMostParts = 64;  // of one system call
+constexpr std::size_t kMostParts = 64;  // per system call
 
 class SocketStream final : public Stream {
  public:
@@ -75,7 +75,7 @@ class SocketStream final : public Stream {
 };
 
 void set_option(const Fd& fd, int level, int name, int value) {
-  ::setsockopt(fd.get(), level, name, &value, sizeof(value));  // what it is set for works without it, slower
+  ::setsockopt(fd.get(), level, name, &value, sizeof(value));  // a failure only costs speed
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Stream: bytes to and from a server, never waiting: a plain socket, or TLS over one. Owned by one thread.
+// Stream: bytes to and from a server, without waiting: a plain socket, or TLS over a socket. Owned
+// by one thread.
 #pragma once
 
 #include <sys/socket.h>
@@ -15,7 +16,7 @@ namespace larder::remote {
 
 struct Moved {
   std::size_t bytes = 0;
-  Status status;  // not ok: the stream is at its end, or broken; what was moved before counts
+  Status status;  // not ok: the stream ended or broke; `bytes` were moved before
 };
 
 class Stream {
@@ -23,15 +24,18 @@ class Stream {
   virtual ~Stream() = default;
 
   virtual int fd() const = 0;
-  // Goes on with connecting and shaking hands. True: done; false: not yet, to be called again once the descriptor is ready.
+  // Continues the connection and the TLS handshake. True: done. False: call again once the
+  // descriptor is ready.
   virtual Result<bool> establish() = 0;
-  // Fills `first`, then `second`. Fewer bytes than room: nothing more for now.
+  // Fills `first`, then `second`. Fewer bytes than room: no more bytes for now.
   virtual Moved receive(std::span<std::byte> first, std::span<std::byte> second) = 0;
-  // Fewer bytes than given: no more for now. What follows must be the same bytes.
+  // Fewer bytes than given: no room for now. The next call must start with the rest of the same
+  // bytes.
   virtual Moved send(std::span<const std::span<const std::byte>> parts) = 0;
-  // Bytes after those that send() has counted which will be sent as they were all the same, and counted later.
+  // Bytes that send() took but did not count yet: sent unchanged, and counted by a later send().
   virtual std::size_t held() const { return 0; }
-  // Whether it must become writable before it can go on; readable is always waited for.
+  // Whether the stream waits for a writable descriptor; the caller always waits for a readable
+  // descriptor.
   virtual bool wants_write() const = 0;
 };
 
@@ -41,13 +45,14 @@ struct Address {
   std::string text;  // for people
 };
 
-// Of a path; kInvalidArgument: it does not fit.
+// The address of a path. kInvalidArgument: the path is empty or too long.
 Result<Address> unix_address(const std::string& path);
 
-// What was sent on a connected socket and has not reached the other machine, or process, yet.
+// The number of sent bytes of a connected socket that did not reach the other machine or process
+// yet.
 std::size_t waiting_bytes(int fd);
 
-// Begins to connect.
+// Starts to connect.
 Result<std::unique_ptr<Stream>> open_socket_stream(const Address& address);
 
 }  // namespace larder::remote

@@ -15,7 +15,7 @@
 namespace larder::remote {
 namespace {
 
-// The first of what OpenSSL has to say; the queue is empty afterwards.
+// The first error in the queue of OpenSSL; clears the queue.
 std::string ssl_error() {
   const unsigned long code = ERR_get_error();
   ERR_clear_error();
@@ -74,8 +74,8 @@ class TlsStream final : public Stream {
     return all;
   }
 
-  // Small parts together: each write is a record of its own, and a system call. What a write could not finish is written again from
-  // the same first byte, and at least as much of it, as OpenSSL asks.
+  // Joins small parts, because each write is a separate record and system call. An unfinished write
+  // is repeated from the same first byte with at least the same length, as OpenSSL requires.
   Moved send(std::span<const std::span<const std::byte>> parts) override {
     Moved all;
     wants_write_ = false;
@@ -114,7 +114,7 @@ class TlsStream final : public Stream {
   bool wants_write() const override { return !connected_ ? socket_->wants_write() : wants_write_; }
 
  private:
-  // Ok: only not yet.
+  // Ok: not possible yet.
   Moved failed(int done) {
     switch (SSL_get_error(ssl_.get(), done)) {
       case SSL_ERROR_WANT_READ: return {};
@@ -127,7 +127,7 @@ class TlsStream final : public Stream {
 
   static constexpr std::size_t kSmall = 4096;
 
-  std::unique_ptr<Stream> socket_;  // outlives ssl_, which has its descriptor
+  std::unique_ptr<Stream> socket_;  // outlives ssl_, which uses the descriptor
   std::unique_ptr<SSL, Free> ssl_;
   bool connected_ = false;
   bool wants_write_ = false;
@@ -139,7 +139,7 @@ Status wrong_file(const char* key, const std::string& path) {
   return {Code::kFailedPrecondition, std::string("backend.") + key + ": " + path + ": " + ssl_error()};
 }
 
-// Which file it is, and when it was last changed: what is rotated is another one.
+// Identifies a file and its last change, so that a rotated file is noticed.
 struct Identity {
   dev_t device = 0;
   ino_t number = 0;
@@ -148,7 +148,8 @@ struct Identity {
   bool operator==(const Identity&) const = default;
 };
 
-// Of no file where the path is empty. What is none, a pipe say, is refused: OpenSSL would wait for its writer.
+// The default Identity for an empty path. Refuses anything but a regular file, for example a pipe:
+// OpenSSL would wait for a writer.
 Result<Identity> identity_of(const char* key, const std::string& path) {
   if (path.empty()) return Identity();
   const std::string what = std::string("backend.") + key + ": " + path;
@@ -178,7 +179,7 @@ Result<std::unique_ptr<SSL_CTX, Free>> make_context(const TlsOptions& options) {
   if (context == nullptr) return Status(Code::kInternal, ssl_error());
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
   SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
-  SSL_CTX_set_default_passwd_cb(context.get(), [](char*, int, int, void*) { return 0; });  // or it would ask at the terminal
+  SSL_CTX_set_default_passwd_cb(context.get(), [](char*, int, int, void*) { return 0; });  // else OpenSSL asks at the terminal
   SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   if (options.ca_file.empty()) {
     if (SSL_CTX_set_default_verify_paths(context.get()) != 1) return Status(Code::kFailedPrecondition, ssl_error());
@@ -194,8 +195,9 @@ Result<std::unique_ptr<SSL_CTX, Free>> make_context(const TlsOptions& options) {
   return context;
 }
 
-// What the files hold, kept while they are the same: a server that is away is tried ten times a second, and to read an authority's
-// hundred certificates takes milliseconds each time. Those of the system are read anew, since nobody says which files they are.
+// The context of the files, kept while the files are unchanged: an unreachable server is tried ten
+// times a second, and a CA file of a hundred certificates takes milliseconds to read. The
+// certificates of the system are read again each time, because their files are not known.
 Result<SSL_CTX*> context_of(const TlsOptions& options) {
   thread_local std::unique_ptr<SSL_CTX, Free> kept;
   thread_local Files kept_files;

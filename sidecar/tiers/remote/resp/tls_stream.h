@@ -1,5 +1,5 @@
-// TLS 1.2 or newer over a connected socket: the server's certificate and name are always checked. Owned by one thread, which has
-// SIGPIPE blocked.
+// TLS 1.2 or newer over a connected socket. The certificate and name of the server are always
+// checked. Owned by one thread with SIGPIPE blocked.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace larder::remote {
 
-// Takes over the socket. Reads the files of `options`; an error names the one that is wrong. `host` is who must be named where the
-// options do not say.
+// Takes over the socket. Reads the files of `options`; an error names the wrong file. The
+// certificate must name `host`, unless the options have a server_name.
 Result<std::unique_ptr<Stream>> open_tls_stream(std::unique_ptr<Stream> socket, const TlsOptions& options,
                                                 const std::string& host);
 

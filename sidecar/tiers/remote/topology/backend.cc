@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t kNsPerMs = 1'000'000;
 constexpr std::uint64_t kDoubtNs = 3'000'000'000;
-// For so long Sentinels may still name whom they named before.
+// After a failover Sentinels may name the former master for this time.
 constexpr std::uint64_t kSettleNs = 3'000'000'000;
 
 }  // namespace
@@ -33,7 +33,7 @@ Backend::Node& Backend::add_node(Kind kind, const Endpoint& endpoint) {
     listener_.ready();
   };
   const auto heard = [this, one](Lane lane, const Reply& reply, bool chunk) { answered(*one, lane, reply, chunk); };
-  // A replica's life is nobody else's: what it lost it is told again.
+  // A restart of a replica loses no chunk: the master sends its data again.
   const auto other_life = [this, one, pauses, kind] {
     one->gate = WriteGate(pauses, gate_seed_++);
     if (kind != Kind::kReplica) listener_.other_life();
@@ -45,7 +45,8 @@ Backend::Node& Backend::add_node(Kind kind, const Endpoint& endpoint) {
   return *nodes_.back();
 }
 
-// What was asked of it is answered, and may be asked of others meanwhile. Not from within a callback.
+// Answers all commands of the node with `why`; callbacks may send them to other nodes. REQUIRES:
+// not within a callback.
 void Backend::remove_node(std::size_t number, const Status& why) {
   Node* const node = nodes_[number].get();
   node->links->restart(why);
@@ -54,7 +55,7 @@ void Backend::remove_node(std::size_t number, const Status& why) {
   std::erase_if(nodes_, [node](const std::unique_ptr<Node>& one) { return one.get() == node; });
 }
 
-// Callbacks may add nodes, at the end.
+// Callbacks may add nodes at the end: use indexes, not iterators.
 void Backend::turn(std::uint64_t timeout_ns) {
   poller_.wait(std::min(timeout_ns, next_turn_ns()));
   for (std::size_t i = 0; i < nodes_.size(); ++i) nodes_[i]->links->turn();
@@ -97,7 +98,7 @@ Status Backend::failure() const {
   Status first;
   for (const std::unique_ptr<Node>& node : nodes_) {
     if (map_known_ && !node->serves) continue;
-    if (node->links->failure().ok()) return {};  // it may be there any moment
+    if (node->links->failure().ok()) return {};  // the connect is in progress
     if (first.ok()) first = node->links->failure();
   }
   return first;
@@ -138,7 +139,8 @@ void Backend::doubt() {
   map_due_ns_ = std::min(map_due_ns_, map_asked_ns_ + map_wait_ns_);
 }
 
-// Whom most Sentinels name, as long as that one is master and answers; else another whom some of them name.
+// Follows the server that most Sentinels name, while it is a reachable master; else the next server
+// that a Sentinel names.
 void Backend::maintain_master(std::uint64_t now_ns) {
   const bool doubted = now_ns < doubt_until_ns_, well = ready() && !doubted;
   sentinels_->turn(!well);
@@ -154,7 +156,7 @@ void Backend::maintain_master(std::uint64_t now_ns) {
     return;
   }
   if (master.failure().ok() || now_ns < followed_ns_ + options_.retry_ms * kNsPerMs) return;
-  // It cannot be had, or is a replica. Who names another may know more.
+  // The server is unreachable or a replica. Another Sentinel may know better.
   auto next = std::ranges::find(named, master.endpoint(), &SentinelWatch::Named::endpoint);
   next = next == named.end() || next + 1 == named.end() ? named.begin() : next + 1;
   if (next->endpoint != master.endpoint()) follow(next->endpoint);

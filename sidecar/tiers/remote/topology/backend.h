@@ -1,8 +1,10 @@
-// Backend: all servers that hold the chunks, as one: a standalone server, the master whom Sentinels name, or the masters of a
-// Cluster, where each key is with the one that serves its slot. Owned by the tier's thread.
+// Backend: all servers with chunks as one: a standalone server, the master that Sentinels name, or
+// the masters of a Cluster, where the master of the slot has a key. Owned by the thread of the
+// tier.
 //
-// backend.cc has what the modes share, cluster_ways.cc map and redirections, server_health.cc how each server does, chunk_gates.cc
-// which chunks each refuses. Callbacks come from turn(), flush(), cancel() and restart(), never from within ask().
+// backend.cc has the code for all modes, cluster_routing.cc the map and redirections,
+// server_health.cc the health of each server, write_gates.cc the refused chunks of each server.
+// Callbacks come from turn(), flush(), cancel() and restart(), never from ask().
 #pragma once
 
 #include <array>
@@ -28,65 +30,68 @@ namespace larder::remote {
 
 class Backend {
  public:
-  static constexpr std::uint32_t kMostHops = 5;   // redirections of one command; then it has failed
-  static constexpr std::size_t kMostNodes = 256;  // that are talked to at once, whoever a redirection names
+  static constexpr std::uint32_t kMostHops = 5;   // redirections of one command, then the command fails
+  static constexpr std::size_t kMostNodes = 256;  // at once, whatever redirections name
 
   struct Listener {
-    std::function<void()> ready;  // a connection is there
-    // What was known to be stored may not be: a server's life is another, or another server took over from one that is gone.
+    std::function<void()> ready;  // a connection is ready
+    // Known chunks may be gone: a server restarted, or another server took over.
     std::function<void()> other_life;
   };
   Backend(const RemoteOptions& options, const base::Clock& clock, Listener listener);
 
   Status open() { return poller_.open(); }
-  // One round: bytes, connections, who is who. Waits up to `timeout_ns` where there is nothing to do.
+  // One round: bytes, connections, roles of servers. Waits up to `timeout_ns` without work.
   void turn(std::uint64_t timeout_ns);
   void flush();
   std::uint64_t next_turn_ns() const;
   void wake() const { poller_.wake(); }  // thread-safe
 
-  bool ready() const;      // whether something can be asked, of some keys at least
-  Status failure() const;  // why not; ok before the first attempt has ended
-  // Asks the server of this key. Redirections are followed; where its connection is just being made for the first time it waits for
-  // that, `answer_ms` at most. kUnavailable, and no answer: that server is away.
+  bool ready() const;      // whether commands are possible, for some keys at least
+  Status failure() const;  // why not ready; ok before the end of the first attempt
+  // Sends a command to the server of this key, and follows redirections. During the first connect
+  // of the server the command waits, `answer_ms` at most. kUnavailable: the server is away, and no
+  // reply follows.
   Status ask(Lane lane, std::string_view key, Request request);
-  // Asks a replica of this key's master, once and without redirections: what it has not been told of yet it has not. False: none is
-  // there, and nothing is asked.
+  // Sends a command to a replica of the key's master, once and without redirections. A replica may
+  // lack new keys. False: no replica is ready, and no command is sent.
   bool ask_replica(std::string_view key, Request& request);
-  // The keys of each command that may name several: those of a slot, in a Cluster.
+  // Groups keys that one command may name: in a Cluster the keys of one slot.
   std::vector<std::vector<std::string_view>> together(const std::vector<std::string>& keys) const;
-  // Of each master; who they are, and whose keys, is the same as long as this version is.
+  // Changes whenever the masters or their slots change.
   std::uint64_t version() const { return version_; }
   std::size_t masters() const;
   Status ask_master(std::size_t number, Lane lane, Request request);
-  // Why the server of this key answers nothing just now, or takes no writes; ok: it does, or there is one server alone, of which
-  // troubles() tells.
+  // Why the server of this key refuses commands of the lane now. Ok without a fault, and for a
+  // single server: see troubles().
   Status refusal(std::string_view key, Lane lane) const;
-  // Why nobody answers, and why nobody takes writes; and where some do, which do not; and which chunks are refused. Empty: all is well.
+  // Faults of the servers, each empty without a fault. `reads`, `writes`: why no server answers, or
+  // takes writes. `part`: which servers fail while others work. `chunks`: which chunks are refused.
   struct Troubles {
     std::string reads, writes, part, chunks;
   };
   Troubles troubles() const;
 
-  // chunk_gates.cc: of the chunk whose record and parts stand under these keys. What a server refuses is not sent to it for a while.
+  // write_gates.cc: the chunk with its record and parts under these keys. A refused chunk is not
+  // sent to the server for a while.
   struct ChunkRefusal {
-    Status why;                  // ok: none
-    std::uint64_t again_ns = 0;  // when it should be offered again
+    Status why;                  // ok: not refused
+    std::uint64_t again_ns = 0;  // the time of the next offer
   };
   ChunkRefusal chunk_refusal(const std::vector<std::string>& keys, std::uint64_t bytes) const;
-  // It is sent now. The key whose server only tries it: that one's part goes first. Nothing: all may go.
-  // `of`: names the put.
+  // The chunk is sent now. Returns the key of a server that takes the chunk as a trial: the part of
+  // this key goes first. Empty: all parts may go. `of`: the number of the put.
   std::optional<std::size_t> begin_chunk(const std::vector<std::string>& keys, std::uint64_t bytes, std::uint64_t of);
-  // What became of it.
+  // The end of the put: stored, refused by a server, or lost with a connection.
   void chunk_stored(const std::vector<std::string>& keys, const WriteGate::Put& put);
   void chunk_refused(const std::string& key, const WriteGate::Put& put, const ErrorMeaning& meaning);
   void chunk_lost(const std::string& key, const WriteGate::Put& put, const Status& why);
-  // In any case, afterwards: slots may have moved meanwhile, so that the keys do not tell who tried it.
+  // Call after every put: slots may have moved, so the keys do not give the server of the trial.
   void end_trials(std::uint64_t of);
-  // Something says that they may not be whom we take them for: who is who is asked anew, soon.
+  // A sign that the known roles are wrong: asks for the roles again soon.
   void doubt();
 
-  // As Links'.
+  // As in Links.
   void cancel(std::uint64_t owner);
   void restart(const Status& why);
 
@@ -98,26 +103,27 @@ class Backend {
     Node(const Health& fresh, const WriteGate& open) : health(fresh), gate(open) {}
     std::unique_ptr<Links> links;
     bool serves = false;        // has slots
-    bool replica = false;       // is talked to as one; as a master it would be another of these
-    bool stands_by = false;     // a replica: of a master that has slots
-    std::uint64_t used_ns = 0;  // when something was asked last, or it was made
-    Health health;              // by its error replies; it is asked again until it answers well
-    bool denied = false;        // by an error that may be over after a new greeting
-    bool probing = false;       // an answer is to come
-    WriteGate gate;             // which chunks it refuses
-    bool asking_room = false;   // an answer is to come
+    bool replica = false;       // used as a replica; as a master the server would be another Node
+    bool stands_by = false;     // a replica of a master with slots
+    std::uint64_t used_ns = 0;  // the time of the last command, or of the creation
+    Health health;              // by its error replies; probed until a good reply
+    bool denied = false;        // by an error that a new handshake may end
+    bool probing = false;       // a reply is due
+    WriteGate gate;             // the refused chunks
+    bool asking_room = false;   // a reply is due
     std::uint64_t room_due_ns = 0;
   };
-  // A command to a node of a Cluster, kept until it is answered: it may have to be asked again, elsewhere.
+  // A command to a node of a Cluster, kept until its reply: a redirection sends the command to
+  // another node.
   struct Routed {
     Lane lane = Lane::kReads;
     std::uint16_t slot = 0;
     std::uint32_t hops = 0;
     Request request;
-    Node* node = nullptr;  // who was asked last; it is not let go before it has answered
+    Node* node = nullptr;  // the last node; not removed before its reply
   };
   using RoutedPtr = std::shared_ptr<Routed>;
-  // As many as the operations that are let in ask for, at most.
+  // Bounded by the accepted operations.
   struct Parked {
     RoutedPtr routed;
     bool asking = false;
@@ -140,14 +146,14 @@ class Backend {
   bool counts(const Node& node) const { return node.serves || !cluster(); }
   std::string trouble_of(const Node& node, Lane lane) const;
 
-  // chunk_gates.cc
+  // write_gates.cc
   Node* writer_of(std::string_view key) const;
   bool awaits_room(const Node& node) const { return node.gate.full() && !node.asking_room && node.links->ready(); }
   void maintain_gates(std::uint64_t now_ns);
   void ask_room(Node& node, std::uint64_t now_ns);
   std::string refused_chunks() const;
 
-  // cluster_ways.cc
+  // cluster_routing.cc
   Status send(const RoutedPtr& routed, Node& node, bool asking);
   void came(const RoutedPtr& routed, const Status& lost, Reply reply);
   bool redirected(const RoutedPtr& routed, const std::string& error);
@@ -165,20 +171,20 @@ class Backend {
   const base::Clock& clock_;
   const Listener listener_;
   Poller poller_;
-  std::vector<std::unique_ptr<Node>> nodes_;  // standalone, Sentinel: one at most
+  std::vector<std::unique_ptr<Node>> nodes_;  // standalone and Sentinel: at most one
   std::uint64_t version_ = 1;
   std::uint64_t past_sent_bytes_ = 0, past_received_bytes_ = 0;
   std::uint64_t gate_seed_ = 0;
 
   std::optional<SentinelWatch> sentinels_;
-  std::uint64_t doubt_until_ns_ = 0;  // that the master is one
-  std::uint64_t followed_ns_ = 0;     // since when it is this one
+  std::uint64_t doubt_until_ns_ = 0;  // the role of the master is in doubt until then
+  std::uint64_t followed_ns_ = 0;     // the time of the choice of this master
 
   std::array<Node*, kSlots> slots_{}, replicas_{};
   std::vector<Parked> parked_;
   Status map_failure_;
   bool map_known_ = false, map_asked_ = false;
-  std::size_t map_turn_ = 0;  // whom it was asked of last
+  std::size_t map_turn_ = 0;  // the last node that was asked for the map
   std::uint64_t map_asked_ns_ = 0, map_due_ns_ = 0, map_wait_ns_ = 0;
 };
 

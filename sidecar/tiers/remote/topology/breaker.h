@@ -1,8 +1,9 @@
-// Breaker: when a server that failed is tried again. Pure; thread-compatible.
+// Breaker: the time of the next attempt after a failure of a server. Pure; thread-compatible.
 //
-// Closed, connections are made at once. A failure opens it: nothing is tried before a wait that doubles, with jitter, so that many
-// larderd do not come back at the same moment. Then one attempt is let through, half open; only its success closes it again. The
-// first failure after a while of good service is tried again at once.
+// A closed breaker allows connects at once. A failure opens the breaker: the next attempt waits,
+// and the wait doubles, with jitter, so that many larderd do not return at the same moment. Then
+// one attempt passes (half open), and only its success closes the breaker. The first failure after
+// a while of good service is retried at once.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,7 @@ class Breaker {
   bool may_try(std::uint64_t now_ns) const { return !trying_ && now_ns >= next_ns_; }
   std::uint64_t next_ns() const { return next_ns_; }
   void tried() { trying_ = true; }
-  // That attempt has failed, and another follows that is part of it.
+  // The attempt failed, and another one follows as a part of it.
   void skipped() { trying_ = false; }
   void succeeded(std::uint64_t now_ns) {
     trying_ = false;

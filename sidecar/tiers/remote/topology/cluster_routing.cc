@@ -1,4 +1,4 @@
-// A Cluster: which node a command goes to, where it is sent on, and the map that tells.
+// Routing in a Cluster: the node of a command, redirections, and the map of slots.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -10,9 +10,9 @@ namespace larder::remote {
 namespace {
 
 constexpr std::uint64_t kNsPerMs = 1'000'000;
-constexpr std::uint64_t kCalmNs = 5'000'000'000;    // between two looks at the map while all is well
-constexpr std::uint64_t kAgainNs = 20'000'000;      // until what is on its way is asked for again
-constexpr std::uint64_t kUnusedNs = 5'000'000'000;  // after which a node that serves nothing is let go
+constexpr std::uint64_t kCalmNs = 5'000'000'000;    // between two requests for the map without a fault
+constexpr std::uint64_t kAgainNs = 20'000'000;      // before a command is sent again after TRYAGAIN
+constexpr std::uint64_t kUnusedNs = 5'000'000'000;  // an unused node without slots is removed after this time
 
 }  // namespace
 
@@ -43,7 +43,8 @@ void Backend::came(const RoutedPtr& routed, const Status& lost, Reply reply) {
   if (routed->request.then) routed->request.then(lost, std::move(reply));
 }
 
-// False: that error is no redirection. A command that is sent on too often has failed as one whose connection is lost.
+// Follows a redirection. False: the error is no redirection. A command with too many redirections
+// fails like a command on a lost connection.
 bool Backend::redirected(const RoutedPtr& routed, const std::string& error) {
   using What = Redirection::What;
   const Redirection redirection = parse_redirection(error, routed->node->links->endpoint().host);
@@ -87,7 +88,7 @@ void Backend::send_parked(std::uint64_t now_ns) {
   }
 }
 
-// The node of that address and kind, made where it is new; nothing: there are too many.
+// The node of that address and kind, new if needed; nullptr: too many nodes.
 Backend::Node* Backend::node_at(const Endpoint& endpoint, Kind kind) {
   for (const std::unique_ptr<Node>& node : nodes_)
     if (node->replica == (kind == Kind::kReplica) && node->links->endpoint() == endpoint) return node.get();
@@ -95,7 +96,7 @@ Backend::Node* Backend::node_at(const Endpoint& endpoint, Kind kind) {
 }
 
 void Backend::maintain_cluster(std::uint64_t now_ns) {
-  // Nobody is left of those who were there: they may be elsewhere, under the names that we were given.
+  // No known node is reachable: the configured names may have other addresses now.
   if (!ready())
     for (const Endpoint& seed : options_.endpoints) node_at(seed);
   if (std::ranges::any_of(nodes_, [](const std::unique_ptr<Node>& node) { return node->serves && !node->links->ready(); }))
@@ -105,8 +106,9 @@ void Backend::maintain_cluster(std::uint64_t now_ns) {
   retire_nodes(now_ns);
 }
 
-// One after the other: any may be wrong, or cut off from the others. While some that serve are there nobody else is asked: who left
-// the Cluster may be of another one by now.
+// Asks one node after the other for the map: any node may be wrong or cut off. While a serving node
+// is ready, only serving nodes are asked: a node that left the Cluster may belong to another
+// Cluster now.
 void Backend::ask_map(std::uint64_t now_ns) {
   const bool those_that_serve = ready();
   for (std::size_t tried = 0; tried < nodes_.size(); ++tried) {
@@ -126,7 +128,7 @@ void Backend::ask_map(std::uint64_t now_ns) {
   }
 }
 
-// While something is amiss it is asked for again soon, but less and less so.
+// During a fault the map is requested again soon, with doubling pauses.
 void Backend::map_came(const std::string& asked, const Status& lost, const Reply& reply) {
   map_asked_ = false;
   map_wait_ns_ = std::min(2 * map_wait_ns_, options_.most_retry_ms * kNsPerMs);
@@ -169,11 +171,11 @@ void Backend::adopt(const std::vector<SlotRange>& map) {
   if (std::exchange(slots_, slots) == slots && map_known_) return;
   map_known_ = true;
   ++version_;
-  // A replica took over from it, which may not have been told of all that was stored.
+  // A replica took over, and may lack stored chunks.
   if (lost_one) listener_.other_life();
 }
 
-// Of several of one master each gets its share of the ranges.
+// Deals the slot ranges to replicas: several replicas of a master share its ranges.
 void Backend::adopt_replicas(const std::vector<SlotRange>& map) {
   for (const std::unique_ptr<Node>& node : nodes_) node->stands_by = false;
   replicas_ = {};

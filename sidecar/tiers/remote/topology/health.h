@@ -1,5 +1,5 @@
-// Health: why a server, or all of the tier, takes no puts or gets just now, and when what failed is tried again. Pure;
-// thread-compatible.
+// Health: why a server, or the whole tier, refuses puts or gets now, and the time of the next
+// attempt. Pure; thread-compatible.
 #pragma once
 
 #include <algorithm>
@@ -16,17 +16,18 @@ class Health {
   Health(std::uint64_t least_ms, std::uint64_t most_ms)
       : least_ns_(least_ms * 1'000'000), most_ns_(most_ms * 1'000'000), wait_ns_(least_ns_) {}
 
-  // In the order in which they are told: the first is the reason. kWrites keeps puts alone away.
+  // In the order of importance: the first cause in force is the reason. kWrites refuses only puts.
   enum Cause { kConnection, kReads, kWrites, kCauses };
 
-  // Whether that is news.
+  // Returns whether the cause is new.
   bool set(Cause cause, std::string reason) {
     const bool news = reasons_[cause].empty();
     times_ += news ? 1 : 0;
     reasons_[cause] = std::move(reason);
     return news;
   }
-  // That a short write is taken does not prove that what failed is: the waits begin anew once that is stored.
+  // An accepted short write does not prove that the failed write works: the waits start again once
+  // such a chunk is stored.
   bool clear(Cause cause) {
     const bool news = !std::exchange(reasons_[cause], {}).empty();
     if (cause != kWrites && !state().degraded()) proven();
@@ -41,9 +42,9 @@ class Health {
     return {};
   }
   bool well() const { return !is(kConnection) && !is(kReads) && !is(kWrites); }
-  std::uint64_t times() const { return times_; }  // that something began to fail
+  std::uint64_t times() const { return times_; }  // the number of faults so far
 
-  // Whether what an error reply forbade is to be tried again now; the next time is further away.
+  // Whether an attempt after an error reply is due now. Doubles the wait for the next one.
   bool retry(std::uint64_t now_ns) {
     if (now_ns < next_ns_) return false;
     next_ns_ = now_ns + wait_ns_;

@@ -12,7 +12,7 @@ namespace larder::remote {
 namespace {
 
 constexpr std::uint64_t kNsPerMs = 1'000'000;
-constexpr std::uint64_t kSettledNs = 1'000'000'000;  // of a connection that was of use for so long
+constexpr std::uint64_t kSettledNs = 1'000'000'000;  // a connection that worked for so long counts as settled
 
 }  // namespace
 
@@ -67,7 +67,7 @@ void Links::watch(Link& link) {
   if (!watched.ok()) fail(link, watched);
 }
 
-// How long it may stay as it is; UINT64_MAX: for ever.
+// The longest time in the current state; UINT64_MAX: unlimited.
 std::uint64_t Links::limit_ns(const Link& link) const {
   switch (link.state) {
     case Link::State::kNone: return UINT64_MAX;
@@ -81,7 +81,7 @@ std::uint64_t Links::limit_ns(const Link& link) const {
   return (since == link.wait.since_ns ? link.wait.moved_ns : since) + options_.answer_ms * kNsPerMs;
 }
 
-// What is sent counts once the other end has it: the kernel takes much at once.
+// Sent bytes count once the other end has them: the kernel buffers many bytes at once.
 void Links::note_progress(Link& link, std::uint64_t now_ns) const {
   Connection& connection = *link.connection;
   Link::Wait& wait = link.wait;
@@ -114,7 +114,8 @@ std::uint64_t Links::next_turn_ns() const {
     next = std::min(next, limit_ns(link));
     if (link.state == Link::State::kReady && link.connection->commands() == 0)
       next = std::min(next, link.used_ns + options_.ping_ms * kNsPerMs);
-    // While one is being made its own limit counts; a name that is being resolved wakes us.
+    // A connection in progress has a limit of its own; the end of a name resolution wakes the
+    // thread.
     if (link.state == Link::State::kNone && breaker_.may_try(std::max(now, breaker_.next_ns())) && !resolving_)
       next = std::min(next, breaker_.next_ns());
   }
@@ -151,7 +152,7 @@ Result<std::unique_ptr<Stream>> Links::open_stream(const Address& address) const
   return open_tls_stream(*std::move(socket), options_.tls, endpoint_.host);
 }
 
-// A name's other addresses are tried at once, in turn; all of them are one attempt.
+// Tries the other addresses of a name at once, in turn; all addresses are one attempt.
 void Links::attempt_failed(const Status& why) {
   failure_ = why;
   if (next_address_ < addresses_.size())
@@ -162,7 +163,8 @@ void Links::attempt_failed(const Status& why) {
 
 void Links::fail(Link& link, Status why) {
   const bool attempt = link.state != Link::State::kReady;
-  // A server that closes an idle connection is there: it is connected to at once, and an operation that comes meanwhile waits for that.
+  // A server that closes an idle connection is alive: reconnect at once; operations wait for the
+  // connect.
   const std::uint64_t now = clock_.now_ns();
   const bool idle = !attempt && link.connection->commands() == 0 && now >= link.since_ns + kSettledNs;
   if (link.events != 0) poller_.forget(link.connection->stream().fd());
@@ -174,9 +176,9 @@ void Links::fail(Link& link, Status why) {
     attempt_failed(why);
   } else {
     failure_ = idle ? Status() : why;
-    next_address_ = addresses_.size();  // from the start: it may be elsewhere now
+    next_address_ = addresses_.size();  // resolve the name again: the address may have changed
     breaker_.failed(now);
-    // What ails one may ail the others, which it would take long to notice.
+    // The cause may affect the other connections too: a ping finds out soon.
     for (Link& other : links_)
       if (!idle && other.state == Link::State::kReady && other.connection->commands() == 0) ping(other);
   }
@@ -192,12 +194,13 @@ bool Links::ready() const {
   return std::ranges::any_of(links_, [](const Link& link) { return link.state == Link::State::kReady; });
 }
 
-// The last ones write.
+// The last connections are for writes.
 bool Links::of_lane(std::size_t number, Lane lane) const {
   return count() == 1 || (number + writers(count()) >= count()) == (lane == Lane::kWrites);
 }
 
-// How badly one suits, 0 best: a body goes over any that writes, all else that is written over the one it names, to stay in order.
+// The fit of a connection, 0 is best. A body may use any write connection; other writes use their
+// `writer`, to keep the order.
 int Links::suits(std::size_t number, Lane lane, const Request& request) const {
   if (!of_lane(number, lane)) return 2;
   if (lane == Lane::kReads || !request.body.empty()) return 0;
@@ -232,8 +235,9 @@ Status Links::ask(Lane lane, Request request, bool asking) {
   return {};
 }
 
-// A new connection is there before the rest of a long payload has come over a slow network; but where it is the last one our own
-// deadlines would look like a server that is away.
+// Closes a connection in the middle of a long payload: a reconnect is faster than the rest of the
+// payload over a slow network. The last connection stays open, because its close would look like a
+// server that is away.
 void Links::cancel(std::uint64_t owner) {
   const auto is_ready = [](const Link& link) { return link.state == Link::State::kReady; };
   for (Link& link : links_)

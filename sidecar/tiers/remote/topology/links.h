@@ -1,7 +1,9 @@
-// Links: the connections to one server, of whichever kind: made, greeted, watched over, made again. Owned by the tier's thread.
+// Links: the connections to one server of any kind: connect, handshake, watch, reconnect. Owned by
+// the thread of the tier.
 //
-// The last of several is for what is written, the others for what is read; where one kind is away the other does both. One that
-// breaks the protocol, answers too late or is closed fails alone, with all that was asked on it.
+// Of several connections the last half is for writes, the others are for reads; if one half is
+// away, the other half does both. A connection that breaks the protocol, answers too late or is
+// closed fails alone, with all of its commands.
 #pragma once
 
 #include <array>
@@ -25,41 +27,44 @@ namespace larder::remote {
 class Links {
  public:
   static constexpr std::size_t kMost = 4;
-  // How many of so many connections are for what is written.
+  // The number of write connections among `connections`.
   static constexpr std::size_t writers(std::size_t connections) { return (connections + 1) / 2; }
-  // A long answer, or command, over a slow network is in time as long as so much of it moves within `answer_ms`.
+  // A long reply or command over a slow network is in time as long as so many bytes move within
+  // `answer_ms`.
   static constexpr std::uint64_t kLeastProgress = 16 << 10;
 
-  // What a server has let us know: called from turn() and flush().
+  // Events of the server. Called from turn() and flush().
   struct Listener {
-    std::function<void()> ready;  // a connection is there
-    // It is not the life of the server that was met before (its `run_id`): what it had may be gone.
+    std::function<void()> ready;  // a connection is ready
+    // The server has another `run_id` than before: its chunks may be gone.
     std::function<void()> other_life;
-    // How it does with reads, or writes: the reply to what was tried at the greeting (of a Cluster's node: none, no key is known to
-    // be its own), and each error reply to a command that tells something (`chunk`: it was about one chunk).
+    // A reply that shows the health of a lane: the test in the handshake (not for nodes of a
+    // Cluster, whose keys are unknown), and each error reply to a command with `tells` (`chunk`:
+    // about one chunk).
     std::function<void(Lane lane, const Reply& reply, bool chunk)> answered;
   };
-  // All but `endpoint` and `listener` outlive it.
+  // All arguments except `endpoint` and `listener` outlive this object.
   Links(const RemoteOptions& options, const base::Clock& clock, Poller& poller, Kind kind, Endpoint endpoint, Listener listener);
   Links(const Links&) = delete;
   Links& operator=(const Links&) = delete;
 
-  // Moves bytes where the poller has seen some, and calls back; makes connections; ends those that are too late.
+  // Moves bytes that the poller reported, and calls back; makes connections; ends late connections.
   void turn();
-  // Sends what was asked since.
+  // Sends the commands since the last call.
   void flush();
-  // At most this long may pass until the next turn.
+  // The longest allowed time until the next turn.
   std::uint64_t next_turn_ns() const;
 
-  bool ready() const;                                 // whether something can be asked
-  const Status& failure() const { return failure_; }  // why not; ok before the first attempt has ended
+  bool ready() const;                                 // whether commands are possible
+  const Status& failure() const { return failure_; }  // why not ready; ok before the end of the first attempt
   const Endpoint& endpoint() const { return endpoint_; }
-  // kUnavailable, and no answer: there is no connection. `asking`: behind an ASKING, which a node of a Cluster wants to hear before
-  // a command about a slot that just comes to it.
+  // kUnavailable: no connection, and no reply follows. `asking`: sends ASKING before, as a node of
+  // a Cluster needs for a slot that is moving to it.
   Status ask(Lane lane, Request request, bool asking = false);
-  // Nothing of this owner is answered any more and none of its memory is touched; where that takes it, a connection is closed.
+  // Drops the callbacks of this owner; its memory is not touched afterwards. Closes a connection if
+  // that is necessary.
   void cancel(std::uint64_t owner);
-  // Closes all: they are greeted anew, with what the files hold now. Not from within a callback.
+  // Closes all connections; new handshakes read the files again. REQUIRES: not within a callback.
   void restart(const Status& why);
 
   std::uint64_t sent_bytes() const;
@@ -70,19 +75,19 @@ class Links {
     enum class State : std::uint8_t { kNone, kConnecting, kGreeting, kReady };
     State state = State::kNone;
     std::unique_ptr<Connection> connection;
-    std::uint64_t since_ns = 0;  // in this state
+    std::uint64_t since_ns = 0;  // the begin of this state
     std::uint64_t used_ns = 0;
-    std::uint32_t events = 0;  // that epoll watches for
-    bool more = false;         // there may be bytes without an event
+    std::uint32_t events = 0;  // watched by epoll
+    bool more = false;         // bytes may wait without an event
     bool event = false;
-    Status handshaken;  // what was wrong with it
+    Status handshaken;  // the fault of the handshake
     std::string run;
-    // Of what its oldest command waits for: since when no kLeastProgress of it has come, or gone.
+    // The progress of the oldest command: the time since kLeastProgress bytes moved.
     struct Wait {
-      std::uint64_t since_ns = UINT64_MAX;  // that command; as the connection's
+      std::uint64_t since_ns = UINT64_MAX;  // identifies the command; as in Connection
       std::uint64_t moved_ns = 0;
-      std::uint64_t moved_bytes = 0;   // until then, over this connection
-      std::int64_t arrived_bytes = 0;  // of them, without those sent that wait on this machine
+      std::uint64_t moved_bytes = 0;   // moved over this connection until then
+      std::int64_t arrived_bytes = 0;  // of these, without sent bytes that wait on this machine
     } wait;
   };
 
@@ -102,7 +107,7 @@ class Links {
   void served(Link& link);
   void ask_greeting(Link& link, std::vector<std::string_view> words, const char* types, Then then);
   void ping(Link& link);
-  void fail(Link& link, Status why);  // by value: it may be what the link itself says
+  void fail(Link& link, Status why);  // by value: `why` may be a member of `link`
 
   const RemoteOptions& options_;
   const base::Clock& clock_;
@@ -116,10 +121,10 @@ class Links {
   std::vector<Address> addresses_;
   std::size_t next_address_ = 0;
   bool resolving_ = false;
-  bool answered_ = false;  // something was, since the last turn: others may have to act on it
+  bool answered_ = false;  // a reply came since the last turn
   std::uint64_t resolving_since_ns_ = 0;
   Status failure_;
-  std::optional<std::string> run_;  // of its life, as far as one was met
+  std::optional<std::string> run_;  // the last known run_id
   std::uint64_t past_sent_bytes_ = 0, past_received_bytes_ = 0;
 };
 

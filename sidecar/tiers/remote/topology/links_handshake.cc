@@ -1,4 +1,5 @@
-// The first words on a connection: who we are, whom we talk to, and whether it answers.
+// The handshake of a connection: authentication, the role of the server, and a test of reads and
+// writes.
 #include "sidecar/tiers/remote/format.h"
 #include "sidecar/tiers/remote/resp/error_reply.h"
 #include "sidecar/tiers/remote/resp/handshake.h"
@@ -12,7 +13,7 @@ Status check_hello(Kind kind, const Reply& hello) {
   return role_mismatch(kind, told(hello, "mode"), told(hello, "role"));
 }
 
-// Whether a read was answered as by a server that does its work. A node of a Cluster may well say that the key is another's.
+// Whether the test read shows a working server. A node of a Cluster may redirect the key.
 Status check_read(Kind kind, const Reply& reply) {
   if (reply.kind != Reply::Kind::kError) return {};
   const ErrorMeaning& meaning = meaning_of(reply.text);
@@ -22,7 +23,7 @@ Status check_read(Kind kind, const Reply& reply) {
 
 }  // namespace
 
-// All of it is sent at once; the first answer that is wrong ends it.
+// Sends all commands of the handshake at once; the first wrong reply ends the handshake.
 void Links::handshake(Link& link) {
   link.state = Link::State::kGreeting;
   link.since_ns = link.used_ns = clock_.now_ns();
@@ -79,7 +80,7 @@ void Links::handshake(Link& link) {
     });
 }
 
-// Where it does not tell its life, any time without it may have been its end.
+// Without a known run_id, any gap may have been a restart of the server.
 void Links::served(Link& link) {
   const bool away = !ready();
   link.state = Link::State::kReady;

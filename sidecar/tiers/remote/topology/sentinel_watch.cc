@@ -31,7 +31,7 @@ void SentinelWatch::turn(bool hurry) {
     if (!sentinel.links->ready()) {
       sentinel.named.reset();
       sentinel.answered = false;
-      sentinel.asked_ns = 0;  // once it is back, at once
+      sentinel.asked_ns = 0;  // ask at once after the reconnect
     } else if (!sentinel.asked && sentinel.asked_ns + pause_ns_ <= now) {
       ask(sentinel);
     }

@@ -1,4 +1,4 @@
-// SentinelWatch: whom the Sentinels name as the master, asked of all of them again and again. Owned by the tier's thread.
+// SentinelWatch: asks all Sentinels at intervals for the master. Owned by the thread of the tier.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace larder::remote {
 
 class SentinelWatch {
  public:
-  // All of them outlive it.
+  // All arguments outlive this object.
   SentinelWatch(const RemoteOptions& options, const base::Clock& clock, Poller& poller);
 
-  // `hurry`: the master is away, or is none: they are asked more often.
+  // `hurry`: the master is away or lost its role: ask more often.
   void turn(bool hurry);
   void flush();
   std::uint64_t next_turn_ns() const;
@@ -28,10 +28,10 @@ class SentinelWatch {
     Endpoint endpoint;
     std::size_t votes = 0;
   };
-  // By those that answer now, most votes first; never one twice.
+  // The masters that answering Sentinels name, without duplicates, most votes first.
   std::vector<Named> named() const;
   std::size_t answering() const;
-  Status failure() const;  // why nobody is named; ok: not known yet
+  Status failure() const;  // why no master is named; ok: unknown so far
 
   std::uint64_t sent_bytes() const;
   std::uint64_t received_bytes() const;
@@ -39,8 +39,8 @@ class SentinelWatch {
  private:
   struct Sentinel {
     std::unique_ptr<Links> links;
-    std::optional<Endpoint> named;  // by its last answer, while it is there
-    bool answered = false;          // and knows of such a master, or not
+    std::optional<Endpoint> named;  // by the last reply of a connected Sentinel
+    bool answered = false;          // whether or not the Sentinel knows the master
     bool asked = false;
     std::uint64_t asked_ns = 0;
   };
@@ -50,7 +50,7 @@ class SentinelWatch {
   const RemoteOptions& options_;
   const base::Clock& clock_;
   std::vector<Sentinel> sentinels_;
-  std::uint64_t pause_ns_ = 0;  // between two questions to one of them
+  std::uint64_t pause_ns_ = 0;  // between two questions to a Sentinel
 };
 
 }  // namespace larder::remote

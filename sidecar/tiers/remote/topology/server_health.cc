@@ -1,4 +1,5 @@
-// How each server does, as its error replies tell: one of a Cluster that is full, or loads its data, keeps nobody from the others.
+// The health of each server, from its error replies. A full or loading node of a Cluster does not
+// affect the other nodes.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -8,7 +9,8 @@
 
 namespace larder::remote {
 
-// What failed is well again once it is answered well. A refusal of one chunk says nothing of shorter ones.
+// A good reply ends an error of the lane. The refusal of one chunk says nothing about smaller
+// chunks.
 void Backend::answered(Node& node, Lane lane, const Reply& reply, bool chunk) {
   if (reply.kind != Reply::Kind::kError) {
     node.health.clear(lane == Lane::kWrites ? Health::kWrites : Health::kReads);
@@ -29,7 +31,7 @@ void Backend::note_error(Node& node, const ErrorMeaning& meaning, Lane lane) {
   const bool of_lane = login || meaning.trouble == Trouble::kForbidden;
   const bool puts_alone = meaning.trouble == Trouble::kWrites || (of_lane && lane == Lane::kWrites);
   if (node.health.set(puts_alone ? Health::kWrites : Health::kReads, std::string(meaning.text)))
-    node.health.retry(clock_.now_ns());  // the first time is over
+    node.health.retry(clock_.now_ns());  // starts the wait before the first attempt
 }
 
 void Backend::maintain_health(std::uint64_t now_ns) {
@@ -48,7 +50,7 @@ bool Backend::awaits_probe(const Node& node) const {
   return !node.health.well() && !node.probing && (counts(node) || node.stands_by) && node.links->ready();
 }
 
-// Reads first: where they fail writes do.
+// Probes reads first: if reads fail, writes fail too.
 void Backend::probe(Node& node) {
   const std::optional<std::string> key = probe_key_of(node);
   if (!key) return;
@@ -60,12 +62,13 @@ void Backend::probe(Node& node) {
   request.expect.types = write ? "+" : "$";
   request.then = [this, &node, lane](const Status& lost, const Reply& reply) {
     node.probing = false;
-    if (lost.ok()) answered(node, lane, reply, false);  // else that says it itself; a redirection says nothing
+    if (lost.ok()) answered(node, lane, reply, false);  // a lost connection reports itself; a redirection says nothing
   };
   node.probing = node.links->ask(lane, std::move(request)).ok();
 }
 
-// Of a Cluster: any name whose slot is the node's. A few tries find one, but for a node of very few slots.
+// In a Cluster: a key in a slot of the node. A few attempts find one, except for a node with very
+// few slots.
 std::optional<std::string> Backend::probe_key_of(const Node& node) const {
   if (!cluster()) return probe_key(options_.prefix);
   constexpr unsigned kMostTries = 1 << 15;
@@ -75,7 +78,7 @@ std::optional<std::string> Backend::probe_key_of(const Node& node) const {
   return std::nullopt;
 }
 
-// Empty: none. One that is just being connected to is waited for.
+// The fault of a node, or empty. The first connect of a node is no fault.
 std::string Backend::trouble_of(const Node& node, Lane lane) const {
   if (!node.links->ready() && !node.links->failure().ok()) return "no connection: " + node.links->failure().to_string();
   if (node.health.is(Health::kReads)) return node.health.reason(Health::kReads);
@@ -105,7 +108,7 @@ Backend::Troubles Backend::troubles() const {
       if (reason.empty()) continue;
       first = first == nullptr ? node.get() : first;
       ++bad[at];
-      // That nobody is connected at all is said elsewhere.
+      // A fault of a connected node is preferred: failure() reports a missing connection.
       if (why[at].empty() || node->links->ready()) why[at] = std::move(reason);
     }
   }
@@ -113,7 +116,7 @@ Backend::Troubles Backend::troubles() const {
   troubles.chunks = refused_chunks();
   if (bad[0] != 0 && bad[0] == all) troubles.reads = why[0];  // mutation: cluster-one-bad
   if (bad[1] != 0 && bad[1] == all) troubles.writes = why[1];
-  for (const Lane lane : {Lane::kReads, Lane::kWrites}) {  // the writes' is said, where both are in part
+  for (const Lane lane : {Lane::kReads, Lane::kWrites}) {  // a partial fault of writes replaces one of reads
     const std::size_t some = bad[static_cast<std::size_t>(lane)];
     if (some == 0 || some == all) continue;
     troubles.part = std::to_string(some) + " of " + std::to_string(all) + " masters of the Cluster" +

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kMostHost = 255;
 
-// XMODEM's: polynomial 0x1021, most significant bit first.
+// CRC16/XMODEM: polynomial 0x1021, most significant bit first.
 constexpr std::array<std::uint16_t, 256> kCrc = [] {
   std::array<std::uint16_t, 256> table{};
   for (std::size_t i = 0; i < table.size(); ++i) {
@@ -20,7 +20,7 @@ constexpr std::array<std::uint16_t, 256> kCrc = [] {
   return table;
 }();
 
-// Letters, digits and what else a name or an address has.
+// Whether the text has only letters, digits and other characters of names and addresses.
 bool host_like(std::string_view host) {
   return host.size() <= kMostHost && std::ranges::all_of(host, [](char c) {
            return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == ':' ||
@@ -33,7 +33,8 @@ std::optional<std::uint16_t> slot_number(const Reply& reply) {
   return static_cast<std::uint16_t>(reply.integer);
 }
 
-// Its host is nothing, or empty, where the node knows none: then it is the one that we have reached it by.
+// A node that does not know its host sends nil or an empty text: then the host of our connection
+// counts.
 std::optional<Endpoint> node(const Reply& reply, const std::string& asked) {
   if (reply.elements.size() < 2 || reply.elements[1].kind != Reply::Kind::kInteger) return {};
   const std::int64_t port = reply.elements[1].integer;
@@ -68,7 +69,7 @@ std::optional<std::vector<SlotRange>> parse_slots(const Reply& reply, const std:
     if (range.elements.size() < 3) return {};
     const std::optional<std::uint16_t> first = slot_number(range.elements[0]), last = slot_number(range.elements[1]);
     if (!first || !last || *first > *last) return {};
-    // A master whose name nobody knows ("?") serves nobody: its slots are without one.
+    // A master with an unknown name ("?") is unreachable: its slots have no master.
     const std::optional<Endpoint> master = node(range.elements[2], asked);
     if (!master) continue;
     ranges.push_back({*first, *last, *master});

@@ -1,5 +1,6 @@
-// What servers say of other servers: the slot of a key, a Cluster's map of slots, redirections, whom a Sentinel names. Pure;
-// thread-safe. All that comes from a server is taken for hostile: what is malformed is nothing.
+// Parsers for statements about servers: the slot of a key, the map of a Cluster, redirections, the
+// master of a Sentinel. Pure; thread-safe. All input is hostile: a malformed reply counts as
+// missing.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,8 @@ namespace larder::remote {
 
 inline constexpr std::size_t kSlots = 16'384;
 
-// CRC16 of the whole key: none of ours has a hash tag, so that the parts of a chunk spread over all slots.
+// CRC16 of the whole key. Keys of larderd have no hash tag, so the parts of a chunk spread over all
+// slots.
 std::uint16_t slot_of(std::string_view key);
 
 struct SlotRange {
@@ -25,7 +27,8 @@ struct SlotRange {
   std::vector<Endpoint> replicas = {};
 };
 
-// A reply to CLUSTER SLOTS. `asked`: the host that was asked, for nodes that do not tell their own.
+// A reply to CLUSTER SLOTS. `asked`: the host of the asked node, for nodes that do not know their
+// own host.
 std::optional<std::vector<SlotRange>> parse_slots(const Reply& reply, const std::string& asked);
 
 // A reply to SENTINEL GET-MASTER-ADDR-BY-NAME: host and port, both as text.
@@ -34,15 +37,15 @@ std::optional<Endpoint> parse_named(const Reply& reply);
 struct Redirection {
   enum class What : std::uint8_t {
     kNone,   // an error of another kind
-    kMoved,  // this slot is that server's
-    kAsk,    // this key may be with that server already
-    kAgain,  // some keys of the slot are on their way
+    kMoved,  // another server has the slot
+    kAsk,    // another server may have the key already
+    kAgain,  // keys of the slot are moving
   };
   What what = What::kNone;
-  Endpoint to;  // kMoved, kAsk; port 0: it cannot be read
+  Endpoint to;  // kMoved, kAsk; port 0: unreadable
 };
 
-// `error`: an error reply's text; `asked`: the host that it came from.
+// `error`: the text of an error reply; `asked`: the host that sent the reply.
 Redirection parse_redirection(std::string_view error, const std::string& asked);
 
 }  // namespace larder::remote

@@ -6,13 +6,13 @@ namespace larder::remote {
 namespace {
 
 constexpr std::uint64_t kSecondNs = 1'000'000'000, kNsPerMs = 1'000'000;
-constexpr std::uint64_t kTrialNs = 40 * kSecondNs;  // a put has ended by then, in whatever way
+constexpr std::uint64_t kTrialNs = 40 * kSecondNs;  // every put has ended by then
 constexpr std::uint64_t kOfferNs = 5 * kSecondNs, kLeastOfferNs = kSecondNs / 10;
-constexpr std::uint64_t kLossesNs = 60 * kSecondNs;  // losses that lie further apart are not in a row
+constexpr std::uint64_t kLossesNs = 60 * kSecondNs;  // losses further apart are not in a row
 constexpr std::uint32_t kLosses = 3;
 constexpr std::uint64_t kLeastEarlyNs = 2 * kSecondNs;
 constexpr std::uint64_t kBesideBytes = 2 << 20;
-constexpr std::uint64_t kAmpleBytes = 256ULL << 20;  // more than is ever on its way at once
+constexpr std::uint64_t kAmpleBytes = 256ULL << 20;  // more than ever in flight at once
 
 }  // namespace
 
@@ -35,7 +35,7 @@ void WriteGate::forget_largest() {
   largest_reason_.clear();
 }
 
-// A put that began before the refusal says nothing of the time after it.
+// A put that began before the refusal says nothing about the time after the refusal.
 void WriteGate::stored(const Put& put) {
   if (put.bytes >= lost_from_) {
     losses_ = 0;
@@ -59,7 +59,7 @@ void WriteGate::stored(const Put& put) {
 
 void WriteGate::refused(const Put& put, const std::string& reason, Why why, std::uint64_t now_ns) {
   closed_from_ = std::min(closed_from_, put.bytes);
-  if (put.begun_ns < closed_ns_) return;  // begun together with one that was refused
+  if (put.begun_ns < closed_ns_) return;  // began before the last refusal
   reason_ = reason;
   full_ = why == Why::kFull;
   unknown_ = why == Why::kUnknown ? unknown_ + 1 : 0;
@@ -88,7 +88,7 @@ void WriteGate::lost(const Put& put, const std::string& reason, std::uint64_t no
   if (losses_ >= kLosses) refused(put, reason, Why::kKnown, now_ns);
 }
 
-// With what the server keeps beside it, and for the commands on their way.
+// Whether a chunk fits with the overhead of the server and with commands in flight.
 bool WriteGate::fits(std::uint64_t bytes, std::uint64_t free_bytes) {
   return free_bytes >= bytes + bytes / 8 + kBesideBytes;
 }

@@ -1,4 +1,5 @@
-// Which chunks each server refuses: a refused chunk and others of its size are not sent to that server for a while.
+// The gates of all servers: a refused chunk and other chunks of its size are not sent to that
+// server for a while.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -21,7 +22,7 @@ std::optional<std::uint64_t> number_in(std::string_view info, std::string_view n
   return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
 }
 
-// How much more a server can store, by its INFO. Nothing: it does not tell.
+// The free bytes of a server, from its INFO. Empty: INFO does not say.
 std::optional<std::uint64_t> free_bytes_in(std::string_view info) {
   const auto used = number_in(info, "used_memory"), most = number_in(info, "maxmemory");
   if (!used || !most) return std::nullopt;
@@ -50,7 +51,7 @@ Backend::ChunkRefusal Backend::chunk_refusal(const std::vector<std::string>& key
   return {};
 }
 
-// A part rather than the record, the first key: the record is sent last.
+// Prefers the key of a part over the record (the first key), because the record is sent last.
 std::optional<std::size_t> Backend::begin_chunk(const std::vector<std::string>& keys, std::uint64_t bytes, std::uint64_t of) {
   std::optional<std::size_t> tried;
   for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -78,7 +79,7 @@ void Backend::chunk_refused(const std::string& key, const WriteGate::Put& put, c
                                                     : WriteGate::Why::kKnown;
   node->gate.refused(put, std::string(meaning.text), why, clock_.now_ns());
   node->room_due_ns = 0;
-  if (full && !node->probing) probe(*node);  // does it take anything at all?
+  if (full && !node->probing) probe(*node);  // finds out whether the server takes any write
 }
 
 void Backend::chunk_lost(const std::string& key, const WriteGate::Put& put, const Status& why) {
@@ -98,7 +99,7 @@ void Backend::maintain_gates(std::uint64_t now_ns) {
   }
 }
 
-// Room is asked for often: a question is short, a trial is not.
+// Asks for the room often: a question is short, a trial is long.
 void Backend::ask_room(Node& node, std::uint64_t now_ns) {
   node.room_due_ns = now_ns + kRoomEveryNs;
   Request request;
@@ -112,10 +113,10 @@ void Backend::ask_room(Node& node, std::uint64_t now_ns) {
   node.asking_room = node.links->ask(Lane::kReads, std::move(request)).ok();
 }
 
-// Of the first server that refuses some.
+// The refused chunks of the first server with a closed gate.
 std::string Backend::refused_chunks() const {
   for (const std::unique_ptr<Node>& node : nodes_) {
-    if (!counts(*node) || node->gate.lets(node->gate.closed_from(), clock_.now_ns())) continue;  // or one would be tried
+    if (!counts(*node) || node->gate.lets(node->gate.closed_from(), clock_.now_ns())) continue;  // the next chunk passes
     return (cluster() ? text_of(node->links->endpoint()) + " takes no chunks of " : "takes no chunks of ") +
            size_text(node->gate.closed_from()) + " and more: " + node->gate.reason();
   }
