@@ -1,6 +1,6 @@
-// Engine: a made-up inference engine over the shim's client, for processes that a test has forked.
+// Engine: a fake inference engine over the shim's client, for forked processes.
 //
-// Used by one thread. Its copy engine is the host's, with a switch to find fault with good bytes.
+// Used by one thread. The copy engine is the host's, with a switch that rejects good bytes.
 #pragma once
 
 #include <sys/socket.h>

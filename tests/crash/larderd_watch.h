@@ -1,7 +1,7 @@
-// LarderdWatch: what larderd takes of the machine, seen from outside at chosen moments, and whether that grows.
+// LarderdWatch: the resources of larderd, sampled from outside, and whether they grow.
 //
-// Used by one thread. A figure is flat where the median of the last third of the samples is no more than that of an earlier third, and
-// what is allowed to it (kFigures).
+// Used by one thread. A figure is flat if the median of the last third of the samples is at most
+// that of an earlier third plus the allowance in kFigures.
 #pragma once
 
 #include <sys/types.h>
