@@ -3,8 +3,8 @@
 //
 //   NTH_KIND      the counted kind: malloc, mmap, open, read or write
 //   NTH_CALL      the number of the failing call, from 0 on
-//   NTH_MARK      a file that is made after the failure; without the file the process made fewer calls
-//   NTH_NO_URING  io_uring is refused, as in a container, because its reads and writes are not calls of libc
+//   NTH_MARK      a file that is made after the failure; no file: the process made fewer calls
+//   NTH_NO_URING  io_uring is refused, as in a container: its reads and writes are no libc calls
 //
 // open: all calls that give a descriptor, and locks. read, write: of files and sockets, and calls
 // that make a file longer, durable or named. No code here allocates.

@@ -4,11 +4,12 @@
 //
 // A kill of larderd frees leaked resources, so the test looks for growth in two ways, each for half
 // of the time.
-//   lives      larderd and engines are killed in turns (every third larderd by SIGTERM). larderd is sampled just before each death, always
-//              at the same age: the parts that a life takes over (arena, index, journal, disk) must not make the next life larger. The
-//              first third of the lives is compared with the last.
-//   one life   only engines are killed. The first third of the time fills memory, disk and the allocator; of the rest, the first third is
-//              compared with the last.
+//   lives      larderd and engines are killed in turns (every third larderd by SIGTERM). larderd is
+//              sampled just before each death, always at the same age: the parts that a life takes
+//              over (arena, index, journal, disk) must not make the next life larger. The first
+//              third of the lives is compared with the last.
+//   one life   only engines are killed. The first third of the time fills memory, disk and the
+//              allocator; of the rest, the first third is compared with the last.
 // Slots, holds, grants, lock files and mappings are counted exactly, at the end, without engines
 // (World::leaks()).
 //
