@@ -9,7 +9,8 @@ Warm rounds are not compared with the cold one: the batches after a hit differ f
 cold prompt, and in bfloat16 this alone may give other tokens on some processors. For the same
 reason no prompt has whole chunks: after its own hit vLLM computes the last block of such a prompt
 again, after Larder's hit only the last token. A goal over several rows is that of the worst row.
-Environment: that of the demo. """
+Environment: that of the demo.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,9 @@ For the reference, the throttle is gone and memory is filled with other prompts;
 are read again at full speed, as vLLM's log tells, into vLLM's own prefix cache, and the prompt is
 asked without Larder. The records are those that gave right whole answers: after an answer with a
 part of the chunks, the rest of the prompt is stored again with another split, and the prompt is not
-asked again. Environment: that of the demo; TTFT_DISK_SPEEDS. """
+asked again.
+Environment: that of the demo; TTFT_DISK_SPEEDS.
+"""
 
 from __future__ import annotations
 

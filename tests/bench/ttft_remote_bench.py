@@ -12,7 +12,9 @@ Then node 2's larderd starts again behind a slow network to Redis (harness/slow_
 proxy), down to a stop. At each speed the bench makes three probes, which are not judged, then
 `rounds` requests with Larder and as many without (the same engine, the request opted out), taking
 turns. After each speed the network is fast again, and the bench measures the time until Redis is
-used. Environment: that of the demo; TTFT_REMOTE_SPEEDS. """
+used.
+Environment: that of the demo; TTFT_REMOTE_SPEEDS.
+"""
 
 from __future__ import annotations
 
