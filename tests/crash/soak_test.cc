@@ -1,4 +1,4 @@
-// make soak: engines of several kinds over a real larderd with memory and disk, and a kill each 5 s.
+// make soak: engines of several kinds over a real larderd with memory and disk, a kill each 5 s.
 // At the end no resource has grown, all slots are free and no byte was wrong. SOAK_MINUTES sets the
 // time; the default is a quarter of a minute, with a kill every second.
 //
