@@ -3,7 +3,7 @@
 //
 // Thread-safe, except for destruction. These calls wait for larderd, at most for the time that the
 // caller gives: wait_attached(), wait_namespace(), store_finish(), act(), fetch_poll(),
-// probe_poll() and pages_leave(). No other call waits.
+// probe_poll() and pages_leave(). No other call waits for larderd.
 #pragma once
 
 #include <memory>
