@@ -18,8 +18,8 @@ namespace {
 
 using protocol::Verb;
 
-// kUnsure: an act without an answer. Over a disk, a chunk that was ever stored is kStored or kUnsure.
-// kUnsure afterwards.
+// kUnsure: an act without an answer. Over a disk, a chunk that was ever asked for stays kStored or
+// kUnsure.
 enum class Known { kAbsent, kStored, kUnsure };
 
 struct Chunk {
