@@ -28,7 +28,8 @@ Result<protocol::ActCounts> Acts::run(const std::shared_ptr<Attachment>& attachm
   return call->counts;
 }
 
-// Registered before it is sent: the answer may be faster than this thread. REQUIRES: mutex_ is held.
+// A call is registered before the message is sent, because the answer can arrive before send()
+// returns. REQUIRES: mutex_ is held.
 Status Acts::send(const std::shared_ptr<Call>& call, protocol::Verb verb, std::uint32_t handle, const Hashes& hashes) {
   const std::size_t messages = (hashes.count + protocol::kMaxKeysPerAct - 1) / protocol::kMaxKeysPerAct;
   if (waiting_.size() + messages > kMaxWaiting) return {Code::kResourceExhausted, "too many calls wait for larderd's answer"};

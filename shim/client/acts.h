@@ -1,7 +1,7 @@
-// Acts: prefetch, pin, unpin and evict, which larderd does and answers with counts.
+// Acts: prefetch, pin, unpin and evict. larderd does the work and answers with counts.
 //
-// Thread-safe. run() waits for larderd as long as it is told, and is for people's tools and for schedulers that can spare the time,
-// not for an engine's step: there it waits 0 ms.
+// Thread-safe. run() waits for larderd at most wait_ms. Tools, and schedulers with time to spare,
+// may wait; an engine's step must pass 0.
 #pragma once
 
 #include <condition_variable>
@@ -17,12 +17,13 @@ namespace larder::client {
 
 class Acts {
  public:
-  // Messages of kMaxKeysPerAct hashes that are not answered yet; more are refused.
+  // Messages without an answer, each of up to kMaxKeysPerAct hashes; run() refuses more.
   static constexpr std::size_t kMaxWaiting = 64;
 
-  // `attachment` may be nullptr: kUnavailable. With wait_ms 0 the counts are 0. kUnsupported: an older larderd. kOutOfRange: more
-  // hashes than could be asked about at once. kResourceExhausted: too many wait already. kDeadlineExceeded: done perhaps, no
-  // answer.
+  // With wait_ms 0 the counts are 0. Errors: kUnavailable, `attachment` is nullptr or the session
+  // is lost; kUnsupported, an older larderd; kOutOfRange, more hashes than kMaxWaiting messages
+  // take; kResourceExhausted, too many messages wait for an answer; kDeadlineExceeded, no answer
+  // yet, and larderd may still do the work.
   Result<protocol::ActCounts> run(const std::shared_ptr<Attachment>& attachment, protocol::Verb verb, const Hashes& hashes,
                                   std::uint32_t wait_ms);
 
@@ -41,7 +42,7 @@ class Acts {
 
   std::mutex mutex_;
   std::condition_variable answered_;
-  std::uint32_t last_request_ = 0;  // ACTED answers nothing else, so that other requests' numbers do not matter
+  std::uint32_t last_request_ = 0;  // numbers of other classes may be equal: ACTED answers ACT alone
   std::unordered_map<std::uint32_t, std::shared_ptr<Call>> waiting_;  // by request
 };
 

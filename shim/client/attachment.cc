@@ -11,7 +11,7 @@
 namespace larder::client {
 namespace {
 
-// A region that is shorter than announced would be a SIGBUS later.
+// A region shorter than announced would raise SIGBUS later.
 Status check_size(const Fd& fd, std::uint64_t size_bytes, const std::string& what) {
   struct stat file {};
   if (::fstat(fd.get(), &file) != 0) return Status::from_errno(errno, "fstat of the " + what);
@@ -26,7 +26,8 @@ Result<Mapping> map_region(const Fd& fd, std::uint64_t size_bytes, int prot, con
   return Mapping::map_shared(fd, size_bytes, prot, what);
 }
 
-// Held as long as this process has the descriptor open, and by no child of it.
+// The process holds the lock while the descriptor is open; a forked child does not inherit the
+// lock.
 Status take_lock(const Fd& fd) {
   struct flock lock {};
   lock.l_type = F_WRLCK;
@@ -35,7 +36,7 @@ Status take_lock(const Fd& fd) {
   return {};
 }
 
-// The arena's mapping that `earlier` has, or one of its own.
+// The mapping of `earlier` if it has the same file, else a new one.
 Result<std::shared_ptr<ArenaView>> view_of(Fd fd, std::uint64_t size_bytes, const std::shared_ptr<ArenaView>& earlier) {
   if (Status status = check_size(fd, size_bytes, "arena"); !status.ok()) return status;
   struct stat file {};

@@ -64,9 +64,9 @@ Client::Client(Options options, const copy::CopyEngine& engine)
 
 Client::~Client() {
   LARDER_POINT(closing);
-  control_.reset();  // no grant comes any more
+  control_.reset();  // no grant arrives from here on
   LARDER_POINT(session_closed);
-  pool_.close();  // no writer is left
+  pool_.close();  // the last writer has stopped
   if (letting_go_) letting_go_->close();
 }
 
@@ -118,12 +118,12 @@ Status Client::register_pages(std::uint32_t group, GroupPages layers) {
       return {Code::kInvalidArgument, "pages overlap: stride below page_bytes"};
   }
   if (Status status = copies_.serve(layers); !status.ok()) return status;
-  // A thread of the engine's copies as well, in store_finish().
+  // One more than the pool's threads: in store_finish() the engine's thread copies too.
   copies_.prepare(spec_.groups[group].piece_bytes, spec_.groups[group].pieces(), options_.copy_threads + 1);
   for (const LayerPages& layer : layers) page_counts_[group] = std::min(page_counts_[group], layer.page_count);
   pages_[group] = std::move(layers);
   registered_[group].store(true, std::memory_order_release);
-  control_->hurry();  // larderd may be waiting for them
+  control_->hurry();  // the pages are exported now, not at the next beat
   return {};
 }
 
@@ -238,10 +238,10 @@ Status Client::check(const Transfer& transfer, bool blocks_left_out) const {
   return check_pages(transfer, blocks_left_out);
 }
 
-// On the engine's thread and for a thousand pages: no branch in the loop.
+// Runs on the engine's thread with thousands of pages, so the loop has no branch.
 Status Client::check_pages(const Transfer& transfer, bool blocks_left_out) const {
   const auto end = static_cast<std::uint32_t>(std::min<std::uint64_t>(page_counts_[transfer.group], kNoPage));
-  const auto beyond = [end](std::uint32_t page) { return page + 1 > end; };  // 0 of kNoPage
+  const auto beyond = [end](std::uint32_t page) { return page + 1 > end; };  // kNoPage + 1 is 0, so kNoPage passes
   bool any = false;
   for (const std::uint32_t page : transfer.pages) any |= beyond(page);
   if (any)
@@ -298,7 +298,8 @@ void Client::attached(const std::shared_ptr<Attachment>& attachment) {
   stores_.attached(attachment);
 }
 
-// Only who has pages will load: a scheduler has none.
+// Only an engine with registered pages loads. A scheduler's client has no pages, and needs no pages
+// of the arena made present.
 void Client::beaten(Attachment& attachment) {
   const bool loads = std::ranges::any_of(registered_, [](const auto& group) { return group.load(std::memory_order_acquire); });
   if (!loads) return;
@@ -310,7 +311,8 @@ void Client::beaten(Attachment& attachment) {
     attachment.prefault_ahead();
 }
 
-// To take an arena back from a GPU waits for the GPU, for seconds: neither the thread that beats nor one that copies has the time.
+// Unregistering an arena from a GPU waits for the GPU, for seconds. Neither the thread with the
+// heartbeat nor a copying thread may wait that long, so a thread of its own does this work.
 bool Client::let_go(std::shared_ptr<Attachment>& attachment) {
   if (!copies_.on_device()) {
     attachment.reset();
@@ -321,7 +323,7 @@ bool Client::let_go(std::shared_ptr<Attachment>& attachment) {
     if (!letting_go_) letting_go_ = std::make_unique<CopyPool>(1);
     parting = std::make_shared<Parting>(std::move(attachment));
     if (letting_go_->submit(parting)) return true;
-  } catch (const std::exception&) {  // no thread or no memory just now
+  } catch (const std::exception&) {  // no thread or no memory now; the next beat tries again
   }
   if (parting) attachment = parting->take_back();
   return false;

@@ -1,6 +1,9 @@
-// Client: one engine process attached to one larderd. larder.h is its contract; this is the same in C++.
+// Client: one engine process attached to one larderd. larder.h is the contract; this class is the
+// same in C++.
 //
-// Thread-safe, but for destruction. Nothing here waits for larderd, unless its name or a timeout says so.
+// Thread-safe, except for destruction. These calls wait for larderd, at most for the time that the
+// caller gives: wait_attached(), wait_namespace(), store_finish(), act(), fetch_poll(),
+// probe_poll() and pages_leave(). No other call waits for larderd.
 #pragma once
 
 #include <memory>
@@ -41,30 +44,33 @@ struct State {
 
 class Client final : public ControlListener {
  public:
-  // `engine` outlives the client. May throw std::system_error where no thread can be made.
+  // `engine` outlives the client. Throws std::system_error when a thread cannot be made.
   Client(Options options, const copy::CopyEngine& engine);
-  // Waits until nothing writes into registered pages.
+  // Waits until no thread writes into registered pages.
   ~Client() override;
 
-  // True in a forked child, where everything is refused and nothing may be destroyed.
+  // True in a forked child. All calls are refused there, and the client must not be destroyed.
   bool in_child() const { return fork_guard_.in_child(); }
 
   Status set_namespace(NamespaceSpec spec);
-  // The number of one more namespace of the same geometry, for Hashes and Transfer; the same fingerprint has the same number.
+  // Adds a namespace of the same geometry. The number goes into Hashes and Transfer; the same
+  // fingerprint has the same number.
   Result<std::uint32_t> add_namespace(const std::string& fingerprint, const std::string& model);
   // See Namespaces::close().
   Status close_namespace(std::uint32_t ns, bool drop);
-  // Until larderd has opened it, at most so long; at once where no session is alive.
+  // Waits until larderd has opened the namespace, at most timeout_ms; returns at once without a
+  // session.
   Status wait_namespace(std::uint32_t ns, std::uint32_t timeout_ms);
   Status register_pages(std::uint32_t group, GroupPages layers);
 
   // See larder_after_stream().
   Status after_stream(void* stream) { return copies_.follow(stream); }
 
-  // The memory of the registered pages is about to go, as an engine's that falls asleep: larderd lets go of it, where it copies in it. REQUIRES: no load and no
-  // store runs, and none is asked for until pages_are_back(). kDeadlineExceeded: it did not in time.
+  // Call this before the memory of the registered pages goes, as in an engine's sleep mode: larderd
+  // closes its mapping of the pages. REQUIRES: no load or store runs, and none begins before
+  // pages_are_back(). kDeadlineExceeded: larderd has not closed the mapping in time.
   Status pages_leave(std::uint32_t wait_ms) { return sidecar_.leave(std::chrono::milliseconds(wait_ms)); }
-  // At the same addresses.
+  // The pages have memory again, at the same addresses.
   void pages_are_back() { sidecar_.back(); }
   // Whether larderd copies.
   bool sidecar_copies() const { return sidecar_.open(); }
@@ -75,7 +81,8 @@ class Client final : public ControlListener {
   std::optional<std::string> next_log() { return log_.take(); }
 
   std::size_t lookup(const Hashes& hashes) const;
-  // The holds' handle and how many chunks they cover; {0, 0} where none could be held.
+  // Holds chunks from the first on: the handle for release(), and the number of chunks; {0, 0} for
+  // none.
   std::pair<std::uint64_t, std::size_t> hold(const Hashes& hashes);
   void release(std::uint64_t hold);
   struct RequestReport {
@@ -83,33 +90,34 @@ class Client final : public ControlListener {
     protocol::Decision decision = protocol::Decision::kUnknown;
     bool salted = false;  // see protocol::kRequestSalted
   };
-  // `hashes`: of all chunks that it asked for.
+  // `hashes`: those of all chunks that the request asked for.
   void report_request(const Hashes& hashes, const RequestReport& request);
   void report(protocol::EventKind kind, std::uint64_t a, std::uint64_t b, std::uint64_t c);
 
-  // How the tier below memory does; nothing where this larderd has none.
+  // The speed of the tiers below memory; nullopt for a larderd without one.
   std::optional<protocol::ResidencySpeed> below() const;
   std::size_t reachable(const Hashes& hashes) const;
-  // See Fetches. kNotFound: what is there is still to be dropped.
+  // See Fetches. kNotFound: larderd has still to drop what the namespace held.
   Result<std::uint64_t> fetch(const Hashes& hashes, std::uint32_t deadline_ms);
   Result<FetchState> fetch_poll(std::uint64_t ticket, std::uint32_t wait_ms) { return fetches_.poll(ticket, wait_ms); }
   void fetch_end(std::uint64_t ticket) { fetches_.end(ticket); }
-  // Whether larderd shares a backend, which probe() asks.
+  // Whether larderd shares a backend, so that probe() has one to ask.
   bool shares() const;
-  // See TierProbes. kNotFound as of fetch().
+  // See TierProbes. kNotFound as in fetch().
   Result<std::uint64_t> probe(const Hashes& hashes, std::uint32_t deadline_ms);
   Result<ProbeState> probe_poll(std::uint64_t ticket, std::uint32_t wait_ms) { return tier_probes_.poll(ticket, wait_ms); }
   void probe_end(std::uint64_t ticket) { tier_probes_.end(ticket); }
 
-  // kNotFound: what is there is still to be dropped. That of after_stream(), where it failed last.
+  // kNotFound: larderd has still to drop what the namespace held. When the last after_stream()
+  // failed: that error.
   Result<std::uint64_t> load(Transfer transfer, std::uint32_t start_within_ms, bool by_layer = false);
-  // See Loads. Waits for copies of this process, not for larderd.
+  // See Loads. Waits for copies, not for an answer of larderd.
   Status wait_layer(std::uint64_t ticket, std::uint32_t layer, std::uint32_t wait_ms) {
     return loads_.wait_layer(ticket, layer, std::chrono::milliseconds(wait_ms));
   }
   std::vector<Completion> poll(std::size_t max, std::chrono::milliseconds wait = {}) { return loads_.poll(max, wait); }
   Status store_begin(const Transfer& transfer);
-  // See Stores. Where after_stream() failed last, what was begun is given back.
+  // See Stores. When the last after_stream() failed, the begun stores are given back.
   StoreResult store_finish(std::uint32_t wait_ms);
   Result<std::uint64_t> store_submit(std::uint32_t wait_ms);
   std::vector<StoreCompletion> store_poll(std::size_t max, std::chrono::milliseconds wait = {}) {
@@ -117,9 +125,10 @@ class Client final : public ControlListener {
   }
   void store_overtake(std::uint64_t ticket) { stores_.overtake(ticket); }
   void store_abandon() { stores_.abandon(); }
-  // From here on nothing that was stored before is found by this client, in any namespace, also where larderd is away or slow.
+  // After this call the client finds no chunk that was stored before, in any namespace, even while
+  // larderd is away or slow.
   Status drop_namespace();
-  // See Acts::run(). The only calls beside store_finish() and wait_attached() that wait for larderd, as long as they are told.
+  // See Acts::run().
   Result<protocol::ActCounts> act(protocol::Verb verb, const Hashes& hashes, std::uint32_t wait_ms);
 
  private:
@@ -142,18 +151,19 @@ class Client final : public ControlListener {
   }
   std::vector<protocol::SlotRef> still_writing() override;
   bool let_go(std::shared_ptr<Attachment>& attachment) override;
-  // What may wait for a GPU, which the thread that beats must not. False: not just now.
+  // For work that may wait for a GPU, which the thread with the heartbeat must not do. False: the
+  // pool has no room now.
   bool in_background(std::function<void()> work) { return pool_.submit(std::make_shared<PoolWork>(std::move(work))); }
 
   // The control thread exists from set_namespace() on.
   Control* control() const { return control_ready_.load(std::memory_order_acquire); }
   std::shared_ptr<Attachment> current() const { return control() ? control()->current() : nullptr; }
-  // Begins a fetch or a look.
+  // Begins a fetch or a probe.
   template <typename Kind>
   Result<std::uint64_t> ask(Requests<Kind>& requests, const Hashes& hashes, std::uint32_t deadline_ms);
   // The attachment to look up in, or nullptr.
   std::shared_ptr<Attachment> readable(std::uint32_t ns) const { return namespaces_.drop_pending(ns) ? nullptr : current(); }
-  // blocks_left_out: pages may be kNoPage.
+  // `blocks_left_out`: pages may be kNoPage.
   Status check(const Transfer& transfer, bool blocks_left_out) const;
   Status check_pages(const Transfer& transfer, bool blocks_left_out) const;
 
@@ -161,9 +171,9 @@ class Client final : public ControlListener {
   ForkGuard fork_guard_;
   LogRing log_;
   NamespaceSpec spec_;
-  std::vector<GroupPages> pages_;           // by group; sized with the namespace, as is the next
+  std::vector<GroupPages> pages_;           // by group; sized by set_namespace(), like page_counts_
   std::vector<std::uint64_t> page_counts_;  // pages that every layer has
-  PageCopies copies_;                       // before all that copies, and what holds an arena
+  PageCopies copies_;                       // outlives all members that copy or hold an arena
   SidecarCopies sidecar_{copies_, log_, [this](std::function<void()> work) { return in_background(std::move(work)); }};
   mutable std::mutex setup_mutex_;
   std::vector<std::atomic<bool>> registered_;  // by group
@@ -172,7 +182,7 @@ class Client final : public ControlListener {
   std::uint64_t last_hold_ = 0;
   std::unordered_map<std::uint64_t, HoldSet> holds_;
   CopyPool pool_;
-  std::unique_ptr<CopyPool> letting_go_;  // one thread, made by the first let_go() that needs it; the control thread's
+  std::unique_ptr<CopyPool> letting_go_;  // one thread, made by the first let_go() with a GPU; used by the control thread
   Loads loads_;
   Stores stores_;
   Acts acts_;

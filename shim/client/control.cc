@@ -20,14 +20,14 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using protocol::MessageType;
 
-constexpr std::uint32_t kLastedMs = 60'000;  // a session that larderd ends later was worth a quick try
+constexpr std::uint32_t kLastedMs = 60'000;  // after a session of this length, the next attempt has a short pause
 
 void drain(const Fd& wake) {
   std::uint64_t count = 0;
   [[maybe_unused]] const ssize_t got = ::read(wake.get(), &count, sizeof(count));
 }
 
-// The records behind a message's head, which counts them.
+// The records behind a message's head; the head has their count.
 template <typename Head, typename Record>
 Result<std::vector<Record>> read_counted(protocol::Decoder& decoder, std::uint32_t most, const char* name) {
   Head head{};
@@ -61,7 +61,7 @@ Control::Control(std::string socket, std::string engine, const NamespaceSpec& sp
       listener_(listener),
       wake_(std::make_shared<const Fd>(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC))) {
   if (!wake_->valid()) throw std::system_error(errno, std::generic_category(), "eventfd");
-  // The engine's signal handlers are none of this thread's business.
+  // The engine's signal handlers must not run on this thread.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -110,14 +110,15 @@ void Control::run() {
     Code why = Code::kUnavailable;
     try {
       why = attach(retry);
-    } catch (const std::exception& error) {  // out of memory: the engine must not die of it
+    } catch (const std::exception& error) {  // out of memory must not end the engine
       log_.add("error", std::string("control thread: ") + error.what());
     }
     pause(retry.next_ms(why), file);
   }
 }
 
-// Lets go of the earlier attachment, which nothing of this thread may keep while a session lasts.
+// A function of its own, so that the reference to the earlier attachment in HandshakeInput ends
+// here and does not last as long as the session.
 Result<HandshakeOutput> Control::try_handshake() {
   const HandshakeInput input{socket_, engine_, last_token_, last_epoch_, listener_.still_writing(), wake_, current()};
   Result<HandshakeOutput> output = shake_hands(input, spec_, stop_);
@@ -125,9 +126,9 @@ Result<HandshakeOutput> Control::try_handshake() {
   return output;
 }
 
-// One attempt, and the session that it may lead to. How it ended.
+// One attempt to attach, and the session that may follow. Returns how the attempt or session ended.
 Code Control::attach(Retry& retry) {
-  drain(*wake_);  // what an earlier session left
+  drain(*wake_);  // of an earlier session
   let_go_of_the_dead();
   Result<HandshakeOutput> output = try_handshake();
   if (!output.ok()) {
@@ -140,7 +141,7 @@ Code Control::attach(Retry& retry) {
   try {
     publish(attachment, output->difference);
     ended = serve(attachment);
-  } catch (const std::exception& error) {  // the session ends all the same, else what waits for it would wait for ever
+  } catch (const std::exception& error) {  // lost() below must run, or callers that wait for answers wait for ever
     ended = {Code::kInternal, error.what()};
   }
   attachment->outbox().close();
@@ -150,7 +151,8 @@ Code Control::attach(Retry& retry) {
   return ended.code();
 }
 
-// Nobody serves that arena again, and the next larderd may need the room that it takes while it is mapped.
+// No larderd serves a gone arena again, and the next larderd may need the memory that the mapping
+// keeps.
 void Control::let_go_of_the_dead() {
   {
     const std::lock_guard lock(mutex_);
@@ -168,7 +170,7 @@ void Control::unmap_unused() {
 void Control::publish(const std::shared_ptr<Attachment>& attachment, const std::string& difference) {
   last_token_ = attachment->welcome().session_token;
   last_epoch_ = attachment->epoch();
-  // Before anybody can see that it is attached, so that whoever waited for that finds it told.
+  // Logged before current_ changes, so that a caller of wait_attached() finds the line in the log.
   log_.add("info", "attached to larderd at " + socket_ + ": " + describe(attachment->welcome()));
   difference_told_ = false;
   if (!spec_.fingerprint.empty()) tell_difference(difference);
@@ -184,7 +186,8 @@ void Control::publish(const std::shared_ptr<Attachment>& attachment, const std::
   LARDER_POINT(session_published);
 }
 
-// Once a session, of the engine's own namespace, which is opened first: an adapter's differs by its own line, as it must.
+// Told once a session, for the engine's own namespace, which is opened first. The namespace of an
+// adapter always differs, by the adapter's line.
 void Control::tell_difference(const std::string& difference) {
   if (std::exchange(difference_told_, true) || difference.empty()) return;
   log_.add("info", "the cache holds a namespace that differs: " + difference);
@@ -216,7 +219,7 @@ Status Control::serve(const std::shared_ptr<Attachment>& attachment) {
 }
 
 Status Control::receive_all(const std::shared_ptr<Attachment>& attachment) {
-  constexpr int kAtOnce = 64;  // then the heart beats again
+  constexpr int kAtOnce = 64;  // then the heartbeat has its turn
   for (int i = 0; i < kAtOnce; ++i) {
     Result<protocol::Packet> packet = protocol::receive_packet(attachment->outbox().socket());
     if (!packet.ok()) return packet.status().code() == Code::kResourceExhausted ? Status() : packet.status();
@@ -278,7 +281,8 @@ Status Control::handle(const std::shared_ptr<Attachment>& attachment, protocol::
   return {};  // a message of a newer minor version
 }
 
-// In steps: a refusal may end before its pause does. `file`: before the try.
+// Pauses in steps, and ends early when the socket's file has changed since `file`: the cause of a
+// refusal may be gone.
 void Control::pause(std::uint32_t ms, const SocketFile& file) {
   const auto end = Clock::now() + std::chrono::milliseconds(ms);
   for (auto left = std::chrono::milliseconds(ms); left.count() > 0 && !stop_;) {

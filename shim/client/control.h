@@ -1,7 +1,9 @@
-// Control: the native thread that attaches to larderd, keeps the session alive, and attaches again, for ever.
+// Control: the native thread that attaches to larderd, keeps the session alive, and attaches again
+// after every loss.
 //
-// It beats the heart, flushes the outbox and hands answers to its listener. Thread-safe. A lost session keeps its attachment in
-// place until the next one replaces it or its index is dead: look-ups and loads go on over the old mapping.
+// The thread raises the heartbeat, flushes the outbox and passes answers to the listener. After a
+// lost session its attachment stays current until the next one replaces it or its index is gone:
+// look-ups and loads go on over the old mapping. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -27,18 +29,19 @@ class ControlListener {
   virtual ~ControlListener() = default;
   virtual void granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
                        const std::vector<protocol::Grant>& grants) = 0;
-  // larderd has opened one more namespace: the answer to an OPEN_NAMESPACE of this session.
+  // larderd has answered an OPEN_NAMESPACE of this session.
   virtual void opened(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, std::uint32_t handle) = 0;
   // `attachment` is the current one from now on.
   virtual void attached(const std::shared_ptr<Attachment>& attachment) = 0;
-  // The session of `attachment` has ended: no answer of it will come.
+  // The session of `attachment` has ended and sends no further answer.
   virtual void lost(const std::shared_ptr<Attachment>& attachment) = 0;
-  // larderd asks whether these grants are still written.
+  // larderd asks whether these grants are still being written.
   virtual void asked(const std::shared_ptr<Attachment>& attachment, const std::vector<protocol::SlotRef>& grants) = 0;
   // Once a heartbeat, and at a hurry(), while the session of `attachment` lives.
   virtual void beaten(Attachment& attachment) = 0;
-  // Takes over the last reference of an attachment that is not current any more, and destroys it: on another thread where that takes long. False: not just
-  // now, and `attachment` is as before.
+  // Takes the last reference to an attachment that is no longer current, and destroys the
+  // attachment, on another thread if that takes long. False: not now, and `attachment` is
+  // unchanged.
   virtual bool let_go(std::shared_ptr<Attachment>& attachment) {
     attachment.reset();
     return true;
@@ -47,7 +50,7 @@ class ControlListener {
   virtual void fetched(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
                        const protocol::Fetched& fetched) = 0;
   virtual void probed(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const protocol::Probed& probed) = 0;
-  // EXPORTED or WITHDRAWN, with the descriptors that it brought.
+  // EXPORTED or WITHDRAWN, with the descriptors of the message.
   virtual Status transfer_answered(Attachment& attachment, protocol::Decoder& decoder, std::vector<Fd> fds) = 0;
   // Grants of lost sessions that are still being written.
   virtual std::vector<protocol::SlotRef> still_writing() = 0;
@@ -55,7 +58,7 @@ class ControlListener {
 
 class Control {
  public:
-  // `log`, `spec` and `listener` outlive it. Starts the thread.
+  // `log`, `spec` and `listener` outlive the object. Starts the thread.
   Control(std::string socket, std::string engine, const NamespaceSpec& spec, LogRing& log, ControlListener& listener);
   // Ends the session and joins the thread.
   ~Control();
@@ -65,11 +68,11 @@ class Control {
     const std::lock_guard lock(mutex_);
     return current_;
   }
-  // The same, if its session is alive: for stores.
+  // The same if the session is alive, else nullptr: for stores.
   std::shared_ptr<Attachment> attached() const;
   std::uint32_t attachments() const { return attachments_; }
   bool wait_attached(std::uint32_t timeout_ms);
-  // The listener has something new to do for a beat: it is called now, and not at the next.
+  // Calls ControlListener::beaten() now, not at the next heartbeat.
   void hurry();
 
  private:
@@ -78,7 +81,7 @@ class Control {
   Code attach(Retry& retry);
   Status serve(const std::shared_ptr<Attachment>& attachment);
   Status receive_all(const std::shared_ptr<Attachment>& attachment);
-  // Takes the packet's descriptors.
+  // Takes over the packet's descriptors.
   Status handle(const std::shared_ptr<Attachment>& attachment, protocol::Packet& packet);
   void publish(const std::shared_ptr<Attachment>& attachment, const std::string& difference);
   void tell_difference(const std::string& difference);
@@ -98,8 +101,9 @@ class Control {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::shared_ptr<Attachment> current_;
-  // The control thread's: what others may still use. Unmapping an arena takes milliseconds for each GiB, more where its pages go
-  // with it, so that no engine's thread may be the last to let go.
+  // Earlier attachments that other threads may still use; used by the control thread. Unmapping an
+  // arena takes milliseconds for each GiB, and longer where the pages go too. The control thread
+  // keeps a reference, so an engine's thread never has the last one.
   std::vector<std::shared_ptr<Attachment>> earlier_;
   std::uint64_t last_token_ = 0, last_epoch_ = 0;  // the control thread's
   bool difference_told_ = false;                   // of this session

@@ -13,7 +13,7 @@ namespace {
 using protocol::CopyState;
 using Clock = std::chrono::steady_clock;
 
-constexpr long kLookNs = 50'000'000;  // how often a waiter looks whether larderd lives
+constexpr long kLookNs = 50'000'000;  // the interval at which a waiter checks that larderd lives
 
 CopyState state_of(const protocol::CopyFlag& flag) {
   return static_cast<CopyState>(flag.state.load(std::memory_order_acquire));
@@ -39,7 +39,7 @@ Result<std::unique_ptr<CopyFlags>> CopyFlags::open(Fd region, std::uint64_t size
   return std::unique_ptr<CopyFlags>(new CopyFlags(std::move(region), *std::move(mapping)));
 }
 
-// One that was cancelled comes back when larderd has seen that.
+// A cancelled flag is free again when larderd has set it to `ended`.
 std::optional<std::uint32_t> CopyFlags::take() {
   const std::lock_guard lock(mutex_);
   for (std::uint32_t i = 0; i < taken_.size(); ++i) {
@@ -76,7 +76,7 @@ Result<std::uint64_t> CopyFlags::wait(std::uint32_t flag) {
     sleep_on(at(flag), state);
     if (larderd_lives() || state_of(at(flag)) == CopyState::kEnded) continue;
     if (cancel(flag)) return Status(Code::kDeadlineExceeded, "larderd is gone");
-    // It had begun: its GPU may go on for a moment after its process.
+    // The copy had begun, and larderd's GPU may go on for a moment after the process.
     std::this_thread::sleep_for(std::chrono::milliseconds(protocol::kDeviceSettlingMs));
     return Status(Code::kDeadlineExceeded, "larderd died in the midst of a copy");
   }
@@ -91,7 +91,7 @@ Result<std::uint64_t> CopyFlags::ended(std::uint32_t flag) {
   return root;
 }
 
-// It keeps a lock on the region, of a kind that this process never takes.
+// larderd keeps a record lock on the region; the engine never takes such a lock.
 bool CopyFlags::larderd_lives() const {
   return record_lock_held(fd_);
 }

@@ -1,6 +1,8 @@
-// CopyFlags: the engine's side of one transfer region: a flag for each copy that larderd makes, and waiting for it.
+// CopyFlags: the engine's side of one transfer region: one flag for each copy by larderd, and the
+// wait for its end.
 //
-// Thread-safe. Whoever took a flag waits until larderd has ended it, or is dead: from then on nobody writes for that copy.
+// Thread-safe. The owner of a flag waits until larderd has ended the flag or is dead. After that,
+// no process writes for the copy.
 #pragma once
 
 #include <array>
@@ -15,15 +17,19 @@ namespace larder::client {
 
 class CopyFlags {
  public:
-  // The region that came with EXPORTED.
+  // Maps the region of EXPORTED.
   static Result<std::unique_ptr<CopyFlags>> open(Fd region, std::uint64_t size_bytes);
 
-  // Asked, and this caller's until wait() returns. Nothing: all are in use.
+  // A flag in state `asked`; the caller owns the flag until wait() returns. nullopt: all are in
+  // use.
   std::optional<std::uint32_t> take();
-  // It was not asked for after all.
+  // Returns a flag whose COPY was not sent.
   void give_back(std::uint32_t flag);
-  // The root of what was stored, or 0. kDeadlineExceeded: larderd did not begin in time, and does not any more; or it is dead, and its GPU has had time
-  // to stop. Any other code is larderd's: kUnavailable, it copies nothing on that device any more. No byte of it is written after return.
+  // The root of a store; 0 for a load. No byte of the copy is written after return. Errors:
+  //   kDeadlineExceeded  larderd did not begin in time and never will, or larderd is dead and its
+  //                      GPU has had time to stop
+  //   kUnavailable       larderd copies no more on this device
+  //   other codes        larderd's own
   Result<std::uint64_t> wait(std::uint32_t flag);
 
  private:

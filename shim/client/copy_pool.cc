@@ -10,7 +10,8 @@ namespace larder::client {
 
 namespace {
 
-// A thread that was bound to one processor hands that on to the threads it makes: they could only take turns with it.
+// New threads inherit the processors of their maker. Bound to one processor, the pool's threads
+// could only take turns with the caller.
 bool bound_to_one_processor() {
   cpu_set_t allowed;
   return ::sched_getaffinity(0, sizeof(allowed), &allowed) == 0 && CPU_COUNT(&allowed) == 1;
@@ -55,7 +56,8 @@ bool CopyPool::submit(std::shared_ptr<CopyJob> job) {
 
 void CopyPool::run(const std::shared_ptr<CopyJob>& job) {
   Lock lock(mutex_);
-  // Otherwise, and where the queue is full, this thread does it all: to wake another for nothing costs what a small copy does.
+  // Otherwise, and with a full queue, the calling thread copies alone: waking another thread costs
+  // as much as a small copy.
   if (!one_processor_ && job->parts_ > 1 && enqueue(job, lock)) {
     wake_one(lock);
     lock.lock();
@@ -73,7 +75,7 @@ bool CopyPool::enqueue(const std::shared_ptr<CopyJob>& job, const Lock&) {
   return true;
 }
 
-// Lets go of the lock: who is woken wants it.
+// Releases the lock first, because the woken thread takes the lock.
 void CopyPool::wake_one(Lock& lock) {
   const bool any = waiting_ > woken_;
   if (any) ++woken_;
@@ -97,7 +99,7 @@ void CopyPool::work() {
   }
 }
 
-// Until there is a job, or the pool closes. False: there was one.
+// Sleeps until there is a job or the pool closes. False: there was a job already.
 bool CopyPool::sleep(Lock& lock) {
   bool slept = false;
   for (; !closing_ && queue_.empty(); slept = true) {
@@ -130,7 +132,7 @@ void CopyPool::end_claims(const std::shared_ptr<CopyJob>& job) {
 
 void CopyPool::finish_if_left(const std::shared_ptr<CopyJob>& job, Lock& lock) {
   if (job->next_ < job->parts_ || job->running_ > 0 || job->done_) return;  // mutation: load-done-last
-  job->running_ = 1;                                                        // keeps everybody else out of here
+  job->running_ = 1;                                                        // keeps other threads out of this function
   lock.unlock();
   job->finished();
   lock.lock();

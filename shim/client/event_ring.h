@@ -1,7 +1,7 @@
 // EventRing: the engine's end of the lossy ring of events in the session region.
 //
-// Thread-safe, any number of writers, never waits. A writer that is overtaken by a whole round spoils at most that event: the
-// sequence, stored last, tells the reader.
+// Thread-safe for any number of writers; never waits. A writer that is overtaken by a whole round
+// spoils at most its own event: the sequence, stored last, tells the reader.
 #pragma once
 
 #include "shim/protocol/session_layout.h"

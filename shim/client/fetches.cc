@@ -9,7 +9,7 @@ Status FetchKind::served(const Attachment& attachment) {
   return {Code::kUnsupported, "this larderd has nothing below its memory"};
 }
 
-// More chunks than were asked are hostile.
+// A count above the number of asked chunks is hostile, and is cut.
 FetchState FetchKind::read(const protocol::Fetched& fetched, std::uint64_t asked, std::uint32_t /*age_us*/) {
   return {false, std::min<std::uint64_t>(fetched.families, asked), static_cast<protocol::FetchEnd>(fetched.reason), fetched.bytes,
           fetched.elapsed_us};

@@ -1,7 +1,9 @@
-// Fetches: chunks that larderd brings into memory from the tiers below it, each time for one request that waits for them.
+// Fetches: questions by which larderd promotes chunks from lower tiers into memory, each for one
+// waiting request.
 //
-// See Requests for how one is begun, waited for and ended. What came late all the same is found by the look-up that follows, but
-// larderd keeps none of it for the fetch; what it keeps is given free by end() alone.
+// See Requests for the life of a fetch. larderd keeps the fetched chunks in memory until end().
+// Chunks that arrive after the deadline are found by the next look-up, but are not kept for the
+// fetch.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +14,10 @@ namespace larder::client {
 
 struct FetchState {
   bool running = true;
-  std::uint64_t chunks = 0;  // from the first on: whole in memory, and kept there until end()
+  std::uint64_t chunks = 0;  // from the first on: whole in memory, kept until end()
   protocol::FetchEnd reason = protocol::FetchEnd::kAll;
-  std::uint64_t bytes = 0;       // read for it
-  std::uint32_t elapsed_us = 0;  // larderd's count of it
+  std::uint64_t bytes = 0;       // read for the fetch
+  std::uint32_t elapsed_us = 0;  // as larderd measured
 };
 
 struct FetchKind {

@@ -1,6 +1,7 @@
 // ForkGuard: tells a forked child from the process that made the guard, without a system call.
 //
-// A page that the kernel hands to children as zeroes. Thread-safe; works for raw clone(2) too, where atfork handlers do not run.
+// The guard is a page that the kernel wipes to zeroes in children. Thread-safe. Works for raw
+// clone(2) too, where atfork handlers do not run.
 #pragma once
 
 #include <sys/mman.h>
@@ -24,7 +25,7 @@ class ForkGuard {
     if (word_ != nullptr) ::munmap(word_, kBytes);
   }
 
-  // Once, before anything else. kInternal where the kernel has no MADV_WIPEONFORK (before Linux 4.14).
+  // Call this once, first. kInternal: the kernel has no MADV_WIPEONFORK (before Linux 4.14).
   Status arm() {
     void* page = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) return Status::from_errno(errno, "mmap of the fork guard");

@@ -21,7 +21,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using protocol::MessageType;
 
-// Whom the socket is for, as far as this process may see, and who this process is.
+// The error for a socket without permission: who may use the socket, as far as this process can
+// see, and the user of this process.
 Status no_permission(const std::string& path) {
   std::string text = "connect to " + path + ": permission denied: this engine runs as uid " + std::to_string(::geteuid()) +
                      ", gid " + std::to_string(::getegid());
@@ -45,12 +46,12 @@ Result<Fd> connect_to(const std::string& path) {
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return fd;
   const int error = errno;
   if (error == EACCES || error == EPERM) return no_permission(path);
-  // Of a socket: larderd is stopped or busy, and too many wait for it.
+  // EAGAIN of connect(): the queue of connections is full, because larderd is stopped or busy.
   if (error == EAGAIN) return Status(Code::kUnavailable, "connect to " + path + ": larderd does not accept connections now");
   return Status::from_errno(error, "connect to " + path);
 }
 
-// The next packet, or why there is none within the deadline.
+// The next packet; an error if none arrives within the deadline.
 Result<protocol::Packet> await_packet(int socket, const HandshakeInput& input, const std::atomic<bool>& stop) {
   const auto deadline = Clock::now() + std::chrono::milliseconds(protocol::kHandshakeTimeoutMs);
   while (!stop) {
@@ -65,7 +66,7 @@ Result<protocol::Packet> await_packet(int socket, const HandshakeInput& input, c
   return Status(Code::kUnavailable, "closing");
 }
 
-// The packet's body, if it is of the type expected. An ERROR becomes its own status.
+// The packet's body if the type is the expected one. An ERROR becomes its status.
 Result<protocol::Decoder> expect(const protocol::Packet& packet, MessageType type, const char* name) {
   Result<protocol::Decoder> decoder = protocol::Decoder::open(packet.bytes);
   if (!decoder.ok() || decoder->type() == type) return decoder;
@@ -123,17 +124,17 @@ Result<HandshakeOutput> shake_hands(const HandshakeInput& input, const Namespace
   Result<Fd> connected = connect_to(input.socket);
   if (!connected.ok()) return connected.status();
   LARDER_POINT(connected);
-  // A larderd that refuses closes the socket at once, and its reason is to be read all the same.
+  // A refusing larderd closes the socket at once. Its ERROR can still be read.
   if (Status sent = send_hello(connected->get(), input); !sent.ok() && sent.code() != Code::kUnavailable) return sent;
   LARDER_POINT(hello_sent);
   Result<std::shared_ptr<Attachment>> attachment = receive_welcome(*std::move(connected), input, stop);
   if (!attachment.ok()) return attachment.status();
 
-  // Announced before ATTACHED, after which larderd hands slots on.
+  // Holds are announced before ATTACHED, because larderd hands slots on after ATTACHED.
   if (input.earlier && input.earlier->same_arena(**attachment))
     input.earlier->holds().carry_over({*attachment, &(*attachment)->holds()});  // mutation: holds-carried
   LARDER_POINT(holds_announced_again);
-  const int socket = (*attachment)->outbox().socket();  // nobody else uses it yet
+  const int socket = (*attachment)->outbox().socket();  // no other thread uses the socket yet
   if (Status sent = send_attached(socket, input.still_writing); !sent.ok()) return sent;
   LARDER_POINT(attached_sent);
   (*attachment)->beat();

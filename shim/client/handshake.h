@@ -1,5 +1,6 @@
-// The way from nothing to an open namespace: connect, HELLO, WELCOME, map and lock, ATTACHED, OPEN_NAMESPACE, NAMESPACE.
-// A client whose own namespace has no fingerprint is attached behind ATTACHED; it opens further namespaces later.
+// The handshake: connect, HELLO, WELCOME, map and lock, ATTACHED, OPEN_NAMESPACE, NAMESPACE. For a
+// client whose own namespace has no fingerprint, the handshake ends with ATTACHED; such a client
+// opens namespaces later.
 //
 // Each answer has a deadline of kHandshakeTimeoutMs. Stateless; runs on the control thread.
 #pragma once
@@ -21,12 +22,12 @@ struct HandshakeInput {
   std::uint64_t previous_epoch = 0;
   std::vector<protocol::SlotRef> still_writing;  // grants of the earlier session
   std::shared_ptr<const Fd> wake;                // readable when `stop` was set
-  std::shared_ptr<Attachment> earlier;  // whose holds and arena the new one takes over where larderd has the same; or nullptr
+  std::shared_ptr<Attachment> earlier;           // or nullptr; gives holds and mapping to the new one if the arena is the same
 };
 
 struct HandshakeOutput {
   std::shared_ptr<Attachment> attachment;
-  std::string difference;  // how the namespace differs from the one most like it; empty: it does not, or stands alone
+  std::string difference;  // to the most similar namespace; empty: equal to one, or the only one
 };
 
 // Gives up early, with kUnavailable, when `stop` is set.

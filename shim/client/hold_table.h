@@ -1,10 +1,12 @@
 // HoldTable: this engine's announcements of the slots it reads, in the session region.
 //
-// The handshake with eviction: announce (exchange), then re-read the slot's word. The sidecar makes the word dying (exchange), then
-// scans the holds. Both are sequentially consistent, so at least one of the two sees the other.
+// The handshake with eviction: the engine announces a hold (exchange), then reads the slot's word
+// again. The sidecar makes the word dying (exchange), then scans the holds. Both exchanges are
+// sequentially consistent, so at least one of the two sees the other.
 //
-// When larderd is restarted over the same arena, what is held here is announced in the next session's table as well, for as long as it
-// is held. Thread-safe; the order of locks is from a table to the next one.
+// After a restart of larderd over the same arena, the holds of this table are announced in the next
+// session's table too, until they are released; release() ends both. Thread-safe. Locks are taken
+// in the order from a table to the next one.
 #pragma once
 
 #include <atomic>
@@ -25,7 +27,8 @@ class HoldTable {
   // The region outlives the table.
   explicit HoldTable(protocol::SessionRegion& region) : region_(region) { free_.reserve(protocol::kMaxHolds); }
 
-  // Holds the slot, if it is still committed at this generation. Nothing: it is not, or the table is full.
+  // Holds the slot if the slot is still committed at this generation. nullopt: it is not, or the
+  // table is full.
   std::optional<std::uint32_t> acquire(const protocol::IndexReader& index, std::uint32_t slot, std::uint64_t generation) {
     const std::optional<std::uint32_t> place = take_place();
     if (!place) return std::nullopt;
@@ -46,15 +49,16 @@ class HoldTable {
     free_.push_back(place);
   }
 
-  // From now on all that is held here is announced in `next` too, in place of an earlier one; nullptr: in none. What does not fit there
-  // is held here alone.
+  // From now on `next` announces the holds of this table too, instead of an earlier table; nullptr:
+  // no table does. A hold without room in `next` stays in this table alone.
   void carry_over(std::shared_ptr<HoldTable> next) {
-    std::vector<std::uint32_t> nowhere(next ? protocol::kMaxHolds : 0, kNowhere);  // what may throw comes first
-    std::shared_ptr<HoldTable> before;                                             // let go outside the lock
+    std::vector<std::uint32_t> nowhere(next ? protocol::kMaxHolds : 0, kNowhere);  // may throw, so before any change
+    std::shared_ptr<HoldTable> before;                                             // destroyed outside the lock
     const std::lock_guard lock(mutex_);
     before = std::exchange(next_, std::move(next));
     onward_.swap(nowhere);
-    // Who announces a hold before this is seen below; who does it later sees this, and waits for the lock.
+    // The loop below sees every hold announced before this exchange. An acquire() after the
+    // exchange sees `carried_`, and waits for the lock in announce_onward().
     carried_.exchange(next_ != nullptr, std::memory_order_seq_cst);
     if (!next_) return;
     for (std::uint32_t place = 0; place < used_; ++place) carry(place);
@@ -78,7 +82,8 @@ class HoldTable {
     if (next_->carried_.load(std::memory_order_seq_cst)) next_->announce_onward(*there);
   }
 
-  // The mark of places used is raised before a hold is announced beyond it.
+  // holds_used is raised before a hold is announced in a place above the old value, because the
+  // sidecar scans only the places below.
   std::optional<std::uint32_t> take_place() {
     const std::lock_guard lock(mutex_);
     if (!free_.empty()) {
@@ -96,11 +101,11 @@ class HoldTable {
   std::vector<std::uint32_t> free_;
   std::uint32_t used_ = 0;
   std::shared_ptr<HoldTable> next_;
-  std::vector<std::uint32_t> onward_;  // by place: where it stands in the next table
+  std::vector<std::uint32_t> onward_;  // by place: the place of the same hold in the next table
   std::atomic<bool> carried_{false};   // there is a next table
 };
 
-// A place that acquire() gave, released on destruction. The table outlives it.
+// A place from acquire(), released on destruction. The table outlives the object.
 class Held {
  public:
   Held(HoldTable& table, std::uint32_t place) : table_(table), place_(place) {}

@@ -33,7 +33,7 @@ LayerLoad::LayerLoad(const LoadRoom& room, LoadOrder order)
   for (std::atomic<std::size_t>& left : left_) left = batches_.size();
 }
 
-// Layer by layer: threads take parts in this order.
+// Threads take parts in order, so part numbers go layer by layer.
 Code LayerLoad::copy_part(std::size_t part) {
   const auto layer = static_cast<std::uint32_t>(part / batches_.size());
   Batch& batch = batches_[part % batches_.size()];
@@ -43,12 +43,12 @@ Code LayerLoad::copy_part(std::size_t part) {
   return Code::kOk;
 }
 
-// By the first thread that comes; another one that wants the same chunks for the next layer waits for it.
+// The first thread prepares the batch; a thread with the same chunks for the next layer waits.
 Code LayerLoad::prepare(Batch& batch) {
   const std::lock_guard lock(batch.mutex);
   if (batch.prepared) return batch.failure;
   batch.prepared = true;
-  batch.failure = Code::kInternal;  // where something throws
+  batch.failure = Code::kInternal;  // stays if a call below throws
   Code code = Code::kOk;
   for (std::size_t i = 0; i < batch.sources.size() && code == Code::kOk; ++i) {
     Source& source = batch.sources[i];
@@ -75,7 +75,8 @@ Code LayerLoad::copy_layer(Batch& batch, std::uint32_t layer) {
     bytes_ += parts.size() * bytes;
     return Code::kOk;
   }
-  // Which of them it is tells each by itself: what is reported is out of sight until larderd has looked.
+  // Each chunk is copied alone to find the damaged one, since a reported chunk is hidden until
+  // larderd has checked the chunk.
   Code code = copied.code();
   for (std::size_t i = 0; i < parts.size() && copied.code() == Code::kDataLoss; ++i) {
     const Source& source = batch.sources[i];
@@ -86,7 +87,7 @@ Code LayerLoad::copy_layer(Batch& batch, std::uint32_t layer) {
   return code;
 }
 
-// Nobody reads the slots any more.
+// All threads have stopped reading the slots.
 void LayerLoad::ending(bool well) {
   for (Batch& batch : batches_)
     for (Source& source : batch.sources) {

@@ -1,7 +1,9 @@
-// LayerLoad: a load whose parts are layers, the first layer of all chunks first, so that a layer can be used while the rest is on its way.
+// LayerLoad: a load whose parts are layers. The first layer of all chunks comes first, so an engine
+// can use a layer while the others are being copied.
 //
-// A layer is verified by itself: each chunk's digest table is read once and verified against its root, and speaks for all that is copied
-// after. Holds stand until the load ends. Thread-safe.
+// Each layer is verified alone. The digest table of a chunk is read once and verified against the
+// root, and then verifies every layer. A layer that is done becomes void if the load fails later.
+// Holds last until the load ends. Thread-safe.
 #pragma once
 
 #include <mutex>
@@ -12,18 +14,19 @@ namespace larder::client {
 
 class LayerLoad final : public LoadJob {
  public:
-  // What a thread copies at once of a layer: enough that a GPU's queue is worth it, and little enough that several threads share a layer.
+  // The bytes of a layer that a thread copies at once: enough to be worth a place in the queue of a
+  // GPU, and few enough that several threads share a layer.
   static constexpr std::uint64_t kPartBytes = 8 << 20;
 
   LayerLoad(const LoadRoom& room, LoadOrder order);
-  // All of that layer is on the pages and verified. REQUIRES: layer < layers().
+  // Whether the whole layer is on the pages and verified. REQUIRES: layer < layers().
   bool done(std::uint32_t layer) const { return left_[layer] == 0; }
   std::uint32_t layers() const { return group().layers; }
-  // Called when a layer is done, by the thread that did it; must not throw.
+  // `told` is called when a layer is done, on the thread of its last part; must not throw.
   void on_layer(std::function<void()> told) { told_ = std::move(told); }
 
  private:
-  // Some chunks of the load, which its parts for all layers have in common.
+  // A group of chunks of the load, shared by its parts for all layers.
   struct Batch {
     std::mutex mutex;
     bool prepared = false;

@@ -1,6 +1,7 @@
-// What the engine told of itself: its namespace, and where its KV pages lie.
+// The engine's namespace, and the addresses of its KV pages.
 //
-// Plain data, set once before use and then only read: thread-safe. No shape is ever parsed: pages are bytes at base + i * stride.
+// Plain data, set once before use and then only read: thread-safe. Larder parses no tensor shape:
+// pages are bytes at base + i * stride.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,8 @@
 
 namespace larder::client {
 
-// The number of a client's namespace is a place, 0 for the engine's own, and a generation above it: a place is used again, a number is not.
+// The number of a client's namespace: the place in the low bits (0 for the engine's own), a
+// generation above. A place is used again, a number is not.
 inline constexpr std::uint32_t kNamespacePlaceBits = 6;
 static_assert(1U << kNamespacePlaceBits == protocol::kMaxClientNamespaces);
 constexpr std::uint32_t namespace_number_place(std::uint32_t ns) {
@@ -36,7 +38,7 @@ struct NamespaceSpec {
   std::string model;
   protocol::NamespaceId id;
   std::uint32_t shard_count = 0;
-  std::uint32_t layout_shard = 0;  // 0: groups are laid out so in every shard; n + 1: in shard n, others differ
+  std::uint32_t layout_shard = 0;  // 0: `groups` is the layout of every shard; n + 1: of shard n alone (a pipeline)
   std::uint32_t chunk_tokens = 0;
   std::vector<Group> groups;
 };
@@ -62,7 +64,7 @@ inline void chunk_pieces(const GroupPages& layers, const std::uint32_t* pages, s
       pieces.push_back(pages[block] == kNoPage ? nullptr : layer.base + pages[block] * layer.stride_bytes);
 }
 
-// Chunks of one shard and group, and the pages they stand on.
+// Chunks of one shard and group, and the KV pages of each.
 struct Transfer {
   std::uint32_t ns = 0;  // number of the client's namespace
   std::uint16_t shard = 0;

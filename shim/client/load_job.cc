@@ -14,7 +14,7 @@ std::uint64_t ns_between(Clock::time_point from, Clock::time_point to) {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(to - from).count());
 }
 
-// EventKind::kLoadFailed's reasons.
+// The reasons of EventKind::kLoadFailed.
 std::uint64_t failure_reason(Code code) {
   switch (code) {
     case Code::kDataLoss: return 1;
@@ -58,7 +58,7 @@ bool LoadJob::copy(std::size_t part) {
 void LoadJob::finished() {
   const auto now = Clock::now();
   const Clock::time_point started = copying_ns_ == 0 ? now : begun_ + std::chrono::nanoseconds(copying_ns_);
-  if (failure_ == Code::kOk && parts_copied_ < part_count_) failure_ = Code::kUnavailable;  // the client closes
+  if (failure_ == Code::kOk && parts_copied_ < part_count_) failure_ = Code::kUnavailable;  // the client is closing
   Completion done;
   done.ticket = order_.ticket;
   done.status = failure_;
@@ -72,7 +72,7 @@ void LoadJob::finished() {
   room_.ended(done);
 }
 
-// False: too late. The first thread decides for all.
+// False: the deadline has passed. The first thread decides for all.
 bool LoadJob::start() {
   const auto now = Clock::now();
   const std::int64_t mine = now > deadline_ ? kTooLate : std::max<std::int64_t>(1, (now - begun_).count());
@@ -81,8 +81,9 @@ bool LoadJob::start() {
   return decided != kTooLate;
 }
 
-// The engine's own work before the fence, up to a whole forward pass, is no part of the copy. An error of the device is the copy's to find and tell.
-// A copy that larderd makes waits as late as it can (SidecarCopies::ask), and its time has that wait.
+// The engine's own work before the fence, up to a whole forward pass, does not count as copy time.
+// The copy itself finds and reports an error of the device. A copy by larderd waits for the fence
+// as late as possible (SidecarCopies::ask), so its copy time includes the wait.
 void LoadJob::await_fence() {
   const bool by_larderd = room_.sidecar != nullptr && room_.sidecar->open();
   if (order_.after != nullptr && !by_larderd) static_cast<void>(order_.after->wait());
@@ -94,10 +95,11 @@ Code LoadJob::find(std::size_t chunk, Source& source) {
   const Transfer& transfer = order_.transfer;
   Attachment& attachment = *order_.attachment;
   const protocol::IndexReader& index = attachment.index();
-  if (index.dead()) return Code::kNotFound;  // nobody keeps what it says any more
+  if (index.dead()) return Code::kNotFound;  // larderd no longer keeps the chunks of a dead index
   const auto view = index.find({transfer.hashes[chunk], handle_, transfer.shard, transfer.group});
   if (!view) return Code::kNotFound;
-  // Key, generation, place and root belong together, or another chunk's bytes would verify. No BAD: larderd would look in the same entry.
+  // Key, generation, place and root must belong together, or the bytes of another chunk would
+  // verify. No BAD: larderd would look into the same damaged entry.
   if (view->record != protocol::record_checksum(*view)) return Code::kDataLoss;
   if (view->payload_bytes != group_.payload_bytes() || view->piece_bytes != group_.piece_bytes) return Code::kDataLoss;
   const std::span<const std::byte> slot = attachment.slot(view->offset_bytes, group_.slot_bytes());
@@ -117,8 +119,8 @@ bool LoadJob::still_there(const Source& source) const {
 
 Code LoadJob::ended_as(const Status& copied, const Source& source, bool still_there) {
   if (copied.ok()) return Code::kOk;
-  if (!still_there) return Code::kNotFound;                     // reclaimed under the copy: no bad byte, only a late one
-  if (copied.code() == Code::kDataLoss) send_bad(source.view);  // other failures are this engine's, and say nothing of the slot
+  if (!still_there) return Code::kNotFound;                     // the slot was reused during the copy: late, not damaged
+  if (copied.code() == Code::kDataLoss) send_bad(source.view);  // other failures belong to this engine, not to the slot
   return copied.code();
 }
 

@@ -1,7 +1,7 @@
-// LoadJob: one load on the copy pool: its deadline, its chunks' places in the arena, its end. What its parts are, its kinds say: whole chunks
-// (loads.cc), or layers (layer_load.h).
+// LoadJob: one load on the copy pool: the deadline, the places of the chunks in the arena, the end.
+// The subclasses define the parts: whole chunks (loads.cc) or layers (layer_load.h).
 //
-// Thread-safe as CopyPool has it. Alive until nobody writes its pages any more.
+// Thread-safe as CopyPool requires. Alive until the last thread has stopped writing its pages.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,7 @@ struct Completion {
   std::uint64_t copy_ns = 0;
 };
 
-// What a load was asked to do, and by whom. `after` may be null.
+// The arguments of one load. `after` may be null.
 struct LoadOrder {
   std::shared_ptr<Attachment> attachment;
   Transfer transfer;
@@ -37,13 +37,13 @@ struct LoadOrder {
   std::uint64_t ticket = 0;
 };
 
-// Of all loads; outlives them. `ended` is called once a load, and must not throw.
+// Shared by all loads, and outlives them. `ended` is called once a load, and must not throw.
 struct LoadRoom {
   const copy::CopyEngine& engine;
   const NamespaceSpec& spec;
   const std::vector<GroupPages>& pages;
   std::function<void(const Completion&)> ended;
-  SidecarCopies* sidecar = nullptr;  // larderd is asked to copy whole chunks; nullptr: it is not
+  SidecarCopies* sidecar = nullptr;  // asks larderd to copy whole chunks; may be nullptr
 };
 
 class LoadJob : public CopyJob {
@@ -56,30 +56,30 @@ class LoadJob : public CopyJob {
 
  protected:
   using Clock = std::chrono::steady_clock;
-  // A chunk where it was found, held against being handed on.
+  // A chunk that was found and is held, so larderd does not hand its slot on.
   struct Source {
     protocol::EntryView view;
     std::span<const std::byte> slot;
     std::optional<Held> held;
   };
 
-  // Adds what it has copied to bytes_. May throw.
+  // Adds the copied bytes to bytes_. May throw.
   virtual Code copy_part(std::size_t part) = 0;
-  // All parts have ended, before that is told.
+  // Called after all parts have ended, before the completion.
   virtual void ending(bool well) { static_cast<void>(well); }
 
   Code find(std::size_t chunk, Source& source);
-  // Whether the chunk is still what was found. Asked while the hold stands, after the copy.
+  // Whether the slot still has the chunk that was found. Call this after the copy, under the hold.
   bool still_there(const Source& source) const;
-  // What a copy's end means; reports what is bad.
+  // The code of a copy that ended with `copied`; reports a damaged chunk (BAD).
   Code ended_as(const Status& copied, const Source& source, bool still_there);
   void touch(const Source& source);
-  // The pieces of a chunk on this engine's pages.
+  // The pieces of a chunk on the engine's pages.
   void pieces_of(std::size_t chunk, std::vector<std::byte*>& pieces) const;
   const Transfer& transfer() const { return order_.transfer; }
   const Group& group() const { return group_; }
   const copy::CopyEngine& engine() const { return room_.engine; }
-  // A whole chunk, by whoever copies.
+  // Loads a whole chunk, by larderd or by the engine's own copy engine.
   Status load_chunk(const Source& source, const copy::PieceList& to);
   const copy::Fence* after() const { return order_.after.get(); }
 
@@ -95,12 +95,12 @@ class LoadJob : public CopyJob {
   const LoadRoom& room_;
   LoadOrder order_;
   const Group& group_;
-  const std::uint32_t handle_;  // as it began: closing the namespace does not end it
+  const std::uint32_t handle_;  // at the start of the load; closing the namespace does not end the load
   const std::size_t part_count_;
   const Clock::time_point begun_;
   const Clock::time_point deadline_;
   std::atomic<std::int64_t> started_ns_{0};  // after begun_; 0: not yet
-  std::atomic<std::int64_t> copying_ns_{0};  // the same, behind the fence
+  std::atomic<std::int64_t> copying_ns_{0};  // the same, after the fence
   std::atomic<std::size_t> parts_copied_{0};
   std::atomic<Code> failure_{Code::kOk};
 };

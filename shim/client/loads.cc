@@ -8,13 +8,14 @@
 namespace larder::client {
 namespace {
 
-// Whole chunks, each verified by its root. Where a copy engine has it so, a thread copies several at once: they cost one wait together.
+// A load of whole chunks, each verified by its root. With some copy engines a thread copies several
+// chunks at once, at the cost of one wait.
 class ChunkLoad final : public LoadJob {
  public:
   ChunkLoad(const LoadRoom& room, LoadOrder order, std::size_t at_once)
       : LoadJob(room, std::move(order), (order.transfer.hashes.size() + at_once - 1) / at_once), at_once_(at_once) {}
 
-  // That each thread has a part of the load, which is no larger than what is worth one wait.
+  // So many that each thread has a part of the load, and no more than CopyEngine::joined_bytes().
   static std::size_t chunks_at_once(const LoadRoom& room, const Transfer& transfer, std::size_t threads) {
     const bool by_sidecar = room.sidecar != nullptr && room.sidecar->open();
     const std::uint64_t payload_bytes = room.spec.groups[transfer.group].payload_bytes();
@@ -24,7 +25,7 @@ class ChunkLoad final : public LoadJob {
 
  private:
   struct One {
-    Source source;  // lets go also where the copy throws
+    Source source;  // releases the hold even if the copy throws
     std::vector<std::byte*> pieces;
     std::vector<std::uint64_t> digests;
   };
@@ -37,7 +38,7 @@ class ChunkLoad final : public LoadJob {
     for (std::size_t i = 0; i < count; ++i)
       if (const Code code = find(first + i, chunks[i].source); code != Code::kOk) return code;
     const Status copied = copy_joined(first, chunks);
-    // Which of them it was is found out by each alone.
+    // A second copy, chunk by chunk, finds the damaged one.
     if (copied.code() == Code::kDataLoss) {
       chunks.clear();
       return copy_each(first, count);
@@ -58,7 +59,7 @@ class ChunkLoad final : public LoadJob {
     return ended(load_chunk(one[0].source, {one[0].pieces, group().piece_bytes, after()}), one);
   }
 
-  // Each by its digest table, which its root speaks for.
+  // Verifies each chunk by its digest table, and each table by the root.
   Status copy_joined(std::size_t first, std::vector<One>& chunks) {
     std::vector<copy::ChunkPart> parts;
     for (std::size_t i = 0; i < chunks.size(); ++i) {
@@ -103,7 +104,7 @@ Result<std::uint64_t> Loads::start(std::shared_ptr<Attachment> attachment, Trans
   ++running_;
   try {
     if (submit({std::move(attachment), std::move(transfer), start_within_ms, std::move(after), ticket}, by_layer)) return ticket;
-  } catch (const std::bad_alloc&) {  // refused as well
+  } catch (const std::bad_alloc&) {  // refused, like a full queue
   }
   --running_;
   const std::lock_guard lock(mutex_);
@@ -112,7 +113,8 @@ Result<std::uint64_t> Loads::start(std::shared_ptr<Attachment> attachment, Trans
   return Status(Code::kResourceExhausted, "the queue of copies is full");
 }
 
-// A load by layers is known before it begins: it may end at once.
+// A load by layers is entered in by_layer_ before the pool has it, because the load can end at
+// once.
 bool Loads::submit(LoadOrder order, bool by_layer) {
   if (!by_layer) {
     const std::size_t at_once = ChunkLoad::chunks_at_once(room_, order.transfer, pool_.threads());
@@ -142,7 +144,7 @@ Status Loads::wait_layer(std::uint64_t ticket, std::uint32_t layer, std::chrono:
   if (job->done(layer)) return {};
   const Code failure = job->failure();
   if (failure == Code::kDeadlineExceeded)
-    return {Code::kUnavailable, "the load began too late"};  // or it would read as "not yet"
+    return {Code::kUnavailable, "the load began too late"};  // kDeadlineExceeded would mean "not yet"
   if (failure != Code::kOk) return {failure, "the load has failed"};
   return {Code::kDeadlineExceeded, "the layer is not loaded yet"};
 }

@@ -1,5 +1,5 @@
-// LogRing: the last lines of the native threads and of refused calls, until the engine's own logger fetches them. The oldest are
-// lost. Thread-safe.
+// LogRing: the last log lines of the native threads and of refused calls, until the engine's logger
+// takes them. A full ring drops the oldest line. Thread-safe.
 #pragma once
 
 #include <deque>

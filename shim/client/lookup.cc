@@ -8,10 +8,11 @@
 namespace larder::client {
 namespace {
 
-// Keys whose cache lines are on their way at one time: enough to hide memory, few enough for the processor's miss buffers.
+// Keys whose cache lines are requested at one time: enough to hide the latency of memory, few
+// enough for the processor's miss buffers.
 constexpr std::size_t kBatch = 16;
 
-// The keys of a prompt one after the other: every group of every shard of a chunk, then the next chunk.
+// The keys of a prompt in order: every group of every shard of a chunk, then the next chunk.
 class KeyWalk {
  public:
   KeyWalk(const Attachment& attachment, const NamespaceSpec& spec, const Hashes& hashes)
@@ -86,7 +87,7 @@ std::size_t count_reachable(const Attachment& attachment, const NamespaceSpec& s
 HoldSet::HoldSet(std::shared_ptr<Attachment> attachment, const NamespaceSpec& spec, const Hashes& hashes)
     : attachment_(std::move(attachment)) {
   if (attachment_->index().dead()) return;
-  // At once, so that nothing throws while something is held.
+  // All memory is reserved here, so that push_back() cannot throw while a place is held.
   places_.reserve(std::min<std::size_t>(hashes.count * spec.shard_count * spec.groups.size(), protocol::kMaxHolds));
   while (chunks_ < hashes.count && hold_chunk(spec, hashes.ns, hashes.at(chunks_))) ++chunks_;
 }
@@ -95,7 +96,7 @@ HoldSet::~HoldSet() {
   for (const std::uint32_t place : places_) attachment_->holds().release(place);
 }
 
-// All shards and groups, or none.
+// Holds all shards and groups of the chunk, or none.
 bool HoldSet::hold_chunk(const NamespaceSpec& spec, std::uint32_t ns, const protocol::BlockHash& hash) {
   const std::size_t before = places_.size();
   for (std::uint16_t shard = 0; shard < spec.shard_count; ++shard) {

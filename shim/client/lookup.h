@@ -1,4 +1,5 @@
-// Looking up and holding chunks in one attachment. No system call, no message, no lock but the hold table's. Thread-safe.
+// Look-ups and holds in one attachment, without a system call and without a message. The only lock
+// is the hold table's. A chunk is present when all of its shards and groups are. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -21,18 +22,19 @@ struct Hashes {
   protocol::BlockHash at(std::size_t i) const { return protocol::BlockHash::from_bytes(bytes + i * stride_bytes); }
 };
 
-// How many chunks, from the first on, are there in every shard and group.
+// The number of chunks, from the first on, that are in memory in every shard and group.
 std::size_t count_present(const Attachment& attachment, const NamespaceSpec& spec, const Hashes& hashes);
 
-// How many, from the first on, are there or below memory as larderd shows it, in every shard and group. `id`: of the hashes'
-// namespace.
+// The number of chunks, from the first on, that are in memory or in the residency filter, in every
+// shard and group. `id`: of the hashes' namespace.
 std::size_t count_reachable(const Attachment& attachment, const NamespaceSpec& spec, const Hashes& hashes,
                             const protocol::NamespaceId& id);
 
-// Holds on whole chunks (every shard and group of them), given up on destruction. Move-only; keeps its attachment alive.
+// Holds on whole chunks (all shards and groups), released on destruction. Move-only; keeps its
+// attachment alive.
 class HoldSet {
  public:
-  // Holds as many as it can from the first on, and tells the sidecar that they were used.
+  // Holds as many chunks as possible from the first on, and reports them to the sidecar as used.
   HoldSet(std::shared_ptr<Attachment> attachment, const NamespaceSpec& spec, const Hashes& hashes);
   HoldSet(HoldSet&&) = default;
   HoldSet& operator=(HoldSet&&) = delete;

@@ -7,7 +7,8 @@
 namespace larder::client {
 namespace {
 
-// Numbers of requests that ask for no keys: the kind, and the namespace's number or which drop. Stores keeps below them.
+// Request numbers of this class: a bit for the kind, and the number of the namespace or drop. The
+// numbers of Stores are lower.
 constexpr std::uint32_t kFenceRequest = 1U << 31;
 constexpr std::uint32_t kOpenRequest = 1U << 30;
 constexpr std::uint32_t kLastNumber = kOpenRequest - 1;
@@ -44,7 +45,7 @@ bool Namespaces::is_taken(std::uint32_t ns) const {
 }
 
 Result<std::uint32_t> Namespaces::add(const std::string& fingerprint, const std::string& model) {
-  std::shared_ptr<Attachment> newest;  // let go outside the lock
+  std::shared_ptr<Attachment> newest;  // released outside the lock
   const std::lock_guard lock(mutex_);
   if (fingerprint == spec_.fingerprint) return 0U;
   Place* free = nullptr;
@@ -60,7 +61,7 @@ Result<std::uint32_t> Namespaces::add(const std::string& fingerprint, const std:
   free->model = model;
   free->id = protocol::namespace_id(fingerprint);
   free->fence = 0;
-  // An earlier process may have stored in it what a drop was meant for.
+  // A drop covers this namespace too: an earlier process may have stored in it.
   drop_pending_[namespace_number_place(free->number)] = dropped_;
   newest = newest_.lock();
   if (newest) send_open(*newest, *free);
@@ -69,14 +70,14 @@ Result<std::uint32_t> Namespaces::add(const std::string& fingerprint, const std:
 }
 
 Status Namespaces::close(std::uint32_t ns, bool drop) {
-  std::shared_ptr<Attachment> newest;  // let go outside the lock
+  std::shared_ptr<Attachment> newest;  // released outside the lock
   const std::lock_guard lock(mutex_);
   if (ns == 0) return {Code::kInvalidArgument, "the engine's own namespace ends with its client"};
   if (!is_taken(ns)) return {Code::kNotFound, "no such namespace, or it is closed already"};
   newest = newest_.lock();
   if (newest) {
     newest->set_namespace_handle(ns, Attachment::kNoHandle);
-    // An older one keeps it open for this session.
+    // An older larderd keeps the namespace open until the session ends.
     if (newest->welcome().version_minor >= kCloseSince) {
       protocol::Encoder message(protocol::MessageType::kCloseNamespace, 0);
       message.append(protocol::CloseNamespace{kOpenRequest | ns, drop ? protocol::kCloseDrop : 0});
@@ -108,7 +109,7 @@ Status Namespaces::wait_open(const Attachment& attachment, std::uint32_t ns, std
 }
 
 void Namespaces::drop_all() {
-  std::shared_ptr<Attachment> newest;  // let go outside the lock
+  std::shared_ptr<Attachment> newest;  // released outside the lock
   const std::lock_guard lock(mutex_);
   newest = newest_.lock();
   dropped_ = true;
@@ -127,7 +128,7 @@ void Namespaces::attached(const std::shared_ptr<Attachment>& attachment) {
     if (place.taken && place.number != 0) send_open(*attachment, place);
 }
 
-// The answer for a number that is closed by now is for nobody: larderd has its CLOSE_NAMESPACE.
+// The answer for a closed number is ignored; larderd has its CLOSE_NAMESPACE.
 void Namespaces::opened(Attachment& attachment, std::uint32_t request, std::uint32_t handle) {
   const std::uint32_t ns = request & ~kOpenRequest;
   const std::lock_guard lock(mutex_);
@@ -150,7 +151,7 @@ void Namespaces::send_open(Attachment& attachment, const Place& place) {
   attachment.outbox().send(open_namespace_message(spec_, place.fingerprint, place.model, kOpenRequest | place.number).packet());
 }
 
-// Messages are handled in order: the answer to an empty RESERVE tells that the drop before it is done.
+// larderd handles messages in order, so the answer to an empty RESERVE tells that the drop is done.
 void Namespaces::send_drop(Attachment& attachment, Place& place) {
   last_fence_ = (last_fence_ + 1) % kFenceRequest;
   place.fence = kFenceRequest | last_fence_;

@@ -1,9 +1,14 @@
-// Namespaces: the fingerprints under which one client stores and looks up, numbered as they were added, and which of them larderd
-// has still to drop. Number 0 is the engine's own, opened by the handshake; the others (one for each adapter) are opened while the
-// session runs and are misses until larderd has answered. One that is closed leaves its place to the next, which has another number
-// (namespace_number_place()).
+// Namespaces: the fingerprints under which one client stores and looks up, numbered in the order of
+// add(), and the drops that larderd has still to do.
 //
-// Thread-safe.
+// Number 0 is the engine's own namespace, opened by the handshake. The others (one for each
+// adapter) are opened while the session runs; their keys are misses until larderd has answered. A
+// closed number is a miss for ever. Its place goes to the next namespace, under another number
+// (namespace_number_place()). CLOSE_NAMESPACE names the request that opened the namespace, so
+// close() need not wait for larderd's answer to OPEN_NAMESPACE.
+//
+// After drop_all() look-ups miss until larderd has done the drop. Without a session the drop is
+// sent at the next attachment. Thread-safe.
 #pragma once
 
 #include <array>
@@ -20,42 +25,46 @@
 
 namespace larder::client {
 
-// OPEN_NAMESPACE of one more fingerprint with the geometry of `spec`.
+// OPEN_NAMESPACE of a fingerprint with the geometry of `spec`.
 protocol::Encoder open_namespace_message(const NamespaceSpec& spec, const std::string& fingerprint, const std::string& model,
                                          std::uint32_t request);
 
 class Namespaces {
  public:
-  // `spec` outlives it and is complete before the first call. `first_generation`: of every place.
+  // `spec` outlives the object and is complete before the first call. `first_generation` is that of
+  // every place.
   explicit Namespaces(const NamespaceSpec& spec, std::uint32_t first_generation = 0);
 
-  // The number of this fingerprint; the same text has the same number until it is closed. kResourceExhausted: no place.
+  // The number of this fingerprint; the same text has the same number until closed.
+  // kResourceExhausted: all places are taken.
   Result<std::uint32_t> add(const std::string& fingerprint, const std::string& model);
-  // From here on the number is a miss and its place another's. `drop`: the last session that closes it has its chunks dropped from larderd's
-  // memory. Waits for nothing. kInvalidArgument: the engine's own. kNotFound: no such number (any more).
+  // From here on the number is a miss, and its place is free. `drop`: the last session to close the
+  // namespace drops its chunks from larderd's memory. Never waits. kInvalidArgument: the engine's
+  // own namespace. kNotFound: the number is unknown or closed.
   Status close(std::uint32_t ns, bool drop);
-  // Nothing where there is no such number (any more).
+  // nullopt: the number is unknown or closed.
   std::optional<protocol::NamespaceId> id(std::uint32_t ns) const;
-  // Waits until larderd has opened it in this session, at most so long: kDeadlineExceeded. kNotFound: no such number (any more).
+  // Waits until larderd has opened the namespace in this session. kDeadlineExceeded: not within
+  // timeout_ms. kNotFound: the number is unknown or closed.
   Status wait_open(const Attachment& attachment, std::uint32_t ns, std::uint32_t timeout_ms);
-  // What was stored in this one before must not be found: larderd has not dropped it yet.
+  // Whether larderd has still to drop the namespace: its stored chunks must not be found.
   bool drop_pending(std::uint32_t ns) const { return drop_pending_[namespace_number_place(ns)].load(std::memory_order_acquire); }
-  // From here on nothing that was stored before is found, in any of them.
+  // From here on no chunk that was stored before is found, in any namespace.
   void drop_all();
 
   // From the control thread.
   void attached(const std::shared_ptr<Attachment>& attachment);
   void opened(Attachment& attachment, std::uint32_t request, std::uint32_t handle);
-  // False: GRANTED of this request answers no fence.
+  // False: the GRANTED with this request does not end a drop.
   bool fence_passed(std::uint32_t request);
 
  private:
   struct Place {
-    bool taken = false, ended = false;  // ended: its numbers are used up
-    std::uint32_t number = 0;           // its own, or the next one's
+    bool taken = false, ended = false;  // ended: the place has no number left
+    std::uint32_t number = 0;           // of the namespace, or the next one's
     std::string fingerprint, model;
     protocol::NamespaceId id;
-    std::uint32_t fence = 0;  // request of its newest drop; 0: there is none
+    std::uint32_t fence = 0;  // request behind the newest drop; 0: no drop
   };
   bool is_taken(std::uint32_t ns) const;
   void send_open(Attachment& attachment, const Place& place);
@@ -64,7 +73,7 @@ class Namespaces {
   const NamespaceSpec& spec_;
   mutable std::mutex mutex_;
   std::condition_variable opened_;
-  std::weak_ptr<Attachment> newest_;  // under the lock: who looked it up before might tell a session that is lost meanwhile
+  std::weak_ptr<Attachment> newest_;  // read under the lock: a copy read before might be a lost session by now
   std::array<Place, protocol::kMaxClientNamespaces> places_;
   bool dropped_ = false;
   std::uint32_t last_fence_ = 0;

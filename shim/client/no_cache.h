@@ -1,4 +1,4 @@
-// The engine's log line while there is no session: what is wrong, in a user's words, and what to do.
+// The engine's log line while there is no session: the problem in a user's words, and the remedy.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace larder::client {
 
-// `why`: how the attempt to attach ended. Its text names the socket.
+// `why`: the status of the failed attempt. The status text names the socket.
 inline std::string no_cache_line(const Status& why) {
   const char* remedy = "";
   switch (why.code()) {
@@ -23,7 +23,7 @@ inline std::string no_cache_line(const Status& why) {
     case Code::kResourceExhausted:
       remedy = ". A limit of larderd, of this process (ulimit -n) or of its memory is reached";
       break;
-    default: break;  // the text names the remedy, or there is none
+    default: break;  // the status text names the remedy, or no remedy is known
   }
   return "no cache for now, trying on: " + why.text() + remedy;
 }

@@ -1,7 +1,8 @@
 // Outbox: the bounded queue of messages to the sidecar, and the only sender on its socket.
 //
-// Thread-safe; send() never waits: a packet goes out at once where the socket has room, else it stays until the control thread
-// calls flush(). A queue that overflows, or a socket that fails, closes the box for good: the session is lost.
+// Thread-safe. send() never waits: a packet goes out at once if the socket has room, and otherwise
+// stays in the queue until the control thread calls flush(). A full queue or a failed socket closes
+// the outbox for good: the session is lost.
 #pragma once
 
 #include <array>
@@ -19,8 +20,8 @@ class Outbox {
  public:
   static constexpr std::size_t kMaxQueued = 256;  // packets of at most 64 KiB
 
-  // Takes the connected socket over; `wake` is an eventfd that is written when packets were left for flush(). Shared with the
-  // control thread, because an attachment may outlive it.
+  // Takes over the connected socket. `wake` is an eventfd, written when packets wait for flush().
+  // The eventfd is shared because an attachment can outlive the control thread.
   Outbox(Fd socket, std::shared_ptr<const Fd> wake) : socket_(std::move(socket)), wake_(std::move(wake)) {}
 
   int socket() const { return socket_.get(); }
@@ -40,7 +41,7 @@ class Outbox {
     return true;
   }
 
-  // Sends what it can. False: the session is lost.
+  // Sends as much as the socket takes. False: the session is lost.
   bool flush() {
     const std::lock_guard lock(mutex_);
     while (!closed_ && !queue_.empty()) {
@@ -79,7 +80,7 @@ class Outbox {
     wake_control();
     return false;
   }
-  // An eventfd that is full already wakes.
+  // A failed write needs no handling: an eventfd with a full counter is readable.
   void wake_control() {
     const std::uint64_t one = 1;
     [[maybe_unused]] const ssize_t written = ::write(wake_->get(), &one, sizeof(one));

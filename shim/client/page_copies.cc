@@ -29,7 +29,7 @@ Status PageCopies::follow(void* stream) {
   Result<std::shared_ptr<const copy::Fence>> fence = chosen().fence(stream);
   const Status status = fence.status();
   const std::lock_guard lock(mutex_);
-  std::swap(after_, fence);  // the earlier one goes outside the lock
+  std::swap(after_, fence);  // the earlier fence is destroyed outside the lock
   return status;
 }
 

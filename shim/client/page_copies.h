@@ -1,7 +1,8 @@
-// PageCopies: the copy engine of this client's KV pages: the host's, or from the moment when pages on a CUDA device are registered that
-// device's. All pages of a client lie on one of the two.
+// PageCopies: the copy engine for the KV pages of one client. This is the host's copy engine until
+// pages on a CUDA device are registered, and the device's from then on. All pages of a client lie
+// in host memory or on one device.
 //
-// Thread-safe. Chosen before the first transfer.
+// Thread-safe. The choice is made before the first transfer.
 #pragma once
 
 #include <atomic>
@@ -16,16 +17,18 @@ namespace larder::client {
 
 class PageCopies final : public copy::CopyEngine {
  public:
-  // Both outlive it.
+  // Both outlive the object.
   PageCopies(const copy::CopyEngine& host, LogRing& log) : host_(host), log_(log), chosen_(&host) {}
 
-  // Before the pages of a group are used. kUnsupported: they lie partly on a device, or on another one than those before them.
+  // Call this before the pages of a group are used. kUnsupported: the pages lie in several
+  // memories, or in another memory than the pages of earlier calls.
   Status serve(const GroupPages& layers);
   bool on_device() const { return chosen_.load(std::memory_order_acquire) != &host_; }
 
-  // The engine's stream from here on: see larder_after_stream().
+  // Sets the engine's stream; see larder_after_stream().
   Status follow(void* stream);
-  // What a copy that begins now has to wait for, or nullptr. A failure, where follow() failed last: nothing may be copied, since nobody knows behind what.
+  // The fence for a copy that begins now, or nullptr. An error if the last follow() failed: without
+  // a fence no copy may begin.
   Result<std::shared_ptr<const copy::Fence>> after() const;
 
   const char* name() const override { return chosen().name(); }
@@ -45,7 +48,7 @@ class PageCopies final : public copy::CopyEngine {
   }
   std::uint64_t joined_bytes() const override { return chosen().joined_bytes(); }
   protocol::CopyStrategy strategy() const override { return chosen().strategy(); }
-  // nullptr also where no thread can be made for it: copies are slower then.
+  // nullptr also if no thread can be made for the registration: copies are slower then.
   std::unique_ptr<copy::ReadyMemory> make_ready(std::span<std::byte> memory, int file = -1) const override;
 
  private:

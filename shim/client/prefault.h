@@ -1,9 +1,11 @@
-// Prefault: makes the pages of slots present in this process's mapping of the arena, many a call, before a copy would stop at each of
-// them: of slots that are granted, and of those that another engine has filled. A store into pages that this process never wrote costs
-// five times one into pages that it did, a load from pages that it never read twice one from others.
+// Prefault: makes pages of slots present in this process's mapping of the arena, many in one call,
+// so a copy does not fault at each page. The slots are granted ones and ones that another engine
+// has filled. A store into pages that the process never wrote takes five times as long as one into
+// present pages; a load from pages never read takes twice as long.
 //
-// A slot is granted only after larderd has touched it: nothing is allocated, and nothing charged, on this side. Thread-compatible;
-// the control thread's, which has nothing to do while an engine computes. Failure costs time only.
+// larderd touches a slot before the grant, so this class allocates no memory and the process is not
+// charged. Thread-compatible; used by the control thread, which is idle while an engine computes. A
+// failure costs time only.
 #pragma once
 
 #include <sys/mman.h>
@@ -24,12 +26,13 @@ class Prefault {
 #ifdef MADV_POPULATE_WRITE
   static constexpr int kToRead = MADV_POPULATE_READ, kToWrite = MADV_POPULATE_WRITE;
 #else
-  static constexpr int kToRead = 0, kToWrite = 0;  // not before Linux 5.14: the copy faults by itself
+  static constexpr int kToRead = 0, kToWrite = 0;  // before Linux 5.14 the copy takes the page faults
 #endif
 
   explicit Prefault(std::size_t arena_bytes) : present_(arena_bytes / kGranuleBytes) {}
 
-  // `slot` begins at offset_bytes of the arena. Slots without a whole granule are left alone. Returns whether the kernel was asked.
+  // `slot` begins at offset_bytes of the arena. A slot without a whole granule is skipped. Returns
+  // whether the kernel was asked.
   bool ensure(std::uint64_t offset_bytes, std::span<std::byte> slot, int advice = kToWrite) {
     const std::size_t first = (offset_bytes + kGranuleBytes - 1) / kGranuleBytes;
     const std::size_t last = (offset_bytes + slot.size()) / kGranuleBytes;
@@ -42,8 +45,8 @@ class Prefault {
     return missing;
   }
 
-  // Of what is committed and `wanted` (a predicate on its key), a little a call: the next kEntriesAhead of the index, until that is
-  // kBytesAhead of pages, 1 ms of work.
+  // Makes pages of committed chunks present whose key satisfies `wanted`. One call takes the next
+  // kEntriesAhead entries of the index, up to kBytesAhead of pages: about 1 ms of work.
   template <typename Wanted>
   void look_ahead(const protocol::IndexReader& index, std::span<std::byte> arena, const Wanted& wanted) {
     std::uint64_t asked = 0;
@@ -61,7 +64,7 @@ class Prefault {
 
  private:
   std::uint32_t next_ = 0;
-  std::vector<bool> present_;  // asked for once already; by granule
+  std::vector<bool> present_;  // by granule: the kernel was asked
 };
 
 }  // namespace larder::client

@@ -1,12 +1,19 @@
-// Requests: questions to larderd that requests of the engine wait for, each with a deadline of its own: fetches and looks, which are
-// kinds of this one table.
+// Requests: questions to larderd for which requests of the engine wait, each with a deadline.
+// Fetches and probes are the two kinds of this table.
 //
-// Thread-safe. One ends by its deadline, counted here, also where larderd is stopped and never answers: whoever waits for one waits
-// no longer than it said. Nothing waits for larderd but poll(), as long as it is told.
+// Thread-safe. A question ends by its deadline, which this class counts, so a stopped larderd
+// delays no request for longer. Only poll() waits for larderd, at most wait_ms.
 //
-// A Kind has: State, what poll() gives, with `running`, `reason` and `elapsed_us`; Ask and Answer, the messages' bodies; kAsk, the
-// first one's type; kMost, which may be outstanding; kMostHashes, which one names; kName, for people; served(), whether this larderd
-// can be asked; read(), of an answer no more than is possible; give_free(), what larderd is told when one ends.
+// A Kind has:
+//   State        the result of poll(), with `running`, `reason` and `elapsed_us`
+//   Ask, Answer  the bodies of the two messages
+//   kAsk         the type of the question
+//   kMost        the number of questions that may be open
+//   kMostHashes  the number of hashes in one question
+//   kName        the name in error texts
+//   served()     whether this larderd takes the question
+//   read()       the State of an answer, cut to plausible values
+//   give_free()  tells larderd the end of a question
 #pragma once
 
 #include <algorithm>
@@ -28,16 +35,18 @@ template <typename Kind>
 class Requests {
  public:
   using State = typename Kind::State;
-  // For larderd's answer to arrive that was sent at the deadline.
+  // Time for an answer that larderd sends at the deadline to arrive.
   static constexpr std::chrono::milliseconds kAnswerGrace{15};
 
-  // Asks for the chunks of `hashes`, at most the first kMostHashes, and returns the ticket, for poll() and end(). `attachment` may be
-  // nullptr: kUnavailable. kUnsupported: this larderd does not serve it. kInvalidArgument: no hashes, or no deadline.
-  // kResourceExhausted: kMost have not been ended.
+  // Asks about the chunks of `hashes`, at most the first kMostHashes, and returns the ticket for
+  // poll() and end(). Errors: kUnavailable, `attachment` is nullptr, or larderd has not opened the
+  // namespace; kUnsupported, this larderd does not take the question; kInvalidArgument, no hashes
+  // or no deadline; kResourceExhausted, kMost questions are open.
   Result<std::uint64_t> start(const std::shared_ptr<Attachment>& attachment, const Hashes& hashes, std::uint32_t deadline_ms);
-  // How it stands; waits until it ends where it runs, at most so long. kNotFound: there is none, or it was ended.
+  // The state of a question; waits at most wait_ms for the end of a running one. kNotFound: the
+  // ticket is unknown, or was ended.
   Result<State> poll(std::uint64_t ticket, std::uint32_t wait_ms);
-  // Nobody asks about it again, whether it still runs or not. Of an unknown ticket nothing.
+  // Ends a question, running or not. An unknown ticket has no effect.
   void end(std::uint64_t ticket);
 
   // From the control thread.
@@ -58,7 +67,7 @@ class Requests {
 
   std::mutex mutex_;
   std::condition_variable ended_;
-  std::uint32_t last_request_ = 0;  // the ticket; an answer's type tells its kind, so that other kinds' numbers do not matter
+  std::uint32_t last_request_ = 0;  // the ticket; other kinds may use the same number, since an answer's type tells the kind
   std::unordered_map<std::uint64_t, Request> requests_;  // by ticket
 };
 
@@ -71,7 +80,7 @@ Status Requests<Kind>::check(const std::shared_ptr<Attachment>& attachment, cons
   return {};
 }
 
-// Registered before it is sent: the answer may be faster than this thread.
+// A question is registered before it is sent, because the answer can arrive before send() returns.
 template <typename Kind>
 Result<std::uint64_t> Requests<Kind>::start(const std::shared_ptr<Attachment>& attachment, const Hashes& hashes,
                                             std::uint32_t deadline_ms) {
@@ -102,7 +111,7 @@ Result<typename Kind::State> Requests<Kind>::poll(std::uint64_t ticket, std::uin
   const Clock::time_point until = Clock::now() + std::chrono::milliseconds(wait_ms);
   std::unique_lock lock(mutex_);
   for (;;) {
-    const auto at = requests_.find(ticket);  // anew each time: another thread may have ended it meanwhile
+    const auto at = requests_.find(ticket);  // again after each wait: another thread may have ended the question
     if (at == requests_.end()) return Status(Code::kNotFound, std::string("no such ") + Kind::kName);
     Request& request = at->second;
     if (request.state.running && Clock::now() >= request.ends_at) {  // mutation: request-deadline
@@ -128,7 +137,7 @@ void Requests<Kind>::end(std::uint64_t ticket) {
   if (attachment) Kind::give_free(*attachment, static_cast<std::uint32_t>(ticket));
 }
 
-// Of the session that was asked, since an answer of another names another request.
+// Only an answer of the asked session counts: another session counts its requests from the start.
 template <typename Kind>
 void Requests<Kind>::answered(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
                               const typename Kind::Answer& answer) {
@@ -156,7 +165,7 @@ std::uint32_t Requests<Kind>::age_us(const Request& request) {
   return static_cast<std::uint32_t>(std::min<std::int64_t>(age, UINT32_MAX));
 }
 
-// What comes all the same is not believed any more.
+// answered() ignores an answer that arrives after this.
 template <typename Kind>
 void Requests<Kind>::end_without_answer(Request& request, decltype(State::reason) reason) {
   request.state.running = false;

@@ -1,9 +1,11 @@
-// Retry: when to try to attach again after a try that failed.
+// Retry: the pause after a failed attempt to attach.
 //
-// A larderd that is away or starting is tried again and again in quick succession, so that it is found as soon as it is back. A refusal
-// that lasts until somebody acts or a place is free (all sessions taken, another version, no permission) is tried seldom: a second
-// later, then after twice as long each time, up to a minute, spread at random so that the processes of one engine do not come all at
-// once. A change of the socket's file (another larderd, another mode or owner) ends such a pause at once. Belongs to one thread.
+// While larderd is away or starting, the pauses are short, so that an engine finds larderd soon
+// after the start. A refusal lasts until an operator acts or a place is free (all sessions taken,
+// another version, no permission). After a refusal the pause is 1 s and doubles up to 60 s, less a
+// random part, so that the processes of one engine do not all come at once. A change of the
+// socket's file (another larderd, another mode or owner) ends such a pause early (Control). Owned
+// by one thread.
 #pragma once
 
 #include <sys/stat.h>
@@ -23,12 +25,12 @@ class Retry {
 
   explicit Retry(std::uint32_t seed) : random_(seed) {}
 
-  // Whether the same try fails for as long as nobody changes something.
+  // Whether the same attempt fails again until something changes.
   static bool is_refusal(Code code) { return code != Code::kUnavailable && code != Code::kDeadlineExceeded; }
 
-  // The next pause, after a try or a session that ended so.
+  // The next pause, after an attempt or a session that ended with `code`.
   std::uint32_t next_ms(Code code);
-  // A session has lasted.
+  // Call this after a session that lasted: pauses are short again.
   void attached() { next_ms_ = refused_ms_ = 0; }
 
  private:
@@ -36,7 +38,7 @@ class Retry {
   std::minstd_rand random_;
 };
 
-// What tells one socket file from the next in its place, and from itself with another owner or mode.
+// The identity of a socket file: differs after a new bind and after a change of owner or mode.
 class SocketFile {
  public:
   static SocketFile at(const std::string& path);

@@ -52,7 +52,7 @@ void SidecarCopies::beaten(Attachment& attachment, const std::vector<GroupPages>
   if (state_ == State::kLooking && probe_ == number) state_ = State::kNew;  // the next beat tries again
 }
 
-// What it finds counts only where nothing happened to the session or the memory meanwhile.
+// The result counts only if session and memory are still the same afterwards.
 void SidecarCopies::probe(const std::vector<GroupPages>& pages, std::uint64_t number) {
   const auto is_void = [&] { return state_ != State::kLooking || probe_ != number; };
   {
@@ -79,13 +79,14 @@ void SidecarCopies::probe(const std::vector<GroupPages>& pages, std::uint64_t nu
     exported_ = std::move(exported);
     send_exports(exported_.device(), std::move(handles));
   } catch (const std::exception&) {  // out of memory
-    // Larderd may have opened a part of the memory: the session's end closes it.
+    // larderd may have opened a part of the memory; the end of the session closes that part.
     if (state_ == State::kAsked) session_->outbox().close();
     state_ = State::kRefused;
   }
 }
 
-// Without kernels here nothing that larderd copies could be verified. A page is only read.
+// Without kernels in this process, copies by larderd cannot be verified. Reads one page, writes
+// none.
 TransferRefusal SidecarCopies::look_at(const std::vector<GroupPages>& pages) const {
   const LayerPages& layer = pages.front().front();
   std::byte* page = layer.base;
@@ -95,7 +96,7 @@ TransferRefusal SidecarCopies::look_at(const std::vector<GroupPages>& pages) con
   return {TransferReason::kNotVerified, "what larderd copies could not be verified by the engine: " + status.text()};
 }
 
-// In messages within the limits of ranges and descriptors.
+// Splits the handles into messages within the limits of ranges and descriptors.
 void SidecarCopies::send_exports(const copy::DeviceId& device, std::vector<copy::MemoryHandle> handles) {
   awaited_ = 0;
   for (std::size_t next = 0; next < handles.size();) {
@@ -125,7 +126,7 @@ void SidecarCopies::decline(const TransferRefusal& why) {
   tell_why(why);
 }
 
-// For larderd's status.
+// The reason appears in larderd's status.
 void SidecarCopies::tell_why(const TransferRefusal& why) {
   const std::string text(cut_text(why.text, protocol::kMaxTransferTextBytes));
   Encoder message(MessageType::kExport, 0);
@@ -175,7 +176,7 @@ void SidecarCopies::lost(const Attachment& attachment) {
   if (session_ != &attachment) return;
   session_ = nullptr;
   open_.reset();
-  flags_.reset();  // those that wait for one keep theirs
+  flags_.reset();  // a thread that waits for a flag keeps its own reference
   state_ = State::kNew;
   changed_.notify_all();
 }
@@ -203,7 +204,7 @@ void SidecarCopies::back() {
 
 void SidecarCopies::mistrust(const Open& open, const TransferRefusal& why, bool again) {
   const Lock lock(mutex_);
-  if (open_.get() != &open) return;  // others have said so
+  if (open_.get() != &open) return;  // another thread was first
   if (again) {
     log_.add("info", "larderd's copies for this engine end for now (" + in_words(why) + ")");
   } else {
@@ -213,7 +214,8 @@ void SidecarCopies::mistrust(const Open& open, const TransferRefusal& why, bool 
   withdraw(again);
 }
 
-// Under the mutex, as WITHDRAW and EXPORT are sent: its pieces are numbered as what larderd has open when it comes.
+// Sent under the mutex, like WITHDRAW and EXPORT, so the numbers of the pieces match the memory
+// that larderd has open when COPY arrives.
 bool SidecarCopies::send_copy(const Open& open, const protocol::Copy& head, const std::vector<std::uint64_t>& pieces) {
   Encoder message(MessageType::kCopy, 0);
   message.append(head).append_all(std::span<const std::uint64_t>(pieces));
@@ -233,10 +235,10 @@ Result<std::uint64_t> SidecarCopies::ask(Attachment& attachment, CopyVerb verb, 
     if (page != nullptr && pieces.back() == protocol::kNoPiece)
       return Status(Code::kOutOfRange, "a page is in no exported memory");
   }
-  // Larderd knows nothing of the engine's streams.
+  // larderd does not see the engine's streams, so the engine waits for the fence.
   if (list.after != nullptr)
     if (Status status = list.after->wait(); !status.ok()) return status;
-  // As late as can be: the wait had no bound.
+  // Checked after the wait, which has no bound: the memory may have gone meanwhile.
   if (const Status there = exporter_.still_there(open->pages); !there.ok()) {  // mutation: memory-check-late
     const bool gone = there.code() == Code::kNotFound;
     mistrust(*open, {gone ? TransferReason::kNotVerified : TransferReason::kFailed, there.text()}, gone);
@@ -263,11 +265,12 @@ Result<std::uint64_t> SidecarCopies::ask(Attachment& attachment, CopyVerb verb, 
   return root;
 }
 
-// By this engine's own kernels, of its own pages: larderd's word is not taken for it. Null pieces are spoken for by the slot's table alone.
+// Digests the pages with the engine's own kernels; larderd's root alone proves nothing. For a null
+// piece only the slot's table is checked.
 Status SidecarCopies::verify(std::uint64_t root, std::span<const std::byte> slot, const copy::PieceList& list) const {
   const std::uint64_t payload_bytes = list.pieces.size() * list.piece_bytes;
   std::vector<std::uint64_t> table(list.pieces.size() * protocol::units_per_piece(list.piece_bytes));
-  // The slot may have been handed on: that says nothing of the pages.
+  // The slot may have been handed on, which is no fault of larderd's copy.
   if (!copy::verified_digests(slot, payload_bytes, root, table).ok()) return {Code::kNotFound, "the slot has other bytes by now"};
   std::vector<std::uint64_t> seen = table;
   if (Status status = own_.digests({list.pieces, list.piece_bytes, nullptr}, seen); !status.ok()) return status;

@@ -1,4 +1,5 @@
-// Messages about slots: grants, and lists of one type of record in messages within the limits.
+// Helpers for messages about slots: the status of a grant, and lists split into messages within
+// limits.
 #pragma once
 
 #include <algorithm>

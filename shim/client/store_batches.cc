@@ -1,4 +1,4 @@
-// Stores from the moment when a batch is taken: finish(), submit(), and their ends.
+// Stores from the moment when a batch is taken: finish(), submit(), and the ends of both.
 #include <algorithm>
 #include <new>
 
@@ -10,7 +10,8 @@ namespace larder::client {
 
 using protocol::GrantStatus;
 
-// All that was begun and is no other batch's. It stays in begun_ until its answers are there.
+// Takes all begun reservations without a batch. A reservation stays in begun_ until it has its
+// answer.
 Stores::BatchPtr Stores::take(std::uint32_t wait_ms, std::shared_ptr<const copy::Fence> after, const Lock&) {
   const auto batch = std::make_shared<StoreBatch>();
   batch->after = std::move(after);
@@ -48,9 +49,10 @@ Stores::JobPtr Stores::make_job(const ReservationPtr& reservation, StoreResult& 
   return chunks.empty() ? nullptr : std::make_shared<StoreJob>(room_, reservation, std::move(chunks));
 }
 
-// Of its reservations that are answered. Seen alive and listed under one lock: a session that is lost from here on lists these slots when it
-// attaches anew, and one that is asked about them says that they are written. What there is no memory for is refused: larderd asks about its
-// grants, and is told that nobody writes them.
+// Makes the jobs of the answered reservations. The session is checked and the job is listed in
+// writing_ under one lock, so a grant is always in begun_ or in writing_: the ATTACHED after a lost
+// session is complete, and asked() answers STILL_WRITING. Without memory for a job, its chunks are
+// refused: larderd asks about the grants later, and asked() disowns them.
 std::vector<Stores::JobPtr> Stores::make_jobs(StoreBatch& batch, const Lock& lock) noexcept {
   std::vector<JobPtr> jobs;
   std::erase_if(begun_, [&](const ReservationPtr& reservation) {
@@ -76,7 +78,7 @@ std::vector<Stores::JobPtr> Stores::make_jobs(StoreBatch& batch, const Lock& loc
   return jobs;
 }
 
-// The batch goes on without what has no answer: that is disowned as it comes.
+// The batch goes on without its unanswered reservations; granted() disowns a later answer.
 void Stores::give_up_late(StoreBatch& batch, const Lock& lock) {
   std::erase_if(begun_, [&](const ReservationPtr& reservation) {
     if (reservation->batch.get() != &batch || reservation->answered) return false;
@@ -123,7 +125,7 @@ Result<std::uint64_t> Stores::submit(std::uint32_t wait_ms, std::shared_ptr<cons
   return batch->ticket;
 }
 
-// What the pool has no room for is given back.
+// A job without room in the pool ends at once, and its grants are given back.
 void Stores::start(const std::vector<JobPtr>& jobs) noexcept {
   for (const JobPtr& job : jobs) {
     bool taken = false;
@@ -175,7 +177,7 @@ void Stores::ended(StoreJob& job) noexcept {
   StoreResult result;
   try {
     job.settle(result);
-  } catch (const std::bad_alloc&) {  // larderd asks about such grants, and is told that nobody writes them
+  } catch (const std::bad_alloc&) {  // larderd asks about such grants later, and asked() disowns them
     result = {};
     result.refused = job.chunks().size();
   }
@@ -185,7 +187,7 @@ void Stores::ended(StoreJob& job) noexcept {
   }
   try {
     writer_stopped(job);
-  } catch (const std::bad_alloc&) {  // the lock of the lost session tells it too
+  } catch (const std::bad_alloc&) {  // the lock of the lost session tells larderd too
   }
   const Lock lock(mutex_);
   StoreResult& sum = job.batch().result;
@@ -196,7 +198,7 @@ void Stores::ended(StoreJob& job) noexcept {
   close_one(job.batch(), lock);
 }
 
-// One reservation of the batch needs nothing any more.
+// One reservation of the batch has ended.
 void Stores::close_one(StoreBatch& batch, const Lock&) {
   --running_;
   if (--batch.open == 0) batch_ended_.notify_all();

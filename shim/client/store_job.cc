@@ -31,7 +31,7 @@ bool StoreJob::copy(std::size_t part) {
   } catch (const std::exception&) {
     return false;
   }
-  // The digests would match the wrong bytes just as well.
+  // The pages may have new bytes, and the digests would match those bytes.
   if (batch().overtaken()) return false;  // mutation: store-overtaken
   written_[part] = 1;
   return true;

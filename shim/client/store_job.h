@@ -1,6 +1,7 @@
-// StoreJob: the granted chunks of one RESERVE on their way into the arena: copied, then committed or given back.
+// StoreJob: copies the granted chunks of one RESERVE into the arena, then commits them or gives
+// them back.
 //
-// Thread-safe as CopyPool has it. Alive until nobody reads its pages any more.
+// Thread-safe as CopyPool requires. Alive until the last thread has stopped reading its pages.
 #pragma once
 
 #include <atomic>
@@ -26,19 +27,20 @@ struct StoreResult {
   std::uint64_t copy_ns = 0;
 };
 
-// All that was begun until one finish() or submit().
+// The reservations of one finish() or submit().
 struct StoreBatch {
-  std::uint64_t ticket = 0;  // 0: finish() waits for it
+  std::uint64_t ticket = 0;  // 0: a batch of finish()
   std::shared_ptr<const copy::Fence> after;
   std::chrono::steady_clock::time_point deadline;  // of larderd's answers
 
-  // From here on its pages may be others': what was not read before is given back.
+  // From here on the pages may be reused: chunks not read to their end before are given back.
   void overtake() { overtaken_.fetch_or(1, std::memory_order_acq_rel); }
-  // A read-modify-write as well: who is told false had read its pages before the other's overtake() returned.
+  // A read-modify-write too: a thread that gets false has read its pages before overtake() returns
+  // on the other thread.
   bool overtaken() { return overtaken_.fetch_or(0, std::memory_order_acq_rel) != 0; }
 
-  // The next two under the mutex of Stores.
-  std::size_t open = 0;  // RESERVEs that are not answered, and those whose copies have not ended
+  // The next two are guarded by the mutex of Stores.
+  std::size_t open = 0;  // RESERVEs without an answer or with running copies
   StoreResult result;
 
  private:
@@ -48,21 +50,22 @@ struct StoreBatch {
 // One RESERVE and its answer.
 struct Reservation {
   std::shared_ptr<Attachment> attachment;
-  Transfer transfer;  // only what was asked for
+  Transfer transfer;  // only the chunks in the RESERVE
   std::chrono::steady_clock::time_point begun;
   bool answered = false;
-  bool abandoned = false;             // its batch went on without it, or it was given up
-  std::shared_ptr<StoreBatch> batch;  // it is finished with that one; nullptr: not yet
+  bool abandoned = false;             // the batch went on without this reservation, or the store was given up
+  std::shared_ptr<StoreBatch> batch;  // nullptr before finish() or submit()
   std::vector<protocol::Grant> grants;
 };
 
-// Of all stores; outlives them. `ended` is called once a job, by the last of its threads, and must not throw.
+// Shared by all stores, and outlives them. `ended` is called once a job, by the last of its
+// threads, and must not throw.
 class StoreJob;
 struct StoreRoom {
   const copy::CopyEngine& engine;
   const NamespaceSpec& spec;
   const std::vector<GroupPages>& pages;
-  SidecarCopies* sidecar;  // asks larderd to copy; nullptr: it is not asked
+  SidecarCopies* sidecar;  // asks larderd to copy; may be nullptr
   std::function<void(StoreJob&)> ended;
 };
 
@@ -74,12 +77,14 @@ class StoreJob final : public CopyJob {
     protocol::CommitRecord record;
   };
 
-  // REQUIRES: an answered reservation with a batch, and chunks of it. Yields to loads: somebody waits for those.
+  // REQUIRES: an answered reservation with a batch, and chunks of the reservation. The job yields
+  // to loads, because requests wait for loads.
   StoreJob(const StoreRoom& room, std::shared_ptr<Reservation> reservation, std::vector<Chunk> chunks);
   bool copy(std::size_t part) override;
   void finished() override;
 
-  // Says what became of each chunk: COMMIT or DISOWN. Adds to `result`. REQUIRES: it has finished.
+  // Sends COMMIT for each copied chunk and DISOWN for the others; adds to `result`. REQUIRES: the
+  // job has finished.
   void settle(StoreResult& result);
   Attachment& attachment() const { return *reservation_->attachment; }
   StoreBatch& batch() const { return *reservation_->batch; }

@@ -13,7 +13,7 @@ namespace {
 
 using protocol::MessageType;
 
-constexpr std::uint32_t kLastRequest = (1U << 30) - 1;  // numbers above are those of Namespaces
+constexpr std::uint32_t kLastRequest = (1U << 30) - 1;  // numbers above belong to Namespaces
 
 void disown(Attachment& attachment, const std::vector<protocol::Grant>& grants) {
   std::vector<protocol::SlotRef> refs;
@@ -52,7 +52,8 @@ void Stores::begin(const std::shared_ptr<Attachment>& attachment, const Transfer
   counted_.present += present;
 }
 
-// Registered before it is sent: the answer may be faster than this thread.
+// A reservation is registered before it is sent, because the answer can arrive before send()
+// returns.
 void Stores::reserve(const std::shared_ptr<Attachment>& attachment, Transfer part) {
   const std::size_t count = part.hashes.size();
   const Lock lock(mutex_);
@@ -61,7 +62,7 @@ void Stores::reserve(const std::shared_ptr<Attachment>& attachment, Transfer par
     return;
   }
   const std::uint32_t handle = attachment->namespace_handle(part.ns);
-  if (handle == Attachment::kNoHandle) {  // it was closed meanwhile
+  if (handle == Attachment::kNoHandle) {  // the namespace was closed meanwhile
     counted_.refused += count;
     return;
   }
@@ -113,7 +114,7 @@ void Stores::granted(const std::shared_ptr<Attachment>& attachment, std::uint32_
   for (const protocol::Grant& grant : grants) {
     if (!is_granted(grant)) continue;
     attachment->prefault(grant.offset_bytes, slot_bytes);
-    attachment->beat();  // the first 11 GiB take as long as a session may be silent
+    attachment->beat();  // making 11 GiB present takes as long as a session may be silent
   }
 }
 
@@ -128,7 +129,7 @@ void Stores::lost(const std::shared_ptr<Attachment>& attachment) {
     keys_waiting_ -= at->second->transfer.hashes.size();
     at = waiting_.erase(at);
   }
-  for (const BatchPtr& batch : submitted_) static_cast<void>(make_jobs(*batch, lock));  // of what has no grants there are none
+  for (const BatchPtr& batch : submitted_) static_cast<void>(make_jobs(*batch, lock));  // makes no job: there are no grants
   answered_.notify_all();
 }
 
@@ -140,13 +141,13 @@ std::vector<protocol::SlotRef> Stores::still_writing() const {
   return refs;
 }
 
-// Takes out of what was begun all that is wanted and no batch's, and gives it back.
+// Gives back the begun reservations that `wanted` selects and that belong to no batch.
 template <typename Wanted>
 void Stores::give_up(const Wanted& wanted) {
   const Lock lock(mutex_);
   std::erase_if(begun_, [&](const ReservationPtr& reservation) {
     if (reservation->batch || !wanted(*reservation)) return false;
-    reservation->abandoned = true;  // an answer that is still to come is disowned as it comes
+    reservation->abandoned = true;  // granted() disowns a later answer
     disown(*reservation->attachment, reservation->grants);
     counted_.refused += reservation->transfer.hashes.size();
     --running_;
@@ -164,7 +165,7 @@ void Stores::asked(const std::shared_ptr<Attachment>& attachment, const std::vec
   give_up([&](const Reservation& reservation) { return reservation.begun < oldest; });
   std::vector<protocol::SlotRef> written, stopped;
   const Lock lock(mutex_);
-  std::unordered_set<std::uint64_t> wanted;  // generations: there are no two grants of one
+  std::unordered_set<std::uint64_t> wanted;  // generations, which never repeat
   for (const ReservationPtr& reservation : begun_)
     for (const protocol::Grant& grant : reservation->grants)
       if (is_granted(grant)) wanted.insert(grant.generation);
@@ -176,7 +177,8 @@ void Stores::asked(const std::shared_ptr<Attachment>& attachment, const std::vec
   send_list(attachment->outbox(), MessageType::kDisown, stopped);
 }
 
-// A lost session cannot be told that its slots are free; the next one can. Where there is none yet they wait.
+// After the loss of a session, the next session tells larderd that the slots have no writer. Until
+// there is a next session, stopped_ keeps the slots.
 void Stores::writer_stopped(const StoreJob& job) {
   if (!job.attachment().outbox().closed()) return;
   LARDER_POINT(orphan_written);
@@ -190,7 +192,7 @@ void Stores::tell_stopped() {
   const std::shared_ptr<Attachment> newest = newest_.lock();
   const bool alive = newest && !newest->outbox().closed();
   if (alive) send_list(newest->outbox(), MessageType::kDisown, stopped_);
-  // The lock of the lost session tells it too: what is too much to remember may be forgotten.
+  // The list may be dropped when it is too long: the lock of the lost session tells larderd too.
   if (alive || stopped_.size() > protocol::kMaxGrants) stopped_.clear();
 }
 

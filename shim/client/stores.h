@@ -1,8 +1,9 @@
 // Stores: RESERVE early, copy what was granted, COMMIT.
 //
-// Thread-safe. Nothing of a page is read but inside finish(), or from submit() on until its ticket has ended or is overtaken. A grant that
-// comes after its batch stopped waiting for it is given back (DISOWN), and so is one whose store was abandoned or never finished; a
-// session that is lost in the middle makes its chunks refused, and the next session is told when their writer has stopped.
+// Thread-safe. Pages are read only inside finish(), or from submit() until the ticket ends or is
+// overtaken. The client gives a grant back (DISOWN) when the grant arrives after its batch stopped
+// waiting, and when the store was abandoned or never finished. A lost session makes its chunks
+// refused; the next session is told when their writer has stopped.
 #pragma once
 
 #include <atomic>
@@ -25,31 +26,34 @@ struct StoreCompletion {
 
 class Stores {
  public:
-  // Submitted and not yet polled; one more is refused.
+  // Stores submitted and not yet polled; submit() refuses more.
   static constexpr std::size_t kMaxSubmitted = 64;
 
-  // All outlive it. `spec` and `pages` are complete before the first begin(). A store that is begun and not finished for longer than
-  // `max_age` is given up when larderd asks. `sidecar`: larderd is asked to copy; nullptr: it is not. REQUIRES: the pool is closed before it
-  // goes, or nothing of it runs.
+  // The arguments outlive the object. `spec` and `pages` are complete before the first begin(). A
+  // store begun longer than `max_age` ago and not finished is given up when larderd asks. `sidecar`
+  // asks larderd to copy, and may be nullptr. REQUIRES: before destruction the pool is closed, or
+  // no store runs.
   Stores(CopyPool& pool, const copy::CopyEngine& engine, const NamespaceSpec& spec, const std::vector<GroupPages>& pages,
          std::chrono::milliseconds max_age = std::chrono::milliseconds(protocol::kMaxStoreAgeMs),
          SidecarCopies* sidecar = nullptr)
       : pool_(pool), room_{engine, spec, pages, sidecar, [this](StoreJob& job) { ended(job); }}, max_age_(max_age) {}
 
-  // Asks for the right to store. `attachment` may be nullptr: everything is refused. `index_is_good`: what the index holds need not be
-  // asked for. Never waits.
+  // Asks larderd for grants. With a null `attachment` all chunks are refused. `index_is_good`:
+  // chunks that the index holds are present and need no grant. Never waits.
   void begin(const std::shared_ptr<Attachment>& attachment, const Transfer& transfer, bool index_is_good);
-  // Copies what was begun, `after` that, and waits for it; for answers of larderd so long at most.
+  // Copies the begun stores after the fence `after`, and waits for the copies. Waits at most
+  // wait_ms for answers of larderd.
   StoreResult finish(std::uint32_t wait_ms, const std::shared_ptr<const copy::Fence>& after = nullptr);
-  // The same on the pool's threads, as answers come. The ticket ends in one completion of poll(). kResourceExhausted: too many have not been
-  // polled; what was begun is given back. Never waits.
+  // The same on the pool's threads, as answers arrive. The ticket ends in one completion of poll().
+  // kResourceExhausted: kMaxSubmitted stores wait for poll(), and the begun stores are given back.
+  // Never waits.
   Result<std::uint64_t> submit(std::uint32_t wait_ms, std::shared_ptr<const copy::Fence> after = nullptr);
-  // Where none has ended: waits for one as long as one runs, at most `wait`.
+  // Completions, oldest first. If there is none and a store runs, waits for one, at most `wait`.
   std::vector<StoreCompletion> poll(std::size_t max, std::chrono::milliseconds wait);
-  // Its pages may be others' when this returns: chunks that were not read by then are given back, also those that are just being read. Never
-  // waits; the ticket ends as ever.
+  // After this call the pages of the ticket may be reused. Chunks that were not read to their end
+  // by then are given back. Never waits; the ticket still ends in a completion.
   void overtake(std::uint64_t ticket);
-  // Gives back what was begun and neither finished nor submitted. Its pages are not read.
+  // Gives back the stores that were begun and neither finished nor submitted. Reads no page.
   void abandon();
   std::uint64_t running() const { return running_; }
 
@@ -58,7 +62,8 @@ class Stores {
   void attached(const std::shared_ptr<Attachment>& attachment);
   void lost(const std::shared_ptr<Attachment>& attachment);
   std::vector<protocol::SlotRef> still_writing() const;
-  // larderd asks whether these grants, old by now, are still written: answers for each of them.
+  // larderd asks whether these old grants are still being written. Answers for each: STILL_WRITING,
+  // or DISOWN if no thread writes the slot and none may begin to.
   void asked(const std::shared_ptr<Attachment>& attachment, const std::vector<protocol::SlotRef>& grants);
 
  private:
@@ -68,7 +73,7 @@ class Stores {
   using JobPtr = std::shared_ptr<StoreJob>;
   using Lock = std::unique_lock<std::mutex>;
 
-  // Those with a Lock are called with mutex_ held.
+  // A function with a Lock parameter runs with mutex_ held.
   void reserve(const std::shared_ptr<Attachment>& attachment, Transfer part);
   BatchPtr take(std::uint32_t wait_ms, std::shared_ptr<const copy::Fence> after, const Lock& lock);
   std::vector<JobPtr> make_jobs(StoreBatch& batch, const Lock& lock) noexcept;
@@ -85,7 +90,7 @@ class Stores {
   CopyPool& pool_;
   const StoreRoom room_;
   const std::chrono::milliseconds max_age_;
-  std::atomic<std::uint64_t> running_{0};  // RESERVEs begun, whose copies have not ended
+  std::atomic<std::uint64_t> running_{0};  // RESERVEs whose copies have not ended
 
   mutable std::mutex mutex_;
   std::condition_variable answered_, batch_ended_;
@@ -94,11 +99,11 @@ class Stores {
   std::size_t keys_waiting_ = 0;
   std::unordered_map<std::uint32_t, ReservationPtr> waiting_;  // by request, until answered or lost
   std::vector<ReservationPtr> begun_;                          // until their jobs are made
-  StoreResult counted_;                                        // what is known before the next batch
+  StoreResult counted_;                                        // counts that go into the next batch
   std::vector<BatchPtr> submitted_;                            // until polled
   std::vector<JobPtr> writing_;
   std::weak_ptr<Attachment> newest_;
-  std::vector<protocol::SlotRef> stopped_;  // of lost sessions, for the next one to disown
+  std::vector<protocol::SlotRef> stopped_;  // grants of lost sessions, which the next session disowns
 };
 
 }  // namespace larder::client

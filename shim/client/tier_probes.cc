@@ -13,7 +13,7 @@ Status ProbeKind::served(const Attachment& attachment) {
   return {Code::kUnsupported, "this larderd shares no backend"};
 }
 
-// More chunks than were asked are hostile, as are more shared ones than there are.
+// Counts above the number of asked chunks are hostile, and are cut.
 ProbeState ProbeKind::read(const protocol::Probed& probed, std::uint64_t asked, std::uint32_t age_us) {
   const std::uint64_t chunks = std::min<std::uint64_t>(probed.families, asked);
   return {false,

@@ -1,7 +1,9 @@
-// TierProbes: how many chunks a fetch would find, also in the backend that this larderd shares with others, and how fast. What others have
-// put there no region shows, so it is asked, each time for one request that waits for it.
+// TierProbes: questions about the number of chunks that a fetch would find, and the speed of the
+// fetch, each for one waiting request. No region shows the chunks that other larderd put into the
+// shared backend, so larderd is asked.
 //
-// See Requests for how one is begun, waited for and ended. larderd keeps nothing for it and is not told of its end.
+// See Requests for the life of a probe. larderd keeps no state of an answered probe, so end() sends
+// no message.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +12,15 @@
 
 namespace larder::client {
 
-// A hint: what is there may be gone when it is fetched.
+// A hint: a chunk may be gone when it is fetched.
 struct ProbeState {
   bool running = true;
-  std::uint64_t chunks = 0;            // from the first on: in memory, or where a fetch reads them
-  std::uint64_t shared = 0;            // of these, those in the backend alone
-  std::uint64_t read_latency_ns = 0;   // of a fetch of those that are not in memory
-  std::uint64_t read_bytes_per_s = 0;  // 0: fetch nothing
+  std::uint64_t chunks = 0;            // from the first on: in memory, or in a tier that a fetch reads
+  std::uint64_t shared = 0;            // the part of `chunks` in the backend alone
+  std::uint64_t read_latency_ns = 0;   // of a fetch of the chunks that are not in memory
+  std::uint64_t read_bytes_per_s = 0;  // of the same fetch; 0: do not fetch
   protocol::ProbeEnd reason = protocol::ProbeEnd::kAll;
-  std::uint32_t elapsed_us = 0;  // until the answer was here: what asking costs
+  std::uint32_t elapsed_us = 0;  // from the question to the answer: the cost of asking
 };
 
 struct ProbeKind {

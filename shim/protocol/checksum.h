@@ -1,8 +1,10 @@
-// The checksum of a chunk: XXH3-64 over each unit of at most 4 KiB of each piece (the digest table, kept in the slot behind the
-// payload), then XXH3-64 over that table (the root, kept in the index).
+// The checksum of a chunk: XXH3-64 over each unit of at most 4 KiB of each piece, and XXH3-64 over
+// these digests. The digest table is in the slot behind the payload; the digest of the table, the
+// root, is in the index.
 //
-// A piece is one layer's part of one block. Pieces stand in the payload layer by layer, and inside a layer block by block; the last
-// unit of a piece may be short. Digests are little-endian words in the order of the bytes. Pure functions; thread-safe.
+// A piece is one layer's part of one block. The payload has the pieces layer by layer, and inside a
+// layer block by block. The last unit of a piece may be short. Digests are little-endian words in
+// the order of the bytes. Pure functions; thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -26,12 +28,12 @@ constexpr std::uint64_t digest_count(std::uint64_t payload_bytes, std::uint64_t 
   return payload_bytes / piece_bytes * units_per_piece(piece_bytes);
 }
 
-// The table starts at the payload's end, rounded up to a word.
+// The table starts at the end of the payload, rounded up to a word.
 constexpr std::uint64_t digest_table_offset(std::uint64_t payload_bytes) {
   return (payload_bytes + 7) / 8 * 8;
 }
 
-// Bytes of arena that a chunk needs: payload, table, rounded up to kSlotAlignBytes.
+// The slot size of a chunk: payload and table, rounded up to kSlotAlignBytes.
 constexpr std::uint64_t slot_bytes(std::uint64_t payload_bytes, std::uint64_t piece_bytes) {
   const std::uint64_t used = digest_table_offset(payload_bytes) + 8 * digest_count(payload_bytes, piece_bytes);
   return (used + kSlotAlignBytes - 1) / kSlotAlignBytes * kSlotAlignBytes;

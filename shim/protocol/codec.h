@@ -1,7 +1,8 @@
 // Encoder and Decoder: messages to bytes and back, with every length checked.
 //
-// Encoder appends into a buffer of its own; Decoder copies out of a received packet and never reads beyond it: what was read is in
-// locals, so that nobody can change it after it was checked. Thread-compatible.
+// Encoder appends into a buffer of its own. Decoder copies out of a received packet and never reads
+// beyond the packet: callers check their local copy, which a peer cannot change after the check.
+// Every count has a limit, a bound in limits.h. Thread-compatible.
 #pragma once
 
 #include <algorithm>
@@ -104,7 +105,7 @@ class Decoder {
   std::span<const std::byte> rest_;
 };
 
-// Cleaned (utf8.h) and cut to kMaxNameBytes, so that it can stand in a log line, a metric label and on a terminal.
+// A text cleaned (utf8.h) and cut to kMaxNameBytes: fit for log lines, metric labels and terminals.
 inline ShortText make_short_text(std::string_view text) {
   const std::string clean = clean_text(text, kMaxNameBytes);
   ShortText value{};
@@ -113,7 +114,7 @@ inline ShortText make_short_text(std::string_view text) {
   return value;
 }
 
-// The same rules for a text that came from the other side. A length over the limit is cut.
+// The same rules for a text from the other side. A length over the limit is cut.
 inline std::string short_text(const ShortText& value) {
   return clean_text({value.text, std::min<std::size_t>(value.bytes, kMaxNameBytes)}, kMaxNameBytes);
 }

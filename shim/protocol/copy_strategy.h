@@ -1,4 +1,5 @@
-// CopyStrategy: by what an engine with pages on a GPU copies, as it tells larderd in its session region. A plain value; any 64 bits are one.
+// CopyStrategy: how an engine with pages on a GPU copies. The engine writes the value into its
+// session region, for larderd's status. A plain value; any 64 bits are valid.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +9,9 @@ namespace larder::protocol {
 
 struct CopyStrategy {
   enum class Kind : std::uint8_t {
-    kNone = 0,           // not told, or no GPU: there is one way
-    kChosen = 1,         // by kernels below these sizes, and by the copy engines from there on
-    kNoKernels = 2,      // there are none for this GPU: loads go through staging memory
+    kNone = 0,           // not reported, or no GPU
+    kChosen = 1,         // by kernels below these sizes, by the copy engines above
+    kNoKernels = 2,      // no kernels for this GPU: loads go through staging memory
     kNotRegistered = 3,  // memory cannot be registered on this GPU or in this container: all copies go through staging memory
   };
   Kind kind = Kind::kNone;
@@ -24,7 +25,7 @@ struct CopyStrategy {
     return {kind > static_cast<std::uint64_t>(Kind::kNotRegistered) ? Kind::kNone : static_cast<Kind>(kind),
             (packed >> 8 & kMostKib) << 10, (packed >> 32 & kMostKib) << 10};
   }
-  // "stores by the copy engines, loads below 32 KiB a piece by kernels"; empty of kNone.
+  // Such as "stores by the copy engines, loads below 32 KiB a piece by kernels"; empty for kNone.
   std::string in_words() const {
     const auto one = [](const char* name, std::uint64_t below) {
       return below == 0 ? std::string(name) + " by the copy engines"

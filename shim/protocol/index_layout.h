@@ -5,10 +5,11 @@
 //   buckets_offset    Bucket[bucket_count]                 64 bytes each; bucket_count is a power of two
 //   namespaces_offset NamespaceEntry[kMaxNamespaces]       32 bytes each; a handle names a place in it
 //
-// Reading an entry: load word (acquire); if it is not committed, miss; load the fields (acquire each); load the word again; if it
-// moved, retry at most kProbeRetries times, then miss. The writer makes the word not committed before it stores any field
-// (release each), so a reader that saw a new field also sees the moved word. No fence, no store wider than 64 bits: a writer that
-// dies at any instruction leaves an entry that is either whole or not committed.
+// Reading an entry: load the word (acquire); if it is not committed, a miss. Load the fields
+// (acquire each) and the word again; if the word changed, retry at most kProbeRetries times, then a
+// miss. The writer makes the word not committed before it stores any field (release each), so a
+// reader of a new field also sees the changed word. There is no fence and no store wider than 64
+// bits: a writer that dies at any instruction leaves an entry that is whole or not committed.
 #pragma once
 
 #include <atomic>
@@ -38,26 +39,27 @@ struct IndexHeader {
   std::uint64_t entries_offset;
   std::uint64_t buckets_offset;
   std::uint64_t namespaces_offset;
-  AtomicU64 dead;                   // not 0: look nothing up here again, attach anew; a LifeEnd
-  AtomicU64 generation_high_water;  // no generation above it was ever given
-  AtomicU64 touched_bytes;          // of the arena, from its start: pages that are there
-  std::uint32_t restart_format;     // how a later sidecar reads it (sidecar/store/previous_index.h); 0: it cannot
+  AtomicU64 dead;                   // a LifeEnd; not 0: stop look-ups here, attach again
+  AtomicU64 generation_high_water;  // the highest generation ever given
+  AtomicU64 touched_bytes;          // of the arena, from its start, that have pages
+  std::uint32_t restart_format;     // for a later sidecar (sidecar/store/previous_index.h); 0: not readable
   std::uint32_t reserved0;
-  std::uint64_t tier;  // the sidecar's: out of which tier it reads into slots of its own; 0: none, not one alone, or not told
+  std::uint64_t tier;  // for the sidecar: the tier from which it reads into slots of its own; 0: none, several, or unknown
   std::uint8_t reserved[3976];
 };
 static_assert(sizeof(IndexHeader) == 4096 && offsetof(IndexHeader, tier) == 112);
 static_assert(offsetof(IndexHeader, dead) == 80);
 static_assert(offsetof(IndexHeader, touched_bytes) == 96);
 
-// What became of an index that is dead.
+// The end of a dead index.
 enum class LifeEnd : std::uint64_t {
-  kGone = 1,        // and its arena with it
+  kGone = 1,        // the index and its arena are gone
   kSuperseded = 2,  // another index of the same arena has its entries
 };
 inline constexpr std::uint32_t kRestartFormat = 1;
 
-// One slot. Every field is one atomic word; fields but `word` change only while the word is not committed.
+// One slot. Every field is one atomic word. All fields except `word` change only while the word is
+// not committed.
 struct IndexEntry {
   AtomicU64 word;  // word.h
   AtomicU64 hash_lo;
@@ -66,7 +68,7 @@ struct IndexEntry {
   AtomicU64 place;   // low 32: arena offset in kSlotAlignBytes; high 32: payload bytes
   AtomicU64 origin;  // low 32: granting session's number; high 32: piece bytes
   AtomicU64 root;    // checksum.h
-  AtomicU64 record;  // record_checksum() of the rest, set with the commit: what a load and a warm restart trust
+  AtomicU64 record;  // record_checksum() of the rest, set with the commit; loads and warm restarts check it
 };
 static_assert(sizeof(IndexEntry) == 64);
 
@@ -84,8 +86,9 @@ struct NamespaceEntry {
 };
 static_assert(sizeof(NamespaceEntry) == 32);
 
-// A namespace handle is a place in that table and a generation above it. A place whose namespace was given back serves the next one under
-// the next generation, so that an old handle finds nothing. A place ends with its last generation: kNoNamespace is never a handle.
+// A namespace handle is a place in the namespace table (low bits) and a generation (high bits). A
+// place that was given back serves the next namespace under the next generation, so an old handle
+// finds no chunk. A place ends with its last generation, so kNoNamespace is never a handle.
 inline constexpr std::uint32_t kNamespacePlaceBits = 10;
 static_assert(1U << kNamespacePlaceBits == kMaxNamespaces);
 inline constexpr std::uint32_t kLastNamespaceGeneration = (1U << (32 - kNamespacePlaceBits)) - 2;
@@ -110,7 +113,7 @@ constexpr std::uint32_t high_half(std::uint64_t packed) {
   return static_cast<std::uint32_t>(packed >> 32);
 }
 
-// Where a key may stand: two buckets and a tag.
+// The two buckets of a key, and its tag.
 struct KeyPlace {
   std::uint64_t bucket[2];
   std::uint32_t tag;
@@ -126,7 +129,7 @@ inline KeyPlace key_place(const Key& key, std::uint64_t bucket_count) {
   return {{a & mask, second}, static_cast<std::uint32_t>(b >> 32)};
 }
 
-// What a reader takes out of a committed entry.
+// A reader's copy of a committed entry.
 struct EntryView {
   Key key;
   std::uint32_t slot = 0;
@@ -135,7 +138,7 @@ struct EntryView {
   std::uint32_t payload_bytes = 0;
   std::uint32_t piece_bytes = 0;
   std::uint64_t root = 0;
-  std::uint64_t record = 0;  // as it stands: record_checksum() of the rest, unless the entry is damaged
+  std::uint64_t record = 0;  // as read; differs from record_checksum() if the entry is damaged
 };
 
 inline std::uint64_t record_checksum(const EntryView& view) {

@@ -1,8 +1,9 @@
 // IndexReader: lock-free look-up in a mapped index. Used by engines and, for its own finds, by the sidecar.
 //
 // Thread-safe: any number of readers beside the one writer. No allocation, no system call, bounded probes.
-// The mapping belongs to the caller and outlives the reader. Offsets and sizes read from the region are checked against the bounds
-// that were validated at construction, so a torn or hostile entry is a miss, never a stray access.
+// The mapping belongs to the caller and outlives the reader. The reader checks offsets and sizes
+// from the region against the bounds that open() validated. A torn or hostile entry, an entry
+// outside the arena and an entry of another key are therefore misses, never stray accesses.
 #pragma once
 
 #include <cstddef>
@@ -46,14 +47,14 @@ class IndexReader {
 
   bool valid() const { return header_ != nullptr; }
   bool dead() const { return header_->dead.load(std::memory_order_acquire) != 0; }
-  // Dead, and nobody will serve its arena again.
+  // Dead, and no larderd will serve the arena again.
   bool gone() const { return header_->dead.load(std::memory_order_acquire) == static_cast<std::uint64_t>(LifeEnd::kGone); }
   std::uint64_t epoch() const { return header_->epoch; }
-  // Of the arena, from its start: pages that are there. Grows.
+  // Bytes of the arena, from its start, that have pages. Grows.
   std::uint64_t touched_bytes() const { return header_->touched_bytes.load(std::memory_order_acquire); }
   std::uint64_t entry_count() const { return entry_count_; }
 
-  // The committed entry of `key`, or nothing.
+  // The committed entry of `key`; nullopt on a miss.
   std::optional<EntryView> find(const Key& key) const {
     const KeyPlace place = key_place(key, bucket_count_);
     for (const std::uint64_t bucket : place.bucket) {
@@ -67,21 +68,24 @@ class IndexReader {
     return std::nullopt;
   }
 
-  // One of a batch of keys on its way: what memory it needs next is asked for early, so that the cache misses of a batch overlap.
+  // The look-up of one key in a batch. Each step prefetches the memory that the next step reads, so
+  // the cache misses of a batch overlap.
   struct Probe {
     Key key;
     KeyPlace place;
     std::uint32_t guess;  // the slot that the first bucket names for the key's tag, or entry_count_
   };
 
-  // First step: asks for the key's first bucket. The second is seldom needed (a key goes there when the first is nearly full).
+  // First step: prefetches the key's first bucket. The second bucket is seldom needed: a key goes
+  // there when the first one is nearly full.
   Probe start(const Key& key) const {
     const Probe probe{key, key_place(key, bucket_count_), 0};
     __builtin_prefetch(&buckets_[probe.place.bucket[0]]);
     return probe;
   }
 
-  // Second step: looks into that bucket, without a branch for each cell, and asks for the entry, or for the second bucket.
+  // Second step: searches the first bucket without a branch for each cell, and prefetches the entry
+  // or the second bucket.
   void advance(Probe& probe) const {
     const Bucket& bucket = buckets_[probe.place.bucket[0]];
     std::uint64_t cell = 0;
@@ -97,7 +101,7 @@ class IndexReader {
   // Last step: whether the key is committed.
   bool finish(const Probe& probe) const { return holds(probe.guess, probe.key) || find(probe.key); }
 
-  // A consistent copy of a committed entry, or nothing.
+  // A consistent copy of a committed entry; nullopt for any other entry.
   std::optional<EntryView> read(std::uint32_t slot) const {
     if (slot >= entry_count_) return std::nullopt;
     const IndexEntry& entry = entries_[slot];
@@ -113,8 +117,9 @@ class IndexReader {
     return std::nullopt;
   }
 
-  // Whether the slot is still committed at this generation, in an index that counts: the re-read that follows the announcement of a
-  // hold, and a copy. Where a later index has the slot, this one's word does not move any more, but `dead` moves before a slot is reused.
+  // Whether the slot is still committed at this generation, in an index that is alive. Callers ask
+  // after the announcement of a hold, and after a copy. Once a later index has the slot, the word
+  // here no longer changes; but `dead` changes before the slot is reused.
   bool still_committed(std::uint32_t slot, std::uint64_t generation) const {
     return slot < entry_count_ && header_->dead.load(std::memory_order_seq_cst) == 0 &&  // mutation: dead-index-hold
            entries_[slot].word.load(std::memory_order_seq_cst) ==
@@ -122,7 +127,7 @@ class IndexReader {
   }
 
  private:
-  // Whether the slot is committed under this key. It reads what read() does without making a view of it.
+  // Whether the slot is committed under this key. Reads the same words as read(), without a view.
   bool holds(std::uint32_t slot, const Key& key) const {
     constexpr auto kAcquire = std::memory_order_acquire;
     if (slot >= entry_count_) return false;

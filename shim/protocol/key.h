@@ -1,4 +1,4 @@
-// Key: what names a chunk, and the 128-bit namespace id that a fingerprint text hashes to.
+// Key: the name of a chunk; and NamespaceId: the 128-bit hash of a fingerprint text.
 #pragma once
 
 #include <array>
@@ -13,13 +13,14 @@
 
 namespace larder::protocol {
 
-// Hash of the canonical fingerprint text: XXH3-128 (an accident, not an attacker, is what it guards against).
+// The XXH3-128 hash of the canonical fingerprint text. The hash guards against accidents, not
+// against attackers.
 struct NamespaceId {
   std::uint64_t lo = 0;
   std::uint64_t hi = 0;
   friend bool operator==(const NamespaceId&, const NamespaceId&) = default;
 
-  // 32 lower-case hex digits, high half first: how people see and type it.
+  // 32 lower-case hex digits, high half first: the form for display and for input.
   std::string to_hex() const {
     static constexpr char kDigits[] = "0123456789abcdef";
     std::string text(32, '0');
@@ -29,7 +30,7 @@ struct NamespaceId {
     }
     return text;
   }
-  // As to_hex() writes it, and nothing else.
+  // Takes only the form of to_hex().
   static std::optional<NamespaceId> from_hex(std::string_view text) {
     NamespaceId id;
     if (text.size() != 32) return std::nullopt;
@@ -61,7 +62,8 @@ struct BlockHash {
     std::memcpy(&hash, bytes, sizeof(hash));
     return hash;
   }
-  // How people and JSON write it: the hex digits of its bytes. More digits may follow, as of a whole SHA-256: they do not count.
+  // Takes the hex digits of the bytes, as in JSON. Further digits may follow, as of a whole
+  // SHA-256, and are ignored.
   static std::optional<BlockHash> from_hex(std::string_view text) {
     std::uint8_t bytes[kBlockHashBytes];
     if (text.size() < 2 * kBlockHashBytes || text.size() % 2 != 0) return std::nullopt;
@@ -80,11 +82,11 @@ struct BlockHash {
 };
 static_assert(sizeof(BlockHash) == kBlockHashBytes);
 
-// No namespace's handle. NAMESPACE brings it where there was no room and the session has others (since version 1.1); an entry that no look-up
-// may find any more has it.
+// Never the handle of a namespace. NAMESPACE has this value without room for one more namespace
+// (since 1.1), and so has an index entry that no look-up may find.
 inline constexpr std::uint32_t kNoNamespace = UINT32_MAX;
 
-// A chunk's key inside one index: the namespace is a handle that is valid in that index only.
+// The key of a chunk in one index: the namespace handle is valid in this index only.
 struct Key {
   BlockHash hash;
   std::uint32_t namespace_handle = 0;
@@ -99,7 +101,7 @@ struct Key {
   }
   // The scope spread over a word by a multiplication (the 64-bit golden ratio, Knuth TAOCP 3, 6.4).
   std::uint64_t spread() const { return scope() * 0x9e3779b97f4a7c15ULL; }
-  // A hash of the whole key: the block hash is uniform already, so nothing is hashed a second time.
+  // A hash of the whole key. The block hash is uniform already, so a second hash is not needed.
   std::uint64_t mixed() const { return hash.lo ^ spread(); }
 };
 

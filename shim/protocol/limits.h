@@ -1,6 +1,7 @@
 // Every bound of the contract between engine and sidecar, in one place.
 //
-// A limit that is exceeded is refused by name (see Status) and counted in a metric; nothing grows without one.
+// larderd refuses a request over a limit, names the limit (see Status) and counts the refusal in a
+// metric. Every structure that grows has a limit.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,7 @@ namespace larder::protocol {
 inline constexpr std::size_t kSlotAlignBytes = 4096;
 inline constexpr std::size_t kDigestUnitBytes = 4096;
 
-// One control message is one SEQPACKET datagram.
+// One control message is one SEQPACKET packet.
 inline constexpr std::size_t kMaxPacketBytes = 64 * 1024;
 inline constexpr std::size_t kMaxPacketFds = 5;
 
@@ -30,26 +31,27 @@ inline constexpr std::uint32_t kMaxKeysPerProbe = 1024;      // PROBE
 inline constexpr std::uint32_t kMaxProbeMs = 10'000;         // a deadline that is longer counts as this
 // Copies that the sidecar makes itself (transfer_layout.h).
 inline constexpr std::uint32_t kMaxCopies = 256;              // per session, asked for and not yet ended
-inline constexpr std::uint32_t kMaxPiecesPerCopy = 8000;      // one chunk's; of more the engine copies by itself
+inline constexpr std::uint32_t kMaxPiecesPerCopy = 8000;      // of one chunk; the engine itself copies a chunk of more
 inline constexpr std::uint32_t kMaxExports = 1024;            // allocations per session
-inline constexpr std::uint32_t kMaxExportsPerMessage = 512;   // of these, descriptors at most kMaxPacketFds
-inline constexpr std::uint32_t kMaxTransferTextBytes = 1024;  // why not
-inline constexpr std::uint32_t kCopyTakenMs = 1000;           // a copy that is not begun by then the engine makes itself
-// A GPU may go on with a copy for so long after its process was killed: what was queued at once takes milliseconds; the driver ends a dead
-// process's queues within a second or two. It costs one engine's grants that were not committed, so much longer. A guess; see cuda/README.md.
+inline constexpr std::uint32_t kMaxExportsPerMessage = 512;   // at most kMaxPacketFds of them descriptors
+inline constexpr std::uint32_t kMaxTransferTextBytes = 1024;  // the reason of a refusal
+inline constexpr std::uint32_t kCopyTakenMs = 1000;           // after this the engine itself makes a copy not yet begun
+// How long a GPU may go on with a copy after its process was killed. Queued copies take
+// milliseconds; the driver ends the queues of a dead process within a second or two. The price: the
+// uncommitted grants of one engine stay taken for this time. A guess; see cuda/README.md.
 inline constexpr std::uint32_t kDeviceSettlingMs = 3000;
 inline constexpr std::uint32_t kEventSlots = 4096;      // per session, power of two, lossy
-inline constexpr std::uint32_t kMaxAskedChunks = 8192;  // of a request that are told of, for the estimate
+inline constexpr std::uint32_t kMaxAskedChunks = 8192;  // of one request, reported for the estimate of hit ratios
 
-// What one engine process may keep from the others: at most one part in so many of the arena granted to it (and not yet committed
-// or given back), held by it, or pinned by all of them. Of what it holds above that the rest does not count, in the order of its
-// table.
+// Shares of the arena, as one part in so many: granted to one engine process (and not yet committed
+// or given back), held by one, and pinned by all together. Holds of one process beyond its share do
+// not count, in the order of its table.
 inline constexpr std::uint64_t kSessionGrantedShare = 2;
 inline constexpr std::uint64_t kSessionHeldShare = 2;
 inline constexpr std::uint64_t kPinnedShare = 2;
-// What larderd keeps for all fetches together, at most one part in so many of the arena.
+// The share of the arena that larderd keeps for all fetches together.
 inline constexpr std::uint64_t kFetchedShare = 4;
-// Of what no other session has of that, one leaves the next at least one part in so many, but for its first family.
+// The part of the free fetch share that one session leaves to others, besides its first family.
 inline constexpr std::uint64_t kFetchedLeftShare = 16;
 
 inline constexpr std::uint32_t kMaxNamespaces = 1024;      // per index
@@ -66,19 +68,21 @@ inline constexpr std::uint64_t kMaxPayloadBytes = 1ULL << 30;
 inline constexpr std::uint32_t kBucketCells = 8;
 inline constexpr int kProbeRetries = 3;
 
-// Liveness. The engine's native thread beats; a session silent for longer loses its holds and its grants are quarantined.
+// Liveness. The engine's native thread beats. A session that is silent for longer than the timeout
+// loses its holds, and its grants are quarantined.
 inline constexpr std::uint32_t kHeartbeatIntervalMs = 100;
 inline constexpr std::uint32_t kHeartbeatTimeoutMs = 2000;
-// A connection that has not finished the handshake by then is closed.
+// The sidecar closes a connection whose handshake is not finished by then; an engine waits this
+// long for each answer of a handshake.
 inline constexpr std::uint32_t kHandshakeTimeoutMs = 2000;
 
-// Ages. A hold that has stood unchanged for longer does not count any more.
+// Ages. A hold that stands unchanged for longer no longer counts.
 inline constexpr std::uint32_t kMaxHoldAgeMs = 60'000;
-// The sidecar asks an engine about grants that are older (and again after as long), and quarantines those it is not answered about
-// in time.
+// The sidecar asks an engine about grants of this age, asks again after the same time, and
+// quarantines grants without an answer in kGrantAnswerMs.
 inline constexpr std::uint32_t kGrantAgeMs = 30'000;
 inline constexpr std::uint32_t kGrantAnswerMs = 2000;
-// Asked, an engine gives back what it was granted for a store that was begun longer ago and that nobody has finished.
+// When asked, an engine gives back the grants of a store that began longer ago and is not finished.
 inline constexpr std::uint32_t kMaxStoreAgeMs = 120'000;
 
 }  // namespace larder::protocol

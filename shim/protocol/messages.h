@@ -1,7 +1,9 @@
-// The control messages: fixed little-endian structs, one message a SEQPACKET datagram. PROTOCOL.md is the grammar.
+// The control messages: fixed little-endian structs, one message a SEQPACKET packet. PROTOCOL.md is
+// the grammar.
 //
-// A message is a MessageHeader, the fixed struct of its type, then `count` records where the struct has a count. Receivers copy
-// into locals before they check (decode.h). Bytes behind what this version knows are ignored: that is how a minor version grows.
+// A message is a MessageHeader, the fixed struct of its type, then `count` records if the struct
+// has a count. Receivers copy into locals before they check (codec.h). A receiver ignores bytes
+// behind the fields that it knows, so a minor version can add fields.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +19,9 @@ namespace larder::protocol {
 inline constexpr std::uint32_t kMessageMagic = 0x3152444c;  // "LDR1"
 
 enum class MessageType : std::uint16_t {
-  kHello = 1,     // engine -> sidecar, first
-  kWelcome = 2,   // sidecar -> engine, with the descriptors arena, index, session, lock and, by capability, below, in this order
-  kAttached = 3,  // engine -> sidecar: mapped, lock taken; lists the grants of its earlier session that it still writes
+  kHello = 1,           // engine -> sidecar, first
+  kWelcome = 2,         // sidecar -> engine, with descriptors: arena, index, session, lock and, by capability, residency filter
+  kAttached = 3,        // engine -> sidecar: mapped, lock taken; lists grants of the earlier session that are still being written
   kOpenNamespace = 4,   // engine -> sidecar
   kNamespace = 5,       // sidecar -> engine
   kReserve = 6,         // engine -> sidecar
@@ -29,44 +31,45 @@ enum class MessageType : std::uint16_t {
   kBad = 10,            // engine -> sidecar, one way
   kDropNamespace = 11,  // engine -> sidecar, one way: the engine's weights or cache were reset
   kError = 12,          // sidecar -> engine, last: why the session ends
-  kFetch = 13,          // engine -> sidecar, where capability below is announced: bring these up and keep them for me
-  kFetched = 14,        // sidecar -> engine: how many of them, from the first on, are in memory now
-  kAskGrants = 15,      // sidecar -> engine, since 1.1: grants beyond their age; are they still written?
-  kStillWriting = 16,   // engine -> sidecar, one way: these are; it disowns the others
+  kFetch = 13,          // engine -> sidecar, with capability below: promote these chunks and keep them
+  kFetched = 14,        // sidecar -> engine: the number of families, from the first on, in memory now
+  kAskGrants = 15,      // sidecar -> engine, since 1.1: are these old grants still being written?
+  kStillWriting = 16,   // engine -> sidecar, one way: these grants are; the engine disowns the others
   kAct = 17,            // engine -> sidecar, where the capability is announced: prefetch, pin, unpin or evict
   kActed = 18,          // sidecar -> engine
-  kFetchEnd = 19,       // engine -> sidecar, one way: what that FETCH keeps is needed no more, and what still runs of it may end
-  kProbe = 20,   // engine -> sidecar, where capability shared is announced: how much of these would a FETCH find, also in the
-                 // backend that larderds share?
-  kProbed = 21,  // sidecar -> engine: so much, and how fast it would come
-  // transfer_messages.h, where capability transfer is announced.
-  kExport = 22,          // engine -> sidecar, with descriptors: copy in this memory of mine; or: I cannot, because
-  kExported = 23,        // sidecar -> engine, with the transfer region: I do; or not, because
-  kWithdraw = 24,        // engine -> sidecar: let go of all of it, its memory goes
-  kWithdrawn = 25,       // sidecar -> engine: no copy uses it, nothing of it is open any more
+  kFetchEnd = 19,       // engine -> sidecar, one way: free the kept chunks of a FETCH, or end a running FETCH
+  kProbe = 20,          // engine -> sidecar, with capability shared: how much would a FETCH find, also in the shared backend?
+  kProbed = 21,         // sidecar -> engine: the number of families, and the speed of a FETCH
+  // transfer_messages.h, with capability transfer.
+  kExport = 22,          // engine -> sidecar, with descriptors: copy in this memory; or the reason why the engine exports none
+  kExported = 23,        // sidecar -> engine, with the transfer region: the memory is open; or the reason why not
+  kWithdraw = 24,        // engine -> sidecar: close all exported memory, which is about to go
+  kWithdrawn = 25,       // sidecar -> engine: no copy uses the memory, and all of it is closed
   kCopy = 26,            // engine -> sidecar: answered by a flag of the transfer region
-  kCloseNamespace = 27,  // engine -> sidecar, one way, since 1.6: this session uses that namespace no more
+  kCloseNamespace = 27,  // engine -> sidecar, one way, since 1.6: this session no longer uses the namespace
 };
 
 // Capability bits.
 inline constexpr std::uint64_t kCapabilityAct = 1;
-// HELLO: the engine takes a fifth descriptor, the below region. WELCOME: it is there, and so is a tier that FETCH reads from.
+// HELLO: the engine takes a fifth descriptor, the residency filter. WELCOME: the descriptor is
+// there, and FETCH reads from a tier below memory.
 inline constexpr std::uint64_t kCapabilityBelow = 2;
-// WELCOME: FETCH also reads from a backend that others write to as well, which the below region does not show; PROBE asks it.
+// WELCOME: FETCH also reads from a backend that other larderd write to. The residency filter does
+// not show the backend; PROBE asks about it.
 inline constexpr std::uint64_t kCapabilityShared = 4;
-// WELCOME, since 1.5: the sidecar copies itself, in memory that an engine exports to it (transfer_messages.h).
+// WELCOME, since 1.5: the sidecar copies in memory that an engine exports (transfer_messages.h).
 inline constexpr std::uint64_t kCapabilityTransfer = 8;
 
 struct MessageHeader {
   std::uint32_t magic;
   std::uint16_t type;
   std::uint16_t flags;       // 0
-  std::uint32_t body_bytes;  // what follows the header
-  std::uint32_t request;     // chosen by the engine, echoed in the answer; 0 where there is none
+  std::uint32_t body_bytes;  // behind the header
+  std::uint32_t request;     // chosen by the engine, echoed in the answer; 0 in a message without an answer
 };
 static_assert(sizeof(MessageHeader) == 16);
 
-// A text field: not terminated, `bytes` says how much of it counts.
+// A text field, not terminated; the first `bytes` bytes count.
 struct ShortText {
   std::uint32_t bytes;
   char text[kMaxNameBytes];
@@ -79,7 +82,7 @@ struct Hello {
   std::uint64_t capabilities;
   std::uint64_t previous_session;  // token of this engine's earlier session, or 0
   std::uint64_t previous_epoch;
-  ShortText engine;  // "vllm 0.32.0 worker 0": for people
+  ShortText engine;  // for display, such as "vllm 0.32.0 worker 0"
   std::uint8_t reserved[28];
 };
 static_assert(sizeof(Hello) == 192);
@@ -98,12 +101,12 @@ struct Welcome {
   std::uint64_t index_bytes;
   std::uint64_t session_bytes;
   std::uint64_t arena_page_bytes;  // 4 KiB, 2 MiB or 1 GiB
-  std::uint64_t below_bytes;       // since 1.2: of the below region; 0: there is none
+  std::uint64_t below_bytes;       // since 1.2: of the residency filter; 0: there is none
   std::uint8_t reserved[40];
 };
 static_assert(sizeof(Welcome) == 128);
 
-// A slot at one generation: what COMMIT, DISOWN, BAD and ATTACHED speak of.
+// A slot at one generation, as in DISOWN, BAD and ATTACHED.
 struct SlotRef {
   std::uint32_t slot;
   std::uint32_t reserved;
@@ -116,7 +119,7 @@ struct Attached {  // followed by SlotRef[count]
   std::uint32_t reserved;
 };
 
-// One KV group of a namespace: a chunk of it is pieces_per_chunk pieces of piece_bytes each.
+// One KV group of a namespace: its part of a chunk has pieces_per_chunk pieces of piece_bytes each.
 struct GroupLayout {
   std::uint64_t piece_bytes;
   std::uint32_t pieces_per_chunk;
@@ -124,26 +127,28 @@ struct GroupLayout {
 };
 static_assert(sizeof(GroupLayout) == 16);
 
-// Followed by GroupLayout[group_count], text_bytes of fingerprint and, since version 1.1, a NamespaceShards.
+// Followed by GroupLayout[group_count], text_bytes of fingerprint and, since 1.1, a
+// NamespaceShards.
 struct OpenNamespace {
   NamespaceId id;  // must be the hash of the text
   std::uint32_t group_count;
   std::uint32_t shard_count;
   std::uint32_t chunk_tokens;
   std::uint32_t text_bytes;
-  ShortText model;  // served name: a metric label, for people
+  ShortText model;  // served name: a metric label, for display
   std::uint32_t reserved;
 };
 static_assert(sizeof(OpenNamespace) == 168);
 
-// Whose layout the groups of an OPEN_NAMESPACE are. With a pipeline, each stage has other layers.
+// The shards that the groups of an OPEN_NAMESPACE describe. In a pipeline each stage has other
+// layers.
 struct NamespaceShards {
-  std::uint32_t layout_shard;  // 0: every shard's; n + 1: shard n's alone
+  std::uint32_t layout_shard;  // 0: all shards; n + 1: shard n alone
   std::uint32_t reserved;
 };
 static_assert(sizeof(NamespaceShards) == 8);
 
-struct Namespace {  // followed by text_bytes: how it differs from the namespace most like it, or nothing
+struct Namespace {  // followed by text_bytes: the difference to the most similar namespace, or empty
   std::uint32_t handle;
   std::uint32_t text_bytes;
 };
@@ -158,11 +163,11 @@ struct Reserve {  // followed by BlockHash[count]
 static_assert(sizeof(Reserve) == 16);
 
 enum class GrantStatus : std::uint32_t {
-  kGranted = 0,  // write it, then COMMIT or DISOWN
-  kPresent = 1,  // somebody has stored it
-  kPending = 2,  // somebody is writing it
-  kNoSpace = 3,  // nothing can be evicted for it now
-  kRefused = 4,  // over a cap of this session, or the namespace is gone
+  kGranted = 0,  // write the chunk, then COMMIT or DISOWN
+  kPresent = 1,  // the chunk is stored
+  kPending = 2,  // another session writes the chunk
+  kNoSpace = 3,  // no chunk can be evicted now
+  kRefused = 4,  // over a bound of this session, or the namespace is gone
 };
 
 struct Grant {
@@ -196,22 +201,22 @@ struct DropNamespace {
   std::uint32_t reserved;
 };
 
-// CLOSE_NAMESPACE flag: the last session that closes the namespace has its chunks dropped from memory.
+// Flag of CLOSE_NAMESPACE: the last session to close the namespace drops the chunks from memory.
 inline constexpr std::uint32_t kCloseDrop = 1;
 
 struct CloseNamespace {
-  std::uint32_t opened_by;  // request of the OPEN_NAMESPACE, so that an engine need not wait for the answer
+  std::uint32_t opened_by;  // request of the OPEN_NAMESPACE, so the engine need not wait for the answer
   std::uint32_t flags;      // kCloseDrop; other bits are ignored
 };
 
 enum class Verb : std::uint32_t {
-  kPrefetch = 1,  // bring into memory; what is there already counts as just used
+  kPrefetch = 1,  // promote into memory; a chunk in memory counts as just used
   kPin = 2,       // keep until unpinned, evicted or dropped
   kUnpin = 3,
   kEvict = 4,  // out of memory, pinned or not
 };
 
-// For people; empty where there is no such verb.
+// For display; empty for an unknown verb.
 constexpr std::string_view verb_name(Verb verb) {
   switch (verb) {
     case Verb::kPrefetch: return "prefetch";
@@ -232,19 +237,19 @@ static_assert(sizeof(Act) == 16);
 
 struct Acted {
   std::uint32_t verb;
-  std::uint32_t found;    // hashes whose chunks are all there, and the verb was done
-  std::uint32_t absent;   // at least one chunk of it is not
-  std::uint32_t refused;  // there, but over a bound: pins
+  std::uint32_t found;    // hashes with all chunks present, for which the verb was done
+  std::uint32_t absent;   // hashes with a missing chunk
+  std::uint32_t refused;  // present, but over a bound
 };
 static_assert(sizeof(Acted) == 16);
 
-// The counts of one ACTED or of several, as everybody keeps them. No message.
+// The sum of the counts of several ACTED. Not a message.
 struct ActCounts {
   std::uint64_t found = 0;
   std::uint64_t absent = 0;
   std::uint64_t refused = 0;
 
-  // Hashes that were asked about.
+  // All asked hashes.
   std::uint64_t all() const { return found + absent + refused; }
   ActCounts& operator+=(const ActCounts& more) {
     found += more.found;
@@ -256,19 +261,19 @@ struct ActCounts {
 
 struct Fetch {  // followed by BlockHash[count], in the order of the prompt: each means the chunks of all shards and groups
   std::uint32_t namespace_handle;
-  std::uint32_t deadline_ms;  // from now; after it the answer is what has come by then
+  std::uint32_t deadline_ms;  // from now; the answer counts the chunks that have arrived by then
   std::uint32_t count;
   std::uint32_t reserved;
 };
 static_assert(sizeof(Fetch) == 16);
 
-// Why a FETCH brought no more than it did.
+// The reason for the length of a fetched prefix.
 enum class FetchEnd : std::uint32_t {
   kAll = 0,
-  kAbsent = 1,  // the next one is neither in memory nor below
+  kAbsent = 1,  // the next family is neither in memory nor below
   kLate = 2,    // the deadline came first
-  kNoRoom = 3,  // all of the arena is held, pinned or being written
-  kFailed = 4,  // the tier could not read it, or takes no reads now
+  kNoRoom = 3,  // the whole arena is held, pinned or being written
+  kFailed = 4,  // the tier failed to read, or takes no reads now
   kBound = 5,   // too many fetches of this session, or more bytes than larderd keeps
 };
 
@@ -276,7 +281,7 @@ enum class FetchEnd : std::uint32_t {
 struct Fetched {
   std::uint32_t families;    // from the first on: whole in memory
   std::uint32_t reason;      // FetchEnd
-  std::uint64_t bytes;       // read for it
+  std::uint64_t bytes;       // read for the fetch
   std::uint32_t elapsed_us;  // UINT32_MAX: as long or longer
   std::uint32_t reserved;
 };
@@ -289,25 +294,25 @@ struct EndFetch {         // FETCH_END
 
 struct Probe {  // followed by BlockHash[count], as in Fetch
   std::uint32_t namespace_handle;
-  std::uint32_t deadline_ms;  // from now; after it the answer is what is known by then
+  std::uint32_t deadline_ms;  // from now; the answer counts the chunks known by then
   std::uint32_t count;
   std::uint32_t reserved;
 };
 
-// Why a PROBED tells of no more than it does.
+// The reason for the length of a probed prefix.
 enum class ProbeEnd : std::uint32_t {
-  kAll = 0,     // the backend was asked about all of them, or all are in memory or on the disk
+  kAll = 0,     // the backend was asked about all missing chunks, or all chunks are in memory or on the disk
   kLate = 1,    // the deadline came first
   kFailed = 2,  // the backend could not be asked, or takes no reads now
-  kBound = 3,   // too many looks of this session, or more keys than one look asks for: those behind were not asked about
+  kBound = 3,   // too many probes of this session, or more keys than one probe asks for
 };
 
-// A hint, as the below region is: what is there may be gone when it is fetched.
+// A hint, like the residency filter: a chunk may be gone when it is fetched.
 struct Probed {
-  std::uint32_t families;          // from the first on: in memory, or where a FETCH reads them
-  std::uint32_t shared;            // of these, those that a FETCH would read from the backend
-  std::uint64_t read_latency_ns;   // of a FETCH of those that are not in memory, from wherever they are; measured, as is the next
-  std::uint64_t read_bytes_per_s;  // 0: nothing would be read, or nobody may rely on it now
+  std::uint32_t families;          // from the first on: in memory, or in a tier that a FETCH reads
+  std::uint32_t shared;            // the part of `families` that a FETCH would read from the backend
+  std::uint64_t read_latency_ns;   // of a FETCH of the families that are not in memory; measured
+  std::uint64_t read_bytes_per_s;  // of the same FETCH; measured. 0: no reads, or not to be relied on now
   std::uint32_t elapsed_us;        // UINT32_MAX: as long or longer
   std::uint32_t reason;            // ProbeEnd
 };

@@ -1,6 +1,6 @@
-// One packet with descriptors over a Unix SEQPACKET socket: the only place that knows SCM_RIGHTS.
+// One packet with descriptors over a Unix SEQPACKET socket. The only file with SCM_RIGHTS.
 //
-// Stateless; a socket may be used by one sender and one receiver at a time.
+// Stateless. A socket has at most one sender and one receiver at a time.
 #pragma once
 
 #include <sys/socket.h>
@@ -24,7 +24,8 @@ struct Packet {
   std::vector<Fd> fds;
 };
 
-// Sends without blocking. kResourceExhausted: the socket's buffer is full, nothing was sent. kUnavailable: the peer is gone.
+// Sends without blocking. kResourceExhausted: the socket's buffer is full, and the packet was not
+// sent. kUnavailable: the peer is gone.
 inline Status send_packet(int socket, std::span<const std::byte> bytes, std::span<const int> fds = {}) {
   if (bytes.size() > kMaxPacketBytes || fds.size() > kMaxPacketFds) return {Code::kOutOfRange, "packet over its limit"};
   iovec data{const_cast<std::byte*>(bytes.data()), bytes.size()};
@@ -47,8 +48,9 @@ inline Status send_packet(int socket, std::span<const std::byte> bytes, std::spa
   }
 }
 
-// Receives one packet without blocking. kResourceExhausted: none is there. kUnavailable: the peer closed.
-// kInvalidArgument: the packet or its descriptors were over the limits; its descriptors are closed.
+// Receives one packet without blocking. kResourceExhausted: no packet is there. kUnavailable: the
+// peer closed the socket. kInvalidArgument: the packet or its descriptors were over the limits; the
+// descriptors are closed.
 inline Result<Packet> receive_packet(int socket) {
   Packet packet;
   packet.bytes.resize(kMaxPacketBytes);
@@ -60,7 +62,8 @@ inline Result<Packet> receive_packet(int socket) {
   message.msg_control = control.data();
   message.msg_controllen = control.size();
   ssize_t received = 0;
-  // The kernel tells once of a peer that closed before it read everything, and hands out what that peer sent (its ERROR) behind that.
+  // After a peer closed without reading everything, the kernel reports ECONNRESET once, and then
+  // returns the peer's last packets, such as its ERROR.
   bool told = false;
   do {
     received = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);

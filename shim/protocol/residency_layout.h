@@ -1,12 +1,13 @@
-// The below region: which chunks the tier below memory has, and how fast it reads. Written by the sidecar, mapped read-only by engines,
-// read without locks and without a message.
+// The residency filter: the chunks of the tiers below memory, and their read speed. Written by the
+// sidecar, mapped read-only by engines, read without a lock and without a message.
 //
 //   0     ResidencyHeader                 4096 bytes
 //   4096  ResidencyBucket[bucket_count]   64 bytes each; bucket_count is a power of two
 //
-// A chunk stands in one of two buckets as one word, its tag; 0 is an empty place. Words are written one at a time, so a reader beside
-// the writer, or after its death, sees a chunk or does not. What is seen is a hint: the chunk may have gone since, and two chunks may
-// share a tag (once in 2^60); a FETCH then brings less than was hoped. Where both buckets are full a chunk is not announced.
+// A chunk is in one of two buckets as one word, its tag; 0 is an empty place. Words are written one
+// at a time, so a reader beside the writer, or after the writer's death, sees a chunk or does not.
+// The filter is a hint: a chunk may be gone, and two chunks may share a tag (once in 2^60); a FETCH
+// then brings fewer chunks than hoped. A chunk with two full buckets is not in the filter.
 #pragma once
 
 #include <cstddef>
@@ -27,9 +28,9 @@ struct ResidencyHeader {
   std::uint32_t version_major;
   std::uint32_t version_minor;
   std::uint64_t bucket_count;
-  AtomicU64 serving;          // 1: reads are taken, and were answered in time when last tried
-  AtomicU64 read_latency_ns;  // from a FETCH of little to its bytes in memory; measured, as is the next
-  AtomicU64 read_bytes_per_s;
+  AtomicU64 serving;           // 1: the tier takes reads, and answered the last ones in time
+  AtomicU64 read_latency_ns;   // from a small FETCH to its bytes in memory; measured
+  AtomicU64 read_bytes_per_s;  // measured
   std::uint8_t reserved[4048];
 };
 static_assert(sizeof(ResidencyHeader) == 4096 && offsetof(ResidencyHeader, reserved) == 48);
@@ -43,9 +44,9 @@ constexpr std::uint64_t below_bytes(std::uint64_t bucket_count) {
   return sizeof(ResidencyHeader) + bucket_count * sizeof(ResidencyBucket);
 }
 
-// Where a chunk may stand, and as what.
+// The two buckets of a chunk, and its tag.
 struct ResidencyPlace {
-  std::uint64_t bucket[2];  // may be one and the same
+  std::uint64_t bucket[2];  // may be equal
   std::uint64_t tag;
 };
 
@@ -59,15 +60,16 @@ inline ResidencyPlace below_place(const NamespaceId& id, const BlockHash& hash, 
   return {{mixed.low64 & mask, mixed.low64 >> 32 & mask}, mixed.high64 | 1};
 }
 
-// What one look at the header says.
+// The figures of the header at one moment.
 struct ResidencySpeed {
   bool serving = false;
   std::uint64_t read_latency_ns = 0;
   std::uint64_t read_bytes_per_s = 0;
 };
 
-// ResidencyReader: look-ups in a mapped below region. Thread-safe: any number beside the one writer; no allocation, no system call. The
-// mapping belongs to the caller and outlives the reader.
+// ResidencyReader: look-ups in a mapped residency filter. Thread-safe for any number of readers
+// beside the one writer; no allocation, no system call. The mapping belongs to the caller and
+// outlives the reader.
 class ResidencyReader {
  public:
   ResidencyReader() = default;
@@ -91,7 +93,8 @@ class ResidencyReader {
 
   bool valid() const { return header_ != nullptr; }
 
-  // Two steps, so that the cache misses of a batch overlap: place() asks for the memory, has() reads it.
+  // Two steps, so the cache misses of a batch overlap: place() prefetches the memory, has() reads
+  // it.
   ResidencyPlace place(const NamespaceId& id, const BlockHash& hash, std::uint16_t shard, std::uint16_t group) const {
     const ResidencyPlace place = below_place(id, hash, shard, group, bucket_count_);
     for (const std::uint64_t bucket : place.bucket) __builtin_prefetch(&buckets_[bucket]);

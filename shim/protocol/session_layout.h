@@ -1,8 +1,9 @@
 // The session region: one per session, written by the engine, read by the sidecar as hostile input.
 //
-// A memfd that the sidecar makes, sizes and seals (SHRINK, GROW, SEAL) and hands over in WELCOME. What stands in it can only cost
-// the engine that wrote it: a wrong hold keeps one of its slots longer or gets its own load refused by the checksum, wrong events
-// falsify recency and metrics.
+// A memfd that the sidecar makes, sizes and seals (SHRINK, GROW, SEAL), and passes in WELCOME.
+// False values cost only the engine that wrote them: a wrong hold keeps a slot of the engine
+// longer, or lets the engine's own load fail its checksum. Wrong events falsify recency and
+// metrics.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +16,9 @@ namespace larder::protocol {
 
 inline constexpr std::uint64_t kSessionMagic = 0x315345535241414cULL;  // "LAARSES1"
 
-// A hold names slot and generation in one word, so that announcing it is one exchange: slot + 1 in the low half, the low 32 bits
-// of the generation in the high half; 0 is empty. Equal low bits of two generations make the sidecar keep a slot too long, never
-// too short.
+// A hold names slot and generation in one word, so one exchange announces a hold: slot + 1 in the
+// low half, the low 32 bits of the generation in the high half; 0 is empty. Two generations with
+// equal low bits make the sidecar keep a slot too long, never too short.
 constexpr std::uint64_t make_hold(std::uint32_t slot, std::uint64_t generation) {
   return pack_halves(slot + 1, static_cast<std::uint32_t>(generation));
 }
@@ -25,33 +26,35 @@ constexpr std::uint64_t make_hold(std::uint32_t slot, std::uint64_t generation) 
 enum class EventKind : std::uint32_t {
   kNone = 0,
   kTouch = 1,  // a chunk was used: slot, generation. Feeds recency
-  // One request was looked up: a = tokens asked, b = tokens hit, c = lookup nanoseconds; since 1.4 slot = namespace handle,
-  // generation = hashes told by kAsked just before, d = Decision, flags: kRequestSalted
+  // One request was looked up: a = tokens asked, b = tokens hit, c = nanoseconds of the look-up.
+  // Since 1.4: slot = namespace handle, generation = number of hashes in the kAsked events just
+  // before, d = Decision, flags: kRequestSalted
   kRequest = 2,
-  kLoad = 3,  // one load ended well: a = bytes, b = tokens, c = nanoseconds waited, d = nanoseconds of copy and verification
+  kLoad = 3,        // one load succeeded: a = bytes, b = tokens, c = nanoseconds waited, d = nanoseconds of copy and verification
   kLoadFailed = 4,  // a = 1 checksum, 2 gone, 3 deadline, 4 other
   kStore = 5,       // one store ended: a = bytes, b = tokens, c = nanoseconds of copy
   kPrefill = 6,     // the engine computed: a = tokens, b = nanoseconds. Gives the seconds of prefill saved
-  // Since 1.4: what the request that is told next looked up, from its first chunk on: a to d = the first 8 bytes of each block hash,
-  // generation = the number of the first of them in the request | how many there are << 32, slot = namespace handle
+  // Since 1.4: hashes of the next kRequest, from its first chunk on: a to d = the first 8 bytes of
+  // each block hash, generation = number of the first hash in the request | count << 32, slot =
+  // namespace handle
   kAsked = 7,
 };
 inline constexpr std::size_t kHashesPerEvent = 4;
 
-// Flags of kRequest. Who does not know one ignores it.
-inline constexpr std::uint64_t kRequestSalted = 1;  // it carried a salt: it hits only what requests with the same one computed
+// Flags of kRequest. A reader ignores unknown flags.
+inline constexpr std::uint64_t kRequestSalted = 1;  // the request carried a salt, and hits only chunks with this salt
 
-// What an engine did about a request.
+// The engine's decision about a request.
 enum class Decision : std::uint64_t {
   kUnknown = 0,    // before 1.4
-  kLoad = 1,       // what is in memory
-  kFetch = 2,      // more was brought up from below the memory for it
-  kRecompute = 3,  // there was more below, and computing it was faster
-  kAbsent = 4,     // there is nothing to load
+  kLoad = 1,       // loads the chunks in memory
+  kFetch = 2,      // also loads chunks that were fetched from lower tiers
+  kRecompute = 3,  // chunks were in lower tiers, and computing was faster
+  kAbsent = 4,     // no chunk to load
 };
 
 struct Event {
-  AtomicU64 sequence;   // position in the ring + 1 once the event is whole; anything else: being written
+  AtomicU64 sequence;   // position in the ring + 1 for a whole event; any other value: being written
   AtomicU64 kind_slot;  // low half EventKind, high half slot
   AtomicU64 generation;
   AtomicU64 a, b, c, d;
@@ -63,10 +66,11 @@ struct SessionRegion {
   std::uint64_t magic;
   std::uint32_t version_major;
   std::uint32_t version_minor;
-  AtomicU64 heartbeat;   // counts up; a number and no time, so that no clock is shared
-  AtomicU64 holds_used;  // every hold stands below it; raised before the hold is announced
+  AtomicU64 heartbeat;   // counts up; a number, not a time, so no clock is shared
+  AtomicU64 holds_used;  // all holds are in places below; raised before a hold is announced
   AtomicU64 event_head;  // events ever written
-  // Since 1.6, of an engine with pages on a GPU: how much of the arena is registered with it, and by what it copies (copy_strategy.h).
+  // Since 1.6, from an engine with pages on a GPU: the registered bytes of the arena, and how the
+  // engine copies (copy_strategy.h).
   AtomicU64 registered_bytes;
   AtomicU64 copy_strategy;
   std::uint8_t reserved0[8];

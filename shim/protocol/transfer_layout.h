@@ -1,10 +1,13 @@
-// The transfer region: one per session whose copies the sidecar makes itself (transfer: sidecar). A flag a copy, by which it is begun and ended.
+// The transfer region: one per session with copies by the sidecar (transfer: sidecar). Each copy
+// has a flag, by which the copy begins and ends.
 //
-// A memfd that the sidecar makes and seals. It keeps a POSIX record lock (F_SETLK) on it for as long as it may copy for that session: an engine that waits for
-// a flag asks for the lock (F_OFD_GETLK), and knows by it that the sidecar is dead. What stands in the region can only cost the engine that writes it.
+// A memfd that the sidecar makes and seals. The sidecar keeps a POSIX record lock (F_SETLK) on the
+// region while it may copy for the session. An engine that waits for a flag queries the lock
+// (F_OFD_GETLK); without the lock the sidecar is dead. A false value in the region costs only the
+// engine that writes it.
 //
 //   idle --engine, before COPY--> asked --sidecar--> taken --sidecar--> ended --engine--> idle
-//                                   `--engine--> cancelled --sidecar, when it comes to it--> ended
+//                                   `--engine--> cancelled --sidecar, at its turn--> ended
 #pragma once
 
 #include <atomic>
@@ -23,16 +26,16 @@ static_assert(sizeof(AtomicU32) == 4 && AtomicU32::is_always_lock_free);
 
 enum class CopyState : std::uint32_t {
   kIdle = 0,
-  kAsked = 1,      // the engine's: from here on the sidecar may take it
-  kTaken = 2,      // the sidecar's: bytes move, nobody may take it back
-  kCancelled = 3,  // the engine's: it was not taken in time
-  kEnded = 4,      // the sidecar's: nobody writes for it any more
+  kAsked = 1,      // by the engine: the sidecar may take the copy
+  kTaken = 2,      // by the sidecar: bytes move, and the copy cannot be cancelled
+  kCancelled = 3,  // by the engine: the copy was not taken in time
+  kEnded = 4,      // by the sidecar: no byte is written for the copy any more
 };
 
 struct CopyFlag {
   AtomicU32 state;  // CopyState; a futex
-  AtomicU32 code;   // of status.h, once it has ended
-  AtomicU64 root;   // of a store that ended well
+  AtomicU32 code;   // of status.h, in state kEnded
+  AtomicU64 root;   // of a successful store
 };
 static_assert(sizeof(CopyFlag) == 16);
 

@@ -1,4 +1,5 @@
-// The messages of copies that the sidecar makes itself, in the engine's KV memory (transfer: sidecar; since 1.5). PROTOCOL.md is their grammar.
+// The messages for copies by the sidecar, in the engine's KV memory (transfer: sidecar; since 1.5).
+// PROTOCOL.md is the grammar.
 #pragma once
 
 #include <cstdint>
@@ -8,26 +9,27 @@
 
 namespace larder::protocol {
 
-// Why the sidecar does not copy for an engine, which copies by itself then. Numbers never change; an unknown one is "other".
+// The reason why the sidecar does not copy for an engine; the engine then copies. Numbers never
+// change; an unknown number is "other".
 enum class TransferReason : std::uint32_t {
-  kNone = 0,            // it does
-  kSameProcess = 1,     // engine and sidecar have the same process number, each in its container: CUDA refuses that
-  kNoDriver = 2,        // no libcuda.so.1 where the sidecar runs
-  kOldDriver = 3,       // it is older than CUDA 12.0, or lacks a function
-  kNoDevice = 4,        // the sidecar sees no GPU (a device plugin or DRA gave it to the engine alone)
-  kOtherDevice = 5,     // it sees GPUs, and not the engine's; or the engine has exported memory of another before
-  kMig = 6,             // a MIG instance: its memory cannot be shared
-  kNotOpened = 7,       // the driver refused a handle: stale, forged, or not of this machine
-  kSize = 8,            // an allocation is not as large as the engine says
+  kNone = 0,            // the sidecar copies
+  kSameProcess = 1,     // engine and sidecar have the same process number in their containers, which CUDA refuses
+  kNoDriver = 2,        // no libcuda.so.1 for the sidecar
+  kOldDriver = 3,       // the driver is older than CUDA 12.0, or lacks a function
+  kNoDevice = 4,        // the sidecar sees no GPU (a device plugin or DRA gave the GPU to the engine alone)
+  kOtherDevice = 5,     // the sidecar sees other GPUs, or the engine has exported memory of another GPU before
+  kMig = 6,             // a MIG instance, whose memory cannot be shared
+  kNotOpened = 7,       // the driver refused a handle: stale, forged, or of another machine
+  kSize = 8,            // the size of an allocation differs from the engine's figure
   kBound = 9,           // more allocations than kMaxExports, or a COPY of more than kMaxPiecesPerCopy pieces
-  kFailed = 10,         // copies of the sidecar on that device have ended, or cannot begin: an error of CUDA, or no memory
-  kHostMemory = 11,     // the engine's: its pages lie in host memory, which needs none of this
-  kNotExportable = 12,  // the engine's: the driver gives no handle for its memory (sleep mode's, unless it was made to be shared)
-  kNotVerified = 13,    // the engine's: what the sidecar copied is not what stands on the pages: its view of them is stale
-  kLate = 14,           // the engine's: a copy was not begun in time
+  kFailed = 10,         // copies by the sidecar on this device have ended or cannot begin: an error of CUDA, or no memory
+  kHostMemory = 11,     // from the engine: the pages lie in host memory, which needs no export
+  kNotExportable = 12,  // from the engine: the driver gives no handle for the memory (sleep mode without shareable memory)
+  kNotVerified = 13,    // from the engine: copied bytes differ from the pages, so the sidecar's view is stale
+  kLate = 14,           // from the engine: a copy was not begun in time
 };
 
-// For people, logs and metrics.
+// For logs, metrics and display.
 constexpr std::string_view transfer_reason_name(TransferReason reason) {
   switch (reason) {
     case TransferReason::kNone: return "none";
@@ -51,7 +53,7 @@ constexpr std::string_view transfer_reason_name(TransferReason reason) {
 
 enum class MemoryKind : std::uint32_t {
   kHandle = 1,      // a legacy memory handle, 64 bytes
-  kDescriptor = 2,  // memory mapped by hand: a file descriptor, which comes with the packet, in the order of these
+  kDescriptor = 2,  // memory mapped by hand: a file descriptor in the packet, in the order of the ranges
 };
 
 struct ExportedRange {
@@ -62,21 +64,23 @@ struct ExportedRange {
 };
 static_assert(sizeof(ExportedRange) == 80);
 
-// Followed by ExportedRange[count] and text_bytes of text. Ranges are numbered in the order in which they come, over all EXPORTs since the last WITHDRAW.
+// Followed by ExportedRange[count] and text_bytes of text. Ranges are numbered in order of arrival,
+// over all EXPORTs since the last WITHDRAW.
 struct Export {
   std::uint32_t count;
-  std::uint32_t reason;          // TransferReason; not kNone: the engine copies by itself, count is 0, and the text says why
-  std::uint32_t process_number;  // as the engine's process sees itself
+  std::uint32_t reason;          // TransferReason; not kNone: the engine copies by itself, count is 0, the text has the reason
+  std::uint32_t process_number;  // of the engine, in its own PID namespace
   std::uint32_t text_bytes;
   std::uint8_t device[16];  // the GPU's UUID
 };
 static_assert(sizeof(Export) == 32);
 
-// Followed by text_bytes of text. With the first one of a session comes the transfer region's descriptor.
+// Followed by text_bytes of text. The first EXPORTED of a session brings the transfer region's
+// descriptor.
 struct Exported {
   std::uint32_t reason;  // TransferReason: of the whole EXPORT
   std::uint32_t text_bytes;
-  std::uint64_t region_bytes;  // 0: no descriptor comes with it
+  std::uint64_t region_bytes;  // 0: the message has no descriptor
 };
 static_assert(sizeof(Exported) == 16);
 
@@ -87,7 +91,8 @@ static_assert(sizeof(Withdraw) == 8);
 
 enum class CopyVerb : std::uint32_t { kStore = 1, kLoad = 2 };
 
-// A piece: the number of its range in the high 16 bits, its offset there in the low 48. Of a load, kNoPiece is left out.
+// A piece: the number of the range in the high 16 bits, the offset in the range in the low 48. A
+// load leaves kNoPiece out.
 inline constexpr std::uint64_t kNoPiece = UINT64_MAX;
 inline constexpr int kPieceOffsetBits = 48;
 constexpr std::uint64_t make_piece(std::uint64_t range, std::uint64_t offset) {

@@ -1,4 +1,5 @@
-// Protocol version. An unknown minor is accepted and the tail of its messages ignored; an unknown major is refused by name.
+// The version of the protocol. A receiver accepts an unknown minor version and ignores the unknown
+// tail of its messages. An unknown major version is refused by name.
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,13 @@
 // The word of a slot: state in the low 3 bits, generation in the high 61.
 //
-// Only the sidecar writes it; engines read it. It changes by sequentially consistent exchange, never by fences, because the
-// hold handshake (an engine announces a hold, then re-reads the word; the sidecar makes the word dying, then scans the holds)
-// needs a total order over both words:
+// Only the sidecar writes the word; engines read it. Word and holds change by sequentially
+// consistent read-modify-writes, never by fences. The hold handshake needs a total order over both:
+// an engine announces a hold, then reads the word again; the sidecar makes the word dying, then
+// scans the holds. Stores are at most 64 bits wide.
 //
 //   free -> granted -> committed -> dying -> free
-//              |            ^---------'          (dying and found held: back, same generation)
-//              '-> quarantined -> free           (its writer went silent or died: free when it has surely stopped)
+//              |            ^---------'          (dying and held: back, at the same generation)
+//              '-> quarantined -> free           (the writer is silent or dead; free once stopped)
 #pragma once
 
 #include <cstdint>

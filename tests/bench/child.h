@@ -1,6 +1,7 @@
-// Child: a process of a benchmark's own; killed when this object, or the parent, goes. And larderd as such a child.
+// Child: a child process of a benchmark, killed on destruction and at the parent's death. And
+// larderd as such a child.
 //
-// Make children before this process has threads that they would miss. Thread-compatible.
+// REQUIRES: made before this process has threads that the child would need. Thread-compatible.
 #pragma once
 
 #include <signal.h>
@@ -36,7 +37,8 @@ class Child {
   const pid_t pid_;
 };
 
-// Cold: what was killed before it may have left its memory, with pieces of another size under the same fingerprint.
+// Starts cold: a killed run may have left its memory, with pieces of another size under the same
+// fingerprint.
 inline void run_sidecar(const config::Config& config) {
   base::set_log_level(base::LogLevel::kError);
   const base::MonotonicClock clock;

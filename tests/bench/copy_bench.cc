@@ -1,9 +1,11 @@
-// bench copy: store and load through the shim against the fastest loop found that copies and hashes, taking turns.
+// bench copy: store and load through the shim against the fastest known loop that copies and
+// hashes, taking turns.
 //
-// One processor for this process, and processor time is what is counted, so that all arms have one thread's worth, whatever else the
-// machine does; larderd has the other processors. KV pages are anonymous memory in scattered order. The slots are those of larderd's
-// arena for all arms: other memory, backed in other ways by the host, differs by a tenth. Each arm writes into a chunk's slot the bytes
-// that stand there already. All is touched before. Every arm's bytes are verified once, apart from the timing.
+// The process has one processor, and the bench counts processor time, so all arms have one thread's
+// work, whatever else the machine does. larderd has the other processors. KV pages are anonymous
+// memory in scattered order. All arms use the slots of larderd's arena, because other memory, which
+// the host backs in other ways, differs by a tenth. Each arm writes the bytes that the slot already
+// has. All memory is touched before. Every arm's bytes are verified once, outside the timing.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <time.h>

@@ -1,8 +1,11 @@
-// bench curve: the estimate that larderd makes of its hit ratio at other sizes of its memory, against an exact LRU simulation.
+// bench curve: larderd's estimate of its hit ratio at other sizes of its memory, against an exact
+// LRU simulation.
 //
-// The trace is $TRACE (Mooncake's format, or larderctl trace's), else one by a seed; and always one of more chunks than the sample
-// takes in by a hundred times, by a seed. The memory is set to several parts of what keeping all would take; at each the estimate is
-// read at 0.5, 1, 2 and 4 times it. What a chunk costs is measured over all chunks of the trace, made before the clock starts.
+// The trace is $TRACE (in the format of Mooncake or of larderctl trace), else a trace from a seed.
+// A second trace from a seed has a hundred times as many chunks as the sample. The memory is set to
+// several parts of the size that keeps all chunks; the estimate is read at 0.5, 1, 2 and 4 times
+// each size. The cost of a chunk is measured over all chunks of the trace, which is made before the
+// clock starts.
 //
 // Usage: curve_bench [DIRECTORY of the JSON] [TRACE]
 #include <algorithm>

@@ -1,7 +1,9 @@
-// DelayedLink: a network between two namespaces of this machine that takes its time: what netem does where the kernel has it. A thread
-// carries packets of at most 1500 bytes between two TUN devices, and holds each back; TCP at both ends is the kernel's own.
+// DelayedLink: a network with a delay between two namespaces of this machine, like netem on kernels
+// that have it. A thread carries packets of at most 1500 bytes between two TUN devices and delays
+// each one. TCP at both ends is the kernel's own.
 //
-// It takes the thread that makes it into the near namespace. Needs root and /dev/net/tun. Thread-compatible.
+// The constructor moves its thread into the near namespace. Needs root and /dev/net/tun.
+// Thread-compatible.
 #pragma once
 
 #include <atomic>
@@ -18,15 +20,15 @@ namespace larder::bench {
 
 class DelayedLink {
  public:
-  static constexpr const char* kFarAddress = "198.18.0.2";  // of the block that is set aside for benchmarks
+  static constexpr const char* kFarAddress = "198.18.0.2";  // in the address block reserved for benchmarks
 
-  // `congestion`: TCP's congestion control at both ends; empty: the machine's own. Throws std::runtime_error where this machine does not
-  // let it.
+  // `congestion`: TCP's congestion control at both ends; empty: the machine's own. Throws
+  // std::runtime_error if the machine refuses.
   explicit DelayedLink(const std::string& congestion);
   DelayedLink(const DelayedLink&) = delete;
   DelayedLink& operator=(const DelayedLink&) = delete;
 
-  // Each way, of packets from now on.
+  // Sets the delay of later packets, each way.
   void delay_us(std::uint64_t one_way) { delay_ns_ = 1000 * one_way; }
   std::string congestion() const;
   // `work` makes sockets and processes in the far namespace.

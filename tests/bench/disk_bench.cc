@@ -1,10 +1,11 @@
 // bench disk: 2 MiB random reads and appends through the disk tier, against the best of the hand-made O_DIRECT loops (1, 2 or 4 threads
 // of pread or pwrite over a file of the same size on the same file system) and fio over that file, taking turns.
 //
-// The tier writes its headers, footers and syncs, the loops nothing but slots. Payload checksums are the engine's work and in
-// neither. A row is a round; goals are medians of the rounds' own ratios, since a virtual disk drifts. The best arm is the one with the
-// best median: the best of each round's four would be the luckiest one, which no arm reaches a second time. Bytes are verified before
-// a figure is printed: every slot that a round read, against what was put.
+// The tier writes headers, footers and syncs; the loops write slots alone. Payload checksums are
+// the engine's work and part of neither. A row is a round. Goals are medians of the rounds' own
+// ratios, because a virtual disk drifts. The best arm is the one with the best median; the best arm
+// of each round would be the luckiest one. Before a figure is printed, every slot that a round read
+// is compared with the stored bytes.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>

@@ -1,18 +1,23 @@
-"""make bench-engine: what Larder's connector costs an engine that gets nothing from it.
+"""make bench-engine: the cost of Larder's connector for an engine without hits.
 
-Three vLLM servers on one small model, alive side by side, busy one at a time, in an order drawn anew each round: "none" without a
-connector, "idle" on a larderd of its own where every lookup misses and nothing is stored, "stores" on another that is given every
-whole chunk. Each turn sends four new prompts in one request; tokens/s are prompt and answer together.
+Three vLLM servers on one small model, alive side by side, busy one at a time, in a random order
+each round: "none" without a connector; "idle" on a larderd of its own, where every look-up misses
+and no chunk is stored; "stores" on another larderd, which gets every whole chunk. Each turn sends
+four new prompts in one request; tokens/s count prompt and answer.
 
-A loss is measured inside one engine, whose connector is taken away and given back (engine_switch.py says why). In "idle" every few
-steps of decode, as is that of a connector that does nothing, for what vLLM itself spends on having one: the median over pairs of neighbouring blocks of steps; to that is added what a median does not see, the share of
-the hooks that run once a request, and what does not go away with the connector, the processor time of larderd and of Larder's
-own threads, as if all of it were taken from the engine. In "stores" by whole turns. Losses against "none" are printed beside, and
-hold what one process differs from another. The time inside the hooks is measured around them (engine_timed.py), in the scheduler's
-and the worker's process, over turns that were done with them.
+A loss is measured inside one engine, whose connector is removed and restored (engine_switch.py has
+the reason). In "idle" the connector is removed every few steps of decode, and so is an empty
+connector, which shows vLLM's own cost of having one; the loss is the median over pairs of
+neighbouring blocks of steps. Two costs that a median does not show are added: the share of the
+hooks that run once a request, and the processor time of larderd and of Larder's threads, as if all
+of it were taken from the engine. In "stores" the connector is removed for whole turns. Losses
+against "none" are printed too; they include the differences between processes. The time inside the
+hooks is measured around them (engine_timed.py), in the processes of scheduler and worker, over
+turns with the connector.
 
-Ends with status 1 where answers differ between the arms, where the idle arm hit or stored anything, or where the other's chunks
-are not all there, or do not give the same answer when they are loaded. Environment: the demo's; ENGINE_ROUNDS (default 21)."""
+Ends with status 1 if answers differ between the arms, if the idle arm hit or stored a chunk, or if
+chunks of "stores" are missing or give another answer when loaded. Environment: that of the demo;
+ENGINE_ROUNDS (default 21)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-// FioArm: the same reads and appends by fio, the disk tester that people know, over io_uring with as many in flight as the tier has.
+// FioArm: the same reads and appends by fio, the well-known disk tester, over io_uring with the
+// tier's number of requests in flight.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +10,12 @@ namespace larder::bench {
 
 class FioArm {
  public:
-  // Over an existing file of `places` pieces of so many bytes, all of them written.
+  // Over an existing file of `places` written pieces of the given size.
   FioArm(std::string file, std::uint64_t piece_bytes, std::uint64_t places, unsigned in_flight)
       : file_(std::move(file)), piece_bytes_(piece_bytes), places_(places), in_flight_(in_flight) {}
 
-  // Reads at random, or writes one after the other behind those of the last call. GB/s as fio measured it; 0: fio failed, or is
-  // not there, which it has said on stderr.
+  // Reads at random, or appends behind the writes of the last call. Returns fio's GB/s; 0: fio
+  // failed or is missing, with a line on stderr.
   double gbs(bool reads, std::uint64_t pieces);
 
  private:

@@ -1,8 +1,10 @@
-// bench index: what the store costs at a million chunks, and how much of an arena slots of several sizes leave unused.
+// bench index: the cost of the store at a million chunks, and the unused part of an arena with
+// slots of several sizes.
 //
-// The index is the file that larderd makes, the sessions have the regions that engines get, and 64 of them hold 1,024 chunks each.
-// The arena is an address range that nobody touches: slot places are numbers. Every round is checked: what was stored is found, what
-// is held is still there. Hashes are made before the clock starts: engines send them.
+// The index is the file that larderd makes. The sessions have the regions of real engines, and 64
+// of them hold 1,024 chunks each. The arena is an untouched address range: slot places are numbers.
+// Every round is checked: stored chunks are found, held chunks are still there. Hashes are made
+// before the clock starts, because engines send them.
 //
 // Usage: index_bench [DIRECTORY of the JSON]
 #include <stdlib.h>

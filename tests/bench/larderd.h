@@ -1,4 +1,4 @@
-// Larderd: the program as a child process of a benchmark, and the memory that it may take. Thread-compatible.
+// Larderd: the program as a child process of a benchmark, with its memory. Thread-compatible.
 #pragma once
 
 #include <signal.h>
@@ -24,7 +24,8 @@ inline std::uint64_t available_bytes() {
   return 0;
 }
 
-// A larderd of its own process, and what it does not take from its configuration: no log but errors, no HTTP on TCP.
+// A larderd in a process of its own. Beyond the configuration: the log has errors only, and there
+// is no HTTP on TCP.
 class Larderd {
  public:
   Larderd(const std::string& program, const config::Config& config) : pid_(::fork()) {
@@ -42,9 +43,9 @@ class Larderd {
     ::execl(program.c_str(), program.c_str(), nullptr);
     ::_exit(127);
   }
-  // Unless it is configured to be kept, its memory is free when this returns.
+  // After the return the memory is free, unless the configuration keeps it.
   ~Larderd() { end(SIGTERM); }
-  // Returns when it is gone.
+  // Returns when the process has ended.
   void end(int signal) {
     if (!ended_) ::kill(pid_, signal);
     if (!ended_) ::waitpid(pid_, nullptr, 0);

@@ -1,14 +1,16 @@
 // bench lookup: one probe for the 64 chunks of a 16,384-token prompt, against the same probe by a round trip over a Unix socket.
 //
-// The engine's thread, which asks, has a processor of its own, as a scheduler loop has; the server that is asked sleeps on another, as a
-// sidecar does: what a round trip costs is to wake it. Beside it stand, without a goal, a server that never sleeps, and one on the
-// asker's own processor, which the kernel need not wake but which stops the engine meanwhile.
-// Prompts rotate over 100,000 chunks that are all there. Meanwhile another process stores others and evicts them again as fast as it
-// can, so that buckets and entries change under the reader. larderd, writer and servers are processes of their own.
+// The engine's thread has a processor of its own, like a scheduler loop. The server sleeps on
+// another processor, like a sidecar, so a round trip costs a wake. Two further servers have no
+// goal: one never sleeps, and one runs on the engine's processor, where it needs no wake but stops
+// the engine. Prompts rotate over 100,000 stored chunks. Meanwhile another process stores and
+// evicts other chunks as fast as possible, so buckets and entries change under the reader. larderd,
+// writer and servers are processes of their own.
 //
-// Usage: lookup_bench [DIRECTORY of the JSON] [COMMAND]. COMMAND is a program in another language that probes the same chunks through
-// liblarder: it is run with LARDER_SOCKET, LARDER_BENCH_FINGERPRINT and LARDER_BENCH_PROMPTS set, and prints its p50 in microseconds as
-// its last line, which becomes lookup.python_p50_us.
+// Usage: lookup_bench [DIRECTORY of the JSON] [COMMAND]. COMMAND is a program in another language
+// that probes the same chunks through liblarder. It runs with LARDER_SOCKET,
+// LARDER_BENCH_FINGERPRINT and LARDER_BENCH_PROMPTS, and prints its p50 in microseconds as the last
+// line: lookup.python_p50_us.
 #include <stdlib.h>
 #include <sys/socket.h>
 

@@ -1,10 +1,12 @@
-// bench operator: how long the operator takes for 1,000 pools, and what it costs while 1,000 pods of 50 pools run.
+// bench operator: the operator's time for 1,000 pools, and its cost beside 1,000 pods of 50 pools.
 //
-// operator_bench OUTPUT PROGRAMS. A real etcd and kube-apiserver (tests/component/kube) with our definitions; the real
-// larder-operator, one replica, with leader election; one real larderd, which answers for every pod: their addresses are all of this
-// machine. Pods are what the injector makes of a plain one, put there as running; no kubelet is involved. Reconciled is a pool when its
-// status tells of its generation, the time is from the operator's start to the last one. Memory is resident memory after three
-// rounds of questions to all larderd; the processor's time is over a minute in which nothing changes, those questions included.
+// operator_bench OUTPUT PROGRAMS. A real etcd and kube-apiserver (tests/component/kube) with
+// Larder's definitions; the real larder-operator, one replica, with leader election; one real
+// larderd, which answers for every pod, since all addresses are of this machine. Pods are plain
+// ones after injection, entered as running; there is no kubelet. A pool is reconciled when its
+// status has its generation; the time is from the operator's start to the last pool. Memory is
+// resident memory after three rounds of questions to all larderd. Processor time is counted over a
+// minute without changes, with these questions.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -1,4 +1,5 @@
-// OperatorCluster: a kube-apiserver of the benchmark's own with our definitions, an operator and a larderd beside it; all end with it.
+// OperatorCluster: a kube-apiserver with Larder's definitions, an operator and a larderd, for one
+// benchmark. All end on destruction.
 //
 // Thread-compatible.
 #pragma once
@@ -15,17 +16,17 @@ inline constexpr const char* kNamespace = "bench";
 
 std::string pool_name(int i);
 api::Object plain_pool(int i);
-// Makes the i-th pod of `pools` pools as the injector would, and says that it runs.
+// Makes the ith pod of `pools` pools like the injector, with the status of a running pod.
 Status run_pod(k8s::ApiClient& client, int i, int pools);
 
 class OperatorCluster {
  public:
-  // `programs`: a folder with larder-operator and larderd. Ends the process where it cannot be made.
+  // `programs`: a folder with larder-operator and larderd. A failure ends the process.
   explicit OperatorCluster(std::string programs);
   ~OperatorCluster();
 
   k8s::ApiClient& client() { return *connection_->client; }
-  // `work` for 0..count-1, some at a time. A failure is told and remembered.
+  // Calls `work` for 0..count-1, some at a time. A failure is printed and remembered.
   void each(int count, const std::function<Status(k8s::ApiClient&, int)>& work);
   void start_operator();
   double operator_rss_mib() const;

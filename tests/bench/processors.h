@@ -1,5 +1,6 @@
-// Which processors a thread runs on, and the threads and processes that it makes from then on. A benchmark of two that wait for each
-// other keeps them apart: else the kernel wakes one where the other runs, and they take turns on one processor while others idle.
+// The processors of a thread, and of the threads and processes that it makes later. A benchmark
+// separates two threads that wait for each other: otherwise the kernel wakes one on the other's
+// processor, and both take turns there while other processors idle.
 #pragma once
 
 #include <sched.h>
@@ -9,7 +10,7 @@
 
 namespace larder::bench {
 
-// On `processor` alone.
+// Binds to `processor` alone.
 inline void stay_on(unsigned processor) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -17,7 +18,7 @@ inline void stay_on(unsigned processor) {
   if (::sched_setaffinity(0, sizeof(set), &set) != 0) std::perror("sched_setaffinity");
 }
 
-// On all but `processor`, where there are others.
+// Binds to all processors except `processor`, if there are others.
 inline void stay_off(unsigned processor) {
   cpu_set_t set;
   CPU_ZERO(&set);

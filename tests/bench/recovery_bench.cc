@@ -1,9 +1,10 @@
-// bench recovery: opening a disk tier of a million chunks by its footers, against reading every record's header in turn, as one
-// without footers would have to.
+// bench recovery: opening a disk tier of a million chunks by its footers, against reading every
+// record's header in turn, as a tier without footers must.
 //
-// Chunks of 4 KiB, so that a million are 12 GiB (RECOVERY_CHUNKS: fewer). The page cache is out of it: both use O_DIRECT. Opening
-// includes what larderd's does: every chunk is announced in a below region, of the size that it has for as many chunks of 64 KiB. After
-// each opening some chunks are looked up there, fetched and verified.
+// Chunks have 4 KiB, so a million take 12 GiB (RECOVERY_CHUNKS: fewer). Both arms use O_DIRECT,
+// without the page cache. As in larderd, opening enters every chunk in a residency filter, sized
+// for the same number of chunks of 64 KiB. After each opening some chunks are looked up there,
+// fetched and verified.
 #include <fcntl.h>
 #include <unistd.h>
 

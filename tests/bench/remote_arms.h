@@ -1,4 +1,5 @@
-// The arms of bench-remote: each stores chunks on one server and loads them again, in its own way, and says what that cost.
+// The arms of bench-remote: each stores chunks on one server and loads them again, and reports the
+// cost.
 //
 // Thread-compatible.
 #pragma once
@@ -18,13 +19,14 @@
 
 namespace larder::bench {
 
-// What something took: wall clock, processor time of who asks and of the server, and pages that the kernel had to give the server.
+// The cost of a turn: wall clock, processor time of the client and of the server, and pages that
+// the kernel gave the server.
 struct Cost {
   double seconds = 0, client_cpu = 0, server_cpu = 0;
   std::uint64_t server_faults = 0;
 };
 
-// Of the parts between start() and stop(), which may be many.
+// Sums the parts between start() and stop(); there may be many parts.
 class Stopwatch {
  public:
   explicit Stopwatch(pid_t server);
@@ -39,11 +41,11 @@ class Stopwatch {
   Cost from_, cost_;
 };
 
-// The chunks of one size: what is stored, and where it comes back, in memory that is shared as an arena's is.
+// The chunks of one size: the stored bytes, and the memory for loaded bytes, shared like an arena.
 class Chunks {
  public:
   static constexpr std::uint64_t kPiece = 128 << 10;
-  // So many, no two with the same bytes.
+  // `count` chunks with different bytes.
   Chunks(std::uint64_t payload, std::size_t count);
   ~Chunks();
   Chunks(const Chunks&) = delete;
@@ -54,7 +56,7 @@ class Chunks {
   const tiers::ChunkFacts& facts(std::size_t i) const { return facts_[i]; }
   std::span<std::byte> source(std::size_t i) const { return {memory_ + i * slot_, slot_}; }
   std::span<std::byte> target(std::size_t i) const { return {memory_ + (count() + i) * slot_, slot_}; }
-  // As the tier keeps it under that name.
+  // The chunk in the tier's form, under this name.
   remote::Record record(std::size_t i, std::uint64_t name) const;
 
  private:
@@ -70,32 +72,35 @@ class RemoteArm {
   explicit RemoteArm(std::string name) : name_(std::move(name)) {}
   virtual ~RemoteArm() = default;
   const std::string& name() const { return name_; }
-  // The values that a chunk of so many bytes is on the server, for people.
+  // A description of the values on the server for a chunk of this size.
   virtual std::string values(std::uint64_t payload) const { return std::to_string(payload); }
-  // Chunk i under the name `first + i`, none of which was there before.
+  // Stores chunk i under the new name `first + i`.
   virtual Cost set(const Chunks& chunks, std::uint64_t first) = 0;
-  // What set() has stored; its bytes are looked at outside of what is timed. Ends the program where they are wrong.
+  // Loads the chunks of set(). The bytes are checked outside the timing; wrong bytes end the
+  // program.
   virtual Cost get(const Chunks& chunks, std::uint64_t first) = 0;
 
  private:
   const std::string name_;
 };
 
-// The server of all of them.
+// The server of all arms.
 struct Place {
   std::uint16_t port = 0;
   pid_t pid = 0;
 };
 
 std::unique_ptr<RemoteArm> larder_arm(const Place& place);
-// One connection, `window` bytes asked for at most; what comes is thrown away, what goes is the same bytes again and again.
+// One connection with at most `window` requested bytes. Received bytes are dropped, and the same
+// bytes are sent again and again.
 std::unique_ptr<RemoteArm> ceiling_arm(const Place& place, std::uint64_t window);
 std::unique_ptr<RemoteArm> hiredis_arm(const Place& place);
 std::unique_ptr<RemoteArm> redis_benchmark_arm(const Place& place);
-// `program`: a Python that has redis-py and LMCache, and remote_rivals.py behind it. One process for all of its arms.
+// `program`: a Python with redis-py and LMCache, and the path of remote_rivals.py. One process for
+// all of its arms.
 std::vector<std::unique_ptr<RemoteArm>> python_arms(const Place& place, const std::vector<std::string>& program);
 
-// Ends the program, with a line, where it does not hold.
+// Ends the program with a line if the condition is false.
 void must(bool held, const std::string& what);
 
 }  // namespace larder::bench

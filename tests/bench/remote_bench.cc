@@ -1,20 +1,25 @@
-// bench remote: chunks of 1 to 32 MiB stored in a real server and loaded again: Larder's remote tier beside hiredis, redis-py,
-// redis-benchmark, LMCache's resp adapter, and `ceiling`, the same commands as Larder's by hand and pipelined, whose reader throws the
-// bytes away and whose writer sends the same ones again and again.
+// bench remote: chunks of 1 to 32 MiB stored in a real server and loaded again. Larder's remote
+// tier beside hiredis, redis-py, redis-benchmark, LMCache's resp adapter, and `ceiling`: the
+// commands of Larder by hand and pipelined, with a reader that drops the bytes and a writer that
+// repeats them.
 //
-// All arms take turns on one server over loopback TCP, and every key is new. A turn moves 256 MiB, in two states of the server:
-// `fresh`: before each turn it is emptied, so that it asks the kernel for the memory of each value;
-// `full`: as a backend in production stands: at its maxmemory (768 MiB, allkeys-lru), all of it filled by the same arm just before, so that
-// each value takes the memory of one that is evicted. `faults_gib` says whether that is so: pages of 4 KiB that the server was given, a
-// GiB; 262,144 are all. jemalloc keeps no memory of values of 8 MiB and more (oversize_threshold): those are always new to it.
-// GB/s are of the chunks' payload (1e9 bytes), whatever an arm stores beside it; Larder's own slots are 0.2% larger. Ratios are medians
-// of the rounds' own ratios. The server has a processor for itself, the arms share the
-// others: left alone, the kernel wakes each where the other runs, at times, and all arms are slower by how often.
+// All arms take turns on one server over loopback TCP, and every key is new. A turn moves 256 MiB,
+// in two states of the server: `fresh`: the server is emptied before each turn, and asks the kernel
+// for the memory of each value; `full`: the server is at its maxmemory (768 MiB, allkeys-lru), like
+// a backend in production, and the same arm has just filled it, so each value takes the memory of
+// an evicted one. `faults_gib` checks this: pages of 4 KiB given to the server for each GiB;
+// 262,144 are all pages. jemalloc keeps no memory of values from 8 MiB on (oversize_threshold), so
+// the memory of such values is always new. GB/s (1e9 bytes) count the chunks' payload, whatever
+// else an arm stores; Larder's slots are 0.2% larger. Ratios are medians of the rounds' own ratios.
+// The server has a processor for itself, and the arms share the others. Otherwise the kernel at
+// times wakes a process on the other one's processor, which slows all arms at random.
 //
-// Usage: remote_bench [DIRECTORY of the JSON [PYTHON of the rivals' environment, remote_rivals.py]]. Environment: REMOTE_SERVER
-// (redis-server; or valkey-server), REMOTE_ROUNDS (7), REMOTE_SIZES (1,2,4,8,16,32: MiB), REMOTE_ARMS (names that begin so; all),
-// REMOTE_STATES (fresh,full), REMOTE_TCP (reno, which every machine has, and which without loss only grows, as cubic does: its congestion
-// control, in a network of the bench's own; without root the machine's), REMOTE_WINDOW (what the ceiling asks for at once, in KiB).
+// Usage: remote_bench [DIRECTORY of the JSON [PYTHON of the rivals' environment,
+// remote_rivals.py]]. Environment: REMOTE_SERVER (redis-server; or valkey-server), REMOTE_ROUNDS
+// (7), REMOTE_SIZES (1,2,4,8,16,32: MiB), REMOTE_ARMS (prefixes of names; all), REMOTE_STATES
+// (fresh,full), REMOTE_TCP (the congestion control in a network of the bench's own; without root
+// the machine's. Default reno, which every machine has, and which without loss only grows, like
+// cubic), REMOTE_WINDOW (KiB that the ceiling asks for at once).
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

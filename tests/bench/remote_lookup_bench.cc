@@ -1,10 +1,12 @@
-// bench remote-lookup: how long the remote tier looks whether the chunks of a prompt are in the backend: 64 and 1,024 keys, a standalone
-// server and a Cluster of three masters, with no delay and with 20 ms of it (10 each way) between larderd's namespace and the servers'.
+// bench remote-lookup: the time of the remote tier's probe for the chunks of a prompt: 64 and 1,024
+// keys, a standalone server and a Cluster of three masters, without delay and with 20 ms (10 each
+// way) between larderd's network namespace and that of the servers.
 //
-// Counted in round trips: of the network as a PING on a connection of its own measures it, in the same minute. All chunks are there,
-// written through another tier. `first` is a look right after the tier has connected, when TCP sends no more than ten packets before it
-// hears of them; the median is of looks 0.3 s apart on connections that have carried looks before. The goals are of the median, with
-// the delay, of the worse mode.
+// The unit is a round trip of the network, as a PING on a connection of its own measures in the
+// same minute. All chunks are there, written through another tier. `first` is a probe right after
+// the tier has connected, when TCP sends at most ten packets before the first acknowledgement. The
+// median is that of probes 0.3 s apart on connections that have carried probes before. The goals
+// are for the median, with the delay, of the slower mode.
 //
 // Usage: remote_lookup_bench [DIRECTORY of the JSON]. Needs root and /dev/net/tun (delayed_link.h). Environment: REMOTE_SERVER
 // (redis-server; or valkey-server), REMOTE_TCP (reno, bbr: TCP's congestion control; the machine's own).

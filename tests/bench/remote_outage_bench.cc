@@ -1,18 +1,20 @@
-// bench remote-outage: what an engine waits for a chunk in larderd's memory while the shared backend is stopped, slow or full, against
-// the same while it is well.
+// bench remote-outage: an engine's wait for a chunk in larderd's memory while the shared backend is
+// stopped, slow or full, against the wait with a healthy backend.
 //
-// An engine looks a chunk up and loads it, through liblarder, one after the other as fast as it can. Meanwhile the backend is
-// wanted: the engine stores another chunk every 2 ms, which larderd writes down, and looks for chunks that only the backend could have, as
-// vLLM's scheduler does, without waiting. The four states of the backend take turns, and each is measured from the moment that it
-// begins, so that the second in which larderd takes a silent server for alive counts as well as the time after it:
-//   well     a real redis-server, which forgets what was not used lately
+// An engine looks up and loads one chunk after the other through liblarder, as fast as possible.
+// The backend has work meanwhile: the engine stores another chunk every 2 ms, which larderd writes
+// down, and probes for chunks that only the backend could have, without a wait, like vLLM's
+// scheduler. The four states of the backend take turns. Each one is measured from its beginning, so
+// the second in which larderd takes a silent server for alive counts too:
+//   well     a real redis-server, which evicts the least recently used values
 //   stopped  SIGSTOP
-//   slow     its answers come at a byte a second on each connection
+//   slow     answers come at a byte a second on each connection
 //   full     every SET is answered -OOM
-// Between two turns it is waited until looks are answered and nothing is left to be written. Every byte that was loaded is compared.
+// Between two turns the bench waits until probes are answered and all writes have ended. Every
+// loaded byte is compared.
 //
-// The engine has a processor of its own, as in bench lookup; larderd, the server and the proxy before it, through which it is always
-// reached, have the others.
+// The engine has a processor of its own, as in bench lookup. larderd, the server and the proxy in
+// front of the server have the others.
 //
 // Usage: remote_outage_bench [DIRECTORY of the JSON]
 #include <signal.h>

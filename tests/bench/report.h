@@ -1,4 +1,4 @@
-// Report: what a benchmark prints and leaves behind: a table, its goals, and NAME.json. Thread-compatible.
+// Report: the output of a benchmark: a table, the goals, and NAME.json. Thread-compatible.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ double median(std::vector<double> values);
 // p in 0..1. REQUIRES: values is not empty.
 double percentile(std::vector<double> values, double p);
 
-// A mark for a row whose ceiling or rival is not what the reference machine (2-core Debian 12 VM, see docs/performance/results.md) gave:
-// "" within a factor of two, else a few words.
+// A mark for a row whose ceiling or rival differs from that of the reference machine (2-core Debian
+// 12 VM, see docs/performance/results.md): "" within a factor of two, else a few words.
 std::string far_from_reference(double value, double reference);
 
 class Report {
@@ -29,7 +29,8 @@ class Report {
     goals_.push_back({std::move(id), value, std::move(op), goal});
   }
 
-  // Prints the table and the goals, and writes DIRECTORY/NAME.json. A missed goal is no failure. False: the file cannot be written.
+  // Prints the table and the goals, and writes DIRECTORY/NAME.json. A missed goal is not a failure.
+  // False: the file cannot be written.
   bool finish(const std::string& directory) const;
 
  private:

@@ -1,9 +1,11 @@
-// bench restart: from SIGKILL of larderd to the first hit of an engine that was connected, and how much of what was stored is there.
+// bench restart: the time from SIGKILL of larderd to the first hit of a connected engine, and the
+// share of stored chunks that are back.
 //
-// restart_bench OUTPUT LARDERD. The arena is filled with chunks of 2 MiB up to nine tenths; then larderd is killed and started again at
-// once. The hit is a whole one in the new larderd: the engine's shim has attached to its epoch, found the chunk in its index, loaded and
-// verified it. Until then the engine goes on in the earlier index, which is counted as well: the look-ups that missed. Every chunk is
-// loaded again afterwards and compared. What voids the run: a wrong byte, a load that fails.
+// restart_bench OUTPUT LARDERD. Chunks of 2 MiB fill nine tenths of the arena; then larderd is
+// killed and started again at once. The hit is complete and in the new larderd: the shim has
+// attached to the new epoch, found the chunk in the new index, loaded and verified it. Until then
+// the engine looks up in the earlier index; the bench counts the misses there. Every chunk is
+// loaded again afterwards and compared. A wrong byte or a failed load voids the run.
 #include <sys/stat.h>
 
 #include <chrono>

@@ -1,12 +1,16 @@
-"""make bench-rivals: LMCache 0.5.6's multi-process server beside larderd, on the same engine, model and prompts, taking turns.
+"""make bench-rivals: LMCache 0.5.6's multi-process server beside larderd, on the same engine, model
+and prompts, taking turns.
 
-Parts, which RIVALS_PARTS=ttft,second,calls,kill chooses (default: all); rows of the others are kept from the report that is there:
+Parts, chosen by RIVALS_PARTS=ttft,second,calls,kill (default: all); rows of other parts stay from
+the existing report:
   ttft    warm TTFT of 512, 2,048 and 4,096 tokens on one engine an arm (the demo's model)
-  second  the first query of 4,096 tokens of engines that never saw the prompt (RIVALS_STARTS a side, default 2)
+  second  the first query of 4,096 tokens of engines that never saw the prompt (RIVALS_STARTS a
+          side, default 2)
   calls   lookup, store and retrieve of 512 and 16k tokens from Python, and idle memory
   kill    SIGKILL of the server under traffic, down for 1 s (the small model; RIVALS_KILL_BOUND_S)
-A warm answer counts only if nearly the whole prompt came from the arm's cache and its tokens are the cold answer's; retrieved
-bytes are compared. Runs in the environment of .ci/rivals.lock; otherwise that of the demo."""
+A warm answer counts only if nearly the whole prompt came from the arm's cache and the tokens equal
+those of the cold answer; retrieved bytes are compared. Python packages are those of
+.ci/rivals.lock; the variables are those of the demo."""
 
 from __future__ import annotations
 

@@ -9,13 +9,13 @@
 
 namespace larder::bench {
 
-// Neither side sleeps when `spinning`: the price of a whole processor.
+// With `spinning` neither side sleeps, at the price of a whole processor.
 enum class Waiting { kSleeping, kSpinning };
 
 // Answers look-ups on `socket` until the other end closes.
 void serve_lookups(int socket, SmallClient& client, Waiting waiting);
 
-// One round trip: how many of the hashes are there.
+// One round trip. Returns the number of present hashes.
 std::uint64_t ask(int socket, const std::vector<protocol::BlockHash>& hashes, Waiting waiting);
 
 }  // namespace larder::bench

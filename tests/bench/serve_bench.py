@@ -1,13 +1,15 @@
-"""make bench-serve: users of a small model whose KV cache is too small for all of them; vLLM alone, with Larder, with LMCache.
+"""make bench-serve: users of a small model with too little KV cache: vLLM alone, with Larder, with
+LMCache.
 
-Three vLLM servers with 7,168 tokens of KV each, alive side by side, busy one at a time. A part is a scenario and a number of
-users (serve_load.py); each arm gets SERVE_SECONDS of it (default 120) in two slices, taking turns; the engine's own cache is
-emptied before each. SERVE_PARTS=chat-8,... runs some parts and keeps the other rows of the report that is there; a run shorter
-than 120 s says so. The whole takes 40 minutes of a machine that does nothing else.
+Three vLLM servers with 7,168 tokens of KV each, alive side by side, busy one at a time. A part is a
+scenario with a number of users (serve_load.py). Each arm gets SERVE_SECONDS of a part (default 120)
+in two slices, taking turns; the engine's own cache is emptied before each slice.
+SERVE_PARTS=chat-8,... runs some parts and keeps the other rows of the existing report; a run
+shorter than 120 s is marked. The whole takes 40 minutes of a machine without other work.
 
-Goals stand on the 8 users, for whom the KV cache is too small; one user's chat fits into it, so that there is nothing to gain.
-Before anything is timed, each arm gives one prompt's answer cold and warm, and all must be the same tokens. Environment: bench-
-rivals's."""
+Goals are for 8 users, for whom the KV cache is too small; one user's chat fits into the cache, so
+there is no gain. Before the timing, each arm answers one prompt cold and warm, and all answers must
+have the same tokens. Environment: that of bench-rivals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-// SmallClient: a client whose chunks are one page of 64 bytes, so that 100,000 of them are quick to store. Thread-compatible.
+// SmallClient: a client with chunks of one page of 64 bytes, so 100,000 chunks are stored quickly.
+// Thread-compatible.
 #pragma once
 
 #include <array>
@@ -9,7 +10,7 @@
 
 namespace larder::bench {
 
-// Hash i of the benchmark: two little-endian words, which programs in other languages make alike.
+// Hash i of the benchmark: two little-endian words, made alike by programs in other languages.
 inline protocol::BlockHash bench_hash(std::uint64_t i) {
   return {(i + 1) * 0xd6e8feb86659fd93ULL, (i + 1) * 0xa0761d6478bd642fULL};
 }
@@ -31,7 +32,7 @@ class SmallClient {
   bool ok() const { return ok_; }
   client::Client& client() { return client_; }
 
-  // Stores chunks first..first+count-1; returns how many were.
+  // Stores chunks first..first+count-1; returns the number of stored ones.
   std::uint64_t store(std::uint64_t first, std::uint64_t count) {
     client::Transfer transfer;
     for (std::uint64_t i = first; i < first + count; ++i) transfer.hashes.push_back(bench_hash(i));

@@ -1,9 +1,12 @@
-// bench start: how soon a larderd answers engines, and how soon all its memory is touched, against a memset of an equal fresh file.
+// bench start: the time until a larderd answers engines, and until all of its memory is touched,
+// against a memset of an equal fresh file.
 //
-// start_bench OUTPUT LARDERD. A real larderd is started each time; ready is its WELCOME, touched is when its arena file has all its
-// blocks, both from the moment of the start. The memset is done by as many threads as larderd touches with, in a new file of the same
-// file system, from open to the last byte. Both take turns, and memory is touched once before, since its first use ever is slower on a
-// virtual machine. Huge pages are reserved for the run where this machine allows it; a row that cannot be measured says why.
+// start_bench OUTPUT LARDERD. Each round starts a real larderd. "ready" ends with WELCOME;
+// "touched" ends when the arena file has all blocks; both begin at the start. The memset uses as
+// many threads as larderd, in a new file of the same file system, from open to the last byte. Both
+// arms take turns. Memory is touched once before, since the first use of memory is slower on a
+// virtual machine. Huge pages are reserved for the run if this machine allows that; a row without a
+// measurement has the reason.
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>

@@ -1,5 +1,6 @@
-// SubmitArm: what it costs an engine's thread to ask for a load, from the stream's fence to the ticket: chunks of 576 pieces each, over a larderd of
-// its own. Every load is verified before its figure counts. Thread-compatible.
+// SubmitArm: the cost for an engine's thread to ask for a load, from the stream's fence to the
+// ticket, with chunks of 576 pieces over a larderd of its own. Every load is verified before its
+// figure counts. Thread-compatible.
 #pragma once
 
 #include <memory>
@@ -17,11 +18,13 @@ class SubmitArm {
   static constexpr std::uint64_t kPieceBytes = 4096;                            // the cost does not depend on it
   static constexpr std::uint64_t kPageBytes = kLayers * kBlocks * kMostChunks * kPieceBytes;
 
-  // Its larderd's files stand in `directory`. Make it before this process has threads.
+  // larderd's files are in `directory`. REQUIRES: made before this process has threads.
   explicit SubmitArm(const std::string& directory);
-  // Chunks are stored off these pages, kPageBytes in all, and loaded again. False: larderd is not there, or did not take all.
+  // Stores chunks from these pages, kPageBytes in all. False: larderd is away, or did not take all
+  // chunks.
   bool attach(std::byte* pages);
-  // Median microseconds of a load of so many chunks. Nothing: one failed. REQUIRES: attach().
+  // Median microseconds to ask for a load of `chunks` chunks. nullopt: a load failed. REQUIRES:
+  // attach().
   std::optional<double> median_us(std::uint32_t chunks) const;
 
  private:

@@ -1,6 +1,8 @@
-// TrickleProxy: stands before a server's Unix socket, and lets its answers pass as they come, or a byte a second on each connection.
+// TrickleProxy: a proxy in front of a server's Unix socket. Answers pass at once, or at a byte a
+// second on each connection.
 //
-// A process of its own, made before its maker has threads; ended with this object. Thread-compatible.
+// A process of its own. REQUIRES: made before the caller has threads. Ends on destruction.
+// Thread-compatible.
 #pragma once
 
 #include <atomic>
@@ -13,13 +15,13 @@ namespace larder::bench {
 
 class TrickleProxy {
  public:
-  // Listens at `path` when this returns. Throws where it cannot.
+  // Listens at `path` after return. Throws on failure.
   TrickleProxy(const std::string& path, const std::string& server);
   ~TrickleProxy();
   TrickleProxy(const TrickleProxy&) = delete;
   TrickleProxy& operator=(const TrickleProxy&) = delete;
 
-  // What was asked passes unhindered all the same.
+  // Requests always pass at once.
   void trickle(bool on) { *slow_ = on; }
 
  private:

@@ -1,12 +1,15 @@
 """make bench-ttft: time to first token through vLLM's OpenAI server, cold and from larderd.
 
-The demo's model. One cold and nine warm rounds a prompt; vLLM's own prefix cache is reset before every warm round. A warm round counts
-only if larderd counted every whole chunk of its prompts as hit, and if its continuation equals, token for token, the one of a hit in
-vLLM's own prefix cache; anything else ends the bench with status 1 and one line that says what. Not the cold one: what is computed after a
-hit is batched otherwise than in the cold prompt, and in bfloat16 that alone may give other tokens, on some processors. Hence no prompt
-of whole chunks either: vLLM computes the last block of such a prompt anew after its own hit, but only the last token after Larder's.
-A goal over several rows is that of the worst row.
-Environment: as the demo's.
+The demo's model. One cold and nine warm rounds for each prompt; vLLM's own prefix cache is reset
+before every warm round. A warm round counts only if larderd counted every whole chunk of its
+prompts as hit, and if the continuation equals, token for token, that of a hit in vLLM's own prefix
+cache. Any other result ends the bench with status 1 and one line with the reason.
+
+Warm rounds are not compared with the cold one: the batches after a hit differ from those of the
+cold prompt, and in bfloat16 this alone may give other tokens on some processors. For the same
+reason no prompt has whole chunks: after its own hit vLLM computes the last block of such a prompt
+again, after Larder's hit only the last token. A goal over several rows is that of the worst row.
+Environment: that of the demo.
 """
 
 from __future__ import annotations

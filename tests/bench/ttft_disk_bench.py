@@ -1,20 +1,27 @@
-"""make bench-ttft-disk: time to first token where the memory is too small, and the disk slow, or stopped.
+"""make bench-ttft-disk: time to first token where the memory is too small, and the disk slow, or
+stopped.
 
-The demo's model over a larderd of 256 MiB with a disk tier. Three prompts of 4,096 tokens (48 MiB each) and forty-two of 1,024 (12 MiB)
-are asked in turn, so that none is in memory when it comes again: every warm answer comes from the disk, to which it went ahead of eviction
-(`write: back`, the default). Warm ones count only if nearly all of their chunks were fetched, by vLLM's log, each answer as it came.
+The demo's model over a larderd of 256 MiB with a disk tier. Three prompts of 4,096 tokens (48 MiB
+each) and forty-two of 1,024 (12 MiB) are asked in turn, so no prompt is in memory when it comes
+again. Every warm answer comes from the disk; the chunks went there ahead of eviction (`write:
+back`, the default). A warm answer counts only if nearly all of its chunks were fetched, as vLLM's
+log tells.
 
-Then the disk is throttled below everything (the kernel's block throttle on larderd's reads: root and cgroup v1), down to a stop. At
-each speed three probes, which are not judged, then `ROUNDS` requests with Larder and as many without it (the same engine, the request opted
-out), taking turns. After each speed the throttle goes, and it is counted how long until the disk is used again.
+Then the disk is throttled (the kernel's block throttle on larderd's reads: root and cgroup v1),
+down to a stop. At each speed the bench makes three probes, which are not judged, then `ROUNDS`
+requests with Larder and as many without (the same engine, the request opted out), taking turns.
+After each speed the throttle goes, and the bench measures the time until the disk is used again.
 
-That no wrong byte was used is shown by tokens. A prefill that begins elsewhere may give other tokens in bfloat16, by that alone. So an
-answer with no chunk loaded must equal the cold one, one with all of them that of a hit in vLLM's own prefix cache, which is asked for
-right after the cold one. One with k of n, as of a slow disk, must equal a reference of the same split: when the throttle is gone and memory has been filled with other prompts, the first k chunks are read again at full
-speed, by vLLM's log, into vLLM's own prefix cache, and the prompt is asked without Larder. These are records with which answers
-loaded in whole were right: once a prompt was answered in part, the rest of it is stored anew, of another split, and it is
-not asked again.
-Environment: as the demo's; TTFT_DISK_SPEEDS.
+Tokens show that no wrong byte was used. In bfloat16, a prefill with another begin may give other
+tokens by itself. So an answer without loaded chunks must equal the cold one. An answer with all
+chunks must equal that of a hit in vLLM's own prefix cache, which is asked for right after the cold
+one. An answer with k of n chunks, as of a slow disk, must equal a reference with the same split.
+For the reference, the throttle is gone and memory is filled with other prompts; the first k chunks
+are read again at full speed, as vLLM's log tells, into vLLM's own prefix cache, and the prompt is
+asked without Larder. The records are those that gave right whole answers: after an answer with a
+part of the chunks, the rest of the prompt is stored again with another split, and the prompt is not
+asked again.
+Environment: that of the demo; TTFT_DISK_SPEEDS.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-// webhook_bench DIRECTORY SERVER REPOSITORY: the admission server under 50 reviews of KServe's pods a second, alone and beside hostile
-// clients of every kind. A review's time runs from when it was due: one that waits for another is no faster for it. No answer, or
-// another than the right one, fails the benchmark.
+// webhook_bench DIRECTORY SERVER REPOSITORY: the admission server under 50 reviews of KServe's pods
+// a second, alone and beside hostile clients of every kind. The time of a review begins when the
+// review is due, so the wait for an earlier review counts. A missing or wrong answer fails the
+// benchmark.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

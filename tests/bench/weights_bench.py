@@ -1,7 +1,7 @@
 """make bench-weights: the identity of a model's weights against a loop that reads and hashes the
 same files.
 
-Larder's arm is all that an engine has: a WeightsReader, from start() to the identity, without a
+Larder's arm is the code of an engine: a WeightsReader, from start() to the identity, without a
 memo. The loop is read_and_hash.cc, compiled for AVX2 on x86-64; the start of its process is not
 counted. Both read 2 GiB in four files, on one thread, in turns: from the page cache, where
 processor time counts, whatever else the machine does, and from the disk, where the clock counts.

@@ -1,4 +1,5 @@
-// Damage: one corruption of what a load of one chunk reads, and its undoing. Thread-compatible.
+// Damage: one corruption of the bytes that a load of one chunk reads, with an undo.
+// Thread-compatible.
 #pragma once
 
 #include <random>
@@ -12,21 +13,21 @@ namespace larder::corruption {
 enum class Kind {
   kPayloadFlip,   // one bit
   kPayloadBurst,  // up to 256 bytes
-  kTornPayload,   // part of it is of an earlier generation
-  kTableFlip,     // the same of the digest table
+  kTornPayload,   // a part comes from an earlier generation
+  kTableFlip,     // one bit of the digest table
   kTableBurst,
-  kTornTable,     // part of it is of an earlier generation, of another chunk, or zero
-  kStaleSlot,     // payload and table of an earlier generation, sound in themselves
-  kSwappedSlots,  // with those of another chunk
-  kEntryFlip,     // the same of the index entry
+  kTornTable,     // a part comes from an earlier generation or another chunk, or is zero
+  kStaleSlot,     // payload and table of an earlier generation, a valid pair
+  kSwappedSlots,  // payload and table of another chunk
+  kEntryFlip,     // one bit of the index entry
   kEntryBurst,
-  kTornEntry,        // its first words are another entry's
-  kSwappedEntries,   // with that of another chunk
-  kSwappedFields,    // some words of it
-  kStaleGeneration,  // the word says another generation
-  kOtherState,       // the word says another state
-  kCellFlip,         // of the word in the hash table
-  kCellElsewhere,    // which leads to another chunk
+  kTornEntry,        // the first words come from another entry
+  kSwappedEntries,   // the entry of another chunk
+  kSwappedFields,    // some words of the entry of another chunk
+  kStaleGeneration,  // another generation in the word
+  kOtherState,       // another state in the word
+  kCellFlip,         // one bit of the cell in the hash table
+  kCellElsewhere,    // the cell leads to another chunk
   kCount
 };
 inline constexpr auto kKinds = static_cast<std::size_t>(Kind::kCount);
@@ -36,9 +37,10 @@ class Damage {
  public:
   Damage(StoredChunks& chunks, std::mt19937_64& random) : chunks_(chunks), random_(random) {}
 
-  // Changes at least one byte that a load of `chunk` depends on. `other` is not loaded before undo().
+  // Changes at least one byte on which a load of `chunk` depends. REQUIRES: `other` is not loaded
+  // before undo().
   void apply(Kind kind, std::uint32_t chunk, std::uint32_t other);
-  // Puts back all that apply() has changed since the last undo().
+  // Restores all bytes that apply() has changed since the last undo().
   void undo();
 
   // Places (StoredChunks::place) that the last apply() changed.

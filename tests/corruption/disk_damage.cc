@@ -7,7 +7,8 @@ namespace larder::corruption {
 namespace {
 
 constexpr std::size_t kMostBurst = 256;
-// What of each structure its checksum is over, and the checksum (FORMAT.md); zeroes follow, which nothing depends on.
+// The bytes of each structure under its checksum, with the checksum (FORMAT.md). The zeroes that
+// follow are not used.
 constexpr std::size_t kHeaderBytes = 112, kTrailerBytes = 48, kLabelUsedBytes = 48 + 32 * disk::kMaxDropMarks + 8;
 
 }  // namespace
@@ -40,7 +41,7 @@ void DiskDamage::flip(std::uint64_t at, std::size_t bytes) {
   write(place, std::span(&flipped, 1));
 }
 
-// Random bytes, the first of which is surely another than before.
+// Random bytes; the first byte always changes.
 void DiskDamage::burst(std::uint64_t at, std::size_t bytes) {
   const std::size_t first = below(bytes);
   Bytes noise(1 + below(std::min(kMostBurst, bytes - first)));
@@ -49,7 +50,7 @@ void DiskDamage::burst(std::uint64_t at, std::size_t bytes) {
   write(at + first, noise);
 }
 
-// Some pieces of it come from elsewhere; at least one that differs.
+// Takes some pieces from `from`, at least one of them different.
 void DiskDamage::tear(std::uint64_t at, const Bytes& from, std::size_t piece) {
   std::vector<std::size_t> differ;
   for (std::size_t i = 0; i < from.size(); i += piece) {
@@ -99,7 +100,7 @@ void DiskDamage::of_record(DiskKind kind, const StoredRecords::Stored& chunk, co
     }
     default: break;
   }
-  // What stood there in an earlier life of the region.
+  // The record at this place in an earlier life of the region.
   elsewhere.sequence -= 1 + below(elsewhere.sequence);
   const Bytes before = whole_record(chunk, elsewhere, earlier);
   if (kind == DiskKind::kStaleRecord) return write(header, before);
@@ -135,7 +136,7 @@ void DiskDamage::of_region(DiskKind kind, std::uint32_t region, std::uint32_t ot
   disk::Trailer stale = stored;
   stale.id.sequence -= 1 + below(stale.id.sequence);
   stale.closed = below(2) == 0;
-  stale.entries_checksum ^= 1 + below(1000);  // another life's entries
+  stale.entries_checksum ^= 1 + below(1000);  // the entries of another life
   Bytes block(disk::kBlockBytes);
   disk::encode_trailer(stale, block);
   write(trailer, block);
@@ -150,7 +151,7 @@ bool DiskDamage::of_label(DiskKind kind) {
     Bytes bytes(disk::kSuperblockBytes);
     disk::encode_superblock(stale, bytes);
     write(at, bytes);
-    return true;  // seen by what was dropped
+    return true;  // the test sees this by the dropped chunks
   }
   kind == DiskKind::kLabelFlip ? flip(at, kLabelUsedBytes) : burst(at, kLabelUsedBytes);
   disk::Superblock read_back;

@@ -1,4 +1,4 @@
-// DiskDamage: corruptions of a volume of the disk tier, and what has to come of them. Thread-compatible.
+// DiskDamage: corruptions of a volume of the disk tier. Thread-compatible.
 #pragma once
 
 #include <string_view>
@@ -9,32 +9,32 @@
 namespace larder::corruption {
 
 enum class DiskKind {
-  // of one record, under a tier that runs or before it starts
+  // Of one record, under a running tier or before a start.
   kHeaderFlip,   // one bit
   kHeaderBurst,  // up to 256 bytes
-  kTornHeader,   // its first bytes are another record's, an earlier life's, or zero
+  kTornHeader,   // the first bytes come from another record or an earlier life, or are zero
   kPayloadFlip,
   kPayloadBurst,
-  kTornPayload,  // part of it is of an earlier generation
+  kTornPayload,  // a part comes from an earlier generation
   kTableFlip,    // of the digest table
   kTableBurst,
-  kTornRecord,       // some sectors of it are of the record that stood there in an earlier life of the region
-  kStaleRecord,      // that record wholly, sound in itself
-  kStaleGeneration,  // a sound record of this life, place and key, but of an earlier generation than was stored last
-  kOtherVolume,      // a sound record of another volume
-  kSwappedRecords,   // with another one, wholly
-  // of what a start reads
+  kTornRecord,       // some sectors come from the record at this place in an earlier life of the region
+  kStaleRecord,      // the whole record of the earlier life, a valid one
+  kStaleGeneration,  // a valid record of this life, place and key, of an earlier generation than the last one
+  kOtherVolume,      // a valid record of another volume
+  kSwappedRecords,   // another whole record
+  // Of the blocks that a start reads.
   kFooterFlip,
   kFooterBurst,
   kTornFooter,
   kTrailerFlip,
   kTrailerBurst,
-  kStaleTrailer,     // of an earlier life of the region, sound in itself
-  kSwappedTrailers,  // that of another region
-  kLabelFlip,        // of one of the two
+  kStaleTrailer,     // a valid trailer of an earlier life of the region
+  kSwappedTrailers,  // the trailer of another region
+  kLabelFlip,        // one of the two labels
   kLabelBurst,
-  kStaleLabel,  // one of the two is older, and knows of no drop
-  // of all
+  kStaleLabel,  // one of the two labels is older, and has no drop
+  // Of the whole volume.
   kBothLabels,
   kTruncated,
   kCount
@@ -48,12 +48,13 @@ class DiskDamage {
  public:
   DiskDamage(StoredRecords& records, sim::Random& random) : records_(records), random_(random) {}
 
-  // Each changes at least one byte that something depends on. `other` is touched by kSwappedRecords, which needs one of the same size.
+  // Each changes at least one byte on which a load or a start depends. kSwappedRecords changes
+  // `other` too, which must have the same size.
   void of_record(DiskKind kind, const StoredRecords::Stored& chunk, const StoredRecords::Stored* other);
   void of_region(DiskKind kind, std::uint32_t region, std::uint32_t other);
   // Returns whether the damaged superblock is refused.
   bool of_label(DiskKind kind);
-  // Returns from where on the file is gone; its size where it was not cut off.
+  // Returns the size of the file that is left.
   std::uint64_t of_all(DiskKind kind);
 
   // Bytes of the volume that were changed since the last clear.

@@ -1,9 +1,11 @@
-// corruption_disk [COUNT [SEED]]: COUNT corruptions of a disk tier's volume, each in one of the ways of disk_damage.h, under a tier that
-// runs or before it starts. Every damaged record must be a miss and every damaged structure be refused, all that is undamaged be there
-// and right; anything else fails the run.
+// corruption_disk [COUNT [SEED]]: COUNT corruptions of a disk tier's volume, each in one of the
+// ways of disk_damage.h, under a running tier or before a start. Every damaged record must be a
+// miss, and every damaged structure must be refused. Undamaged chunks must be there and right. Any
+// other outcome fails the run.
 //
-// Without COUNT 10,000 with a fixed seed, or, where CRASH_SUITE=whole, 1,000,000 with a random one. Prints the seed, what was damaged how
-// often and how much of it rejected, and how many distinct places (bytes of the volume) were hit.
+// Default: 10,000 with a fixed seed; with CRASH_SUITE=whole 1,000,000 with a random seed. Prints
+// the seed, the count of each kind, the rejected share, and the number of distinct damaged bytes of
+// the volume.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -64,7 +66,7 @@ class Run {
   }
 
  private:
-  // What became of one fault.
+  // Counts one corruption and its outcome.
   void note(DiskKind kind, bool rejected, const char* what) {
     const auto number = static_cast<std::size_t>(kind);
     ++done_;
@@ -103,7 +105,7 @@ class Run {
     DiskKind kind;
     const Stored* chunk;
   };
-  // Of every second record; `spared`: regions whose records stay as they are.
+  // Damages every second record. `spared`: regions without damage.
   std::vector<Fault> damage_records(const std::vector<bool>& spared) {
     std::vector<const Stored*> order;
     for (const Stored& chunk : records_.chunks())
@@ -113,7 +115,8 @@ class Run {
     for (std::size_t i = 0; i + 1 < order.size(); i += 2) {
       DiskKind kind = kind_from(DiskKind::kHeaderFlip, kFirstRegionKind);
       const Stored *chunk = order[i], *other = order[i + 1];
-      // Without a footer nothing tells that another sound record stood there: it is one then.
+      // Without a footer a valid record of an earlier generation cannot be detected: it counts as
+      // the record of its place.
       if (kind == DiskKind::kStaleGeneration && !records_.closed(chunk->region)) kind = DiskKind::kStaleRecord;
       if (kind == DiskKind::kSwappedRecords && other->record.blocks() != chunk->record.blocks()) kind = DiskKind::kHeaderFlip;
       damage_.of_record(kind, *chunk, other);
@@ -122,7 +125,7 @@ class Run {
     }
     return faults;
   }
-  // `lost`: regions of which nothing is to be found.
+  // `lost`: regions whose chunks must all be misses.
   void load_all(const std::vector<Fault>& faults, const std::vector<bool>& lost) {
     std::vector<const Stored*> damaged = std::exchange(swapped_, {});
     for (const Fault& fault : faults) {
@@ -198,8 +201,8 @@ class Run {
   StoredRecords records_;
   DiskDamage damage_{records_, random_};
   std::vector<bool> hit_;
-  std::vector<std::uint32_t> regions_;  // that chunks stand in
-  std::vector<const Stored*> swapped_;  // with one that is counted
+  std::vector<std::uint32_t> regions_;  // regions with chunks
+  std::vector<const Stored*> swapped_;  // partners of swapped records
   std::uint64_t tried_[kDiskKinds] = {}, rejected_[kDiskKinds] = {};
   std::uint64_t done_ = 0, right_ = 0, failures_ = 0;
 };

@@ -1,9 +1,11 @@
-// corruption [COUNT [SEED]]: damages COUNT chunks in arena or index, each in one of the ways of damage.h, and loads each through
-// the shim. Every load must be a miss; one that succeeds fails the run, and one that brought a wrong byte is named as such.
+// corruption [COUNT [SEED]]: damages COUNT chunks in arena or index, each in one of the ways of
+// damage.h, and loads each through the shim. Every load must be a miss. A successful load fails the
+// run; a load with a wrong byte is reported as such.
 //
-// Without COUNT 30,000 with a fixed seed, or, where CRASH_SUITE=whole, 1,000,000 with a random one. Prints the seed, what was
-// damaged how often and how much of it rejected, and how many distinct places (bytes of arena and index) were hit. Between rounds
-// undamaged chunks are loaded and must be right, so that "a miss" means something.
+// Default: 30,000 with a fixed seed; with CRASH_SUITE=whole 1,000,000 with a random seed. Prints
+// the seed, the count of each kind, the rejected share, and the number of distinct damaged bytes of
+// arena and index. Between rounds undamaged chunks are loaded and must be right: otherwise a miss
+// would prove nothing.
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
@@ -53,12 +55,12 @@ class Run {
   }
 
  private:
-  // So many chunks at random go to the front of the order.
+  // Moves `count` random chunks to the front of the order.
   void draw(std::uint32_t count) {
     for (std::uint32_t i = 0; i < count; ++i) std::swap(order_[i], order_[i + random_() % (order_.size() - i)]);
   }
 
-  // Each damaged chunk has a partner that nobody else uses.
+  // Each damaged chunk has a partner of its own.
   void one_round(std::uint32_t size) {
     draw(2 * size);
     std::vector<std::uint32_t> loaded(order_.begin(), order_.begin() + size);

@@ -26,7 +26,7 @@ protocol::BlockHash hash_of(std::uint64_t chunk) {
   return {(chunk + 1) * 0xd6e8feb86659fd93ULL, (chunk + 1) * 0xa0761d6478bd642fULL};
 }
 
-// What byte `at` of a chunk is: by key and generation alone.
+// Byte `at` of a chunk, derived from key and generation alone.
 std::byte expected(const protocol::BlockHash& hash, std::uint64_t generation, std::uint64_t at) {
   const std::uint64_t word = (hash.lo + generation * 0x2545f4914f6cdd1dULL + at / 8 + 1) * 0x9e3779b97f4a7c15ULL;
   return static_cast<std::byte>(word >> (8 * (at % 8)));
@@ -44,7 +44,7 @@ Mapping map_memfd(const char* name, std::size_t bytes, Fd& fd) {
 
 StoredChunks::StoredChunks(const Shape& made) : group_{made.piece_bytes, made.layers, made.blocks_per_chunk} {
   store::IndexShape shape{};
-  shape.entry_count = 2 * kChunks;  // more than needed: nothing is evicted
+  shape.entry_count = 2 * kChunks;  // more than needed, so no chunk is evicted
   shape.bucket_count = store::IndexShape::buckets_for(shape.entry_count);
   shape.arena_bytes = 2 * kChunks * group_.slot_bytes();
   shape.epoch = 1;
@@ -110,7 +110,7 @@ void StoredChunks::attach(const store::IndexShape& shape) {
   std::vector<Fd> fds;
   for (const Fd* fd : {&arena_fd_, &index_fd_, &session_fd_}) fds.emplace_back(::dup(fd->get()));
   fds.emplace_back(::memfd_create("lock", MFD_CLOEXEC));
-  const auto wake = std::make_shared<const Fd>(::dup(sockets[1]));  // nobody listens
+  const auto wake = std::make_shared<const Fd>(::dup(sockets[1]));  // the wakes are not read
   Result<std::shared_ptr<client::Attachment>> attachment =
       client::Attachment::make(welcome, std::move(fds), Fd(sockets[0]), wake);
   must(attachment.ok(), "the shim could not attach");
@@ -151,7 +151,7 @@ std::vector<std::byte> StoredChunks::earlier_slot(std::uint32_t chunk, std::uint
 std::vector<StoredChunks::Outcome> StoredChunks::load_all(const std::vector<std::uint32_t>& chunks) {
   must(chunks.size() <= kAtOnce, "too many loads at once");
   for (std::vector<std::byte>& layer : pages_) std::memset(layer.data(), 0, layer.size());
-  std::map<std::uint64_t, std::uint32_t> places;  // of tickets
+  std::map<std::uint64_t, std::uint32_t> places;  // by ticket
   for (std::uint32_t place = 0; place < chunks.size(); ++place) {
     client::Transfer transfer;
     transfer.hashes.push_back(hash_of(chunks[place]));

@@ -25,7 +25,8 @@ bool was_dropped(std::uint64_t number) {
 
 }  // namespace
 
-// What is dropped is put first, then one of each other chunk. At the end it is as if it had been killed: the last region has no footer.
+// Puts the chunks that are then dropped, then one of each other chunk. The end is like a kill: the
+// last region has no footer.
 StoredRecords::StoredRecords(sim::Random& random) : random_(random) {
   options_.size_bytes += (kVolumeRegions - sim::kRegions) * sim::kRegionBytes;
   tier_ = std::make_unique<sim::SimTier>(disk_, random_, options_);
@@ -51,7 +52,7 @@ StoredRecords::StoredRecords(sim::Random& random) : random_(random) {
     if (located) chunks_.push_back({number, located->record, located->region});
   }
   std::vector<disk::Outcome> none;
-  for (int i = 0; i < 100; ++i) tier_->step(1000, none);  // footers that are on their way
+  for (int i = 0; i < 100; ++i) tier_->step(1000, none);  // for the footers in flight
   tier_->env.kill();
   tier_.reset();
   must(disk::decode_superblock(disk_.bytes().first(disk::kSuperblockBytes), superblock_) == disk::SuperblockFault::kNone,

@@ -1,5 +1,6 @@
-// StoredRecords: a disk tier's volume full of chunks, most of its regions closed with their footers and one open as after a kill, and
-// the tier's way to bring them up again. Nobody repairs what is damaged; restore() makes all as it was. Thread-compatible.
+// StoredRecords: a volume of the disk tier full of chunks, and the tier's path to read them. Most
+// regions are closed with footers, one is open as after a kill. Damage is not repaired; restore()
+// restores the whole volume. Thread-compatible.
 #pragma once
 
 #include <memory>
@@ -23,36 +24,37 @@ class StoredRecords {
   };
   const std::vector<Stored>& chunks() const { return chunks_; }
   bool closed(std::uint32_t region) const { return trailer(region).closed; }
-  // Of the region's life, as it was stored.
+  // The trailer of the region, as stored.
   disk::Trailer trailer(std::uint32_t region) const;
   disk::RegionId id_of(std::uint32_t region) const { return trailer(region).id; }
   const disk::Superblock& superblock() const { return superblock_; }
 
-  // Where things stand on the disk.
+  // Offsets on the disk.
   static std::uint64_t region_at(std::uint32_t region) { return disk::kHeadBytes + region * sim::kRegionBytes; }
   static std::uint64_t trailer_at(std::uint32_t region) { return region_at(region + 1) - disk::kBlockBytes; }
   static std::uint64_t header_at(const Stored& chunk) {
     return region_at(chunk.region) + std::uint64_t{chunk.record.block} * disk::kBlockBytes;
   }
   static std::uint64_t slot_at(const Stored& chunk) { return header_at(chunk) + disk::kBlockBytes; }
-  std::span<const std::byte> bytes() const { return disk_.bytes(); }  // of the disk as it is now
+  std::span<const std::byte> bytes() const { return disk_.bytes(); }  // of the damaged disk
   std::size_t size() const { return pristine_.size(); }
 
-  // Changes what stands there.
+  // Changes bytes of the volume.
   void write(std::uint64_t offset, std::span<const std::byte> bytes) { disk_.damage(offset, bytes); }
   void cut_off(std::uint64_t bytes) { disk_.resize(bytes); }
-  // Everything as it was stored; no tier runs.
+  // Restores the volume as stored; no tier runs afterwards.
   void restore();
 
   Status start();
-  // Brings it up as larderd would and looks at the bytes as an engine does.
+  // Reads the chunk as larderd does, and verifies the bytes as an engine does.
   enum class Outcome { kMiss, kRight, kWrong };
   Outcome load(const Stored& chunk);
-  // Whether the tier knows of it.
+  // Whether the tier knows the chunk.
   bool known(const Stored& chunk) const { return tier_->catalog.find(sim::key_of(chunk.number)).has_value(); }
-  // Whether the tier knows of a chunk that was dropped before.
+  // Whether the tier knows any dropped chunk.
   bool any_dropped_known() const;
-  // Whether a footer was written anew since the start, as after a region that was read through. Lets the tier do what it has to do.
+  // Whether the tier has rewritten the region's footer since the start, as after a scan of the
+  // region. Gives the tier time for the rewrite.
   bool footer_rewritten(std::uint32_t region);
 
  private:

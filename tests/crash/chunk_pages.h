@@ -1,6 +1,7 @@
-// ChunkPages: the KV pages of one chunk of a made-up engine. Its first word is the generation of its content, a number that its
-// writer drew; every other word derives from (key, generation). So a checker that knows the key alone finds a byte of anybody
-// else's, of an earlier store of the same key, and of two stores mixed.
+// ChunkPages: the KV pages of chunks of a fake engine. The first word of a chunk is the generation
+// of the content, a number that the writer drew. Every other word derives from (key, generation). A
+// checker that knows the key finds bytes of another key, of an earlier store of the same key, and
+// of two mixed stores.
 #pragma once
 
 #include <cstdint>
@@ -40,9 +41,9 @@ class ChunkPages {
     }
     return all;
   }
-  // In which namespace of the client the next chunks are.
+  // Sets the client's namespace of the next chunks.
   void work_in(std::uint32_t space) { space_ = space; }
-  // Chunks of these keys, on places 0...
+  // Chunks of these keys, on the places from 0 on.
   client::Transfer transfer(const std::vector<std::uint64_t>& keys) const {
     client::Transfer transfer;
     transfer.ns = space_;

@@ -1,4 +1,4 @@
-// larderd as process 1 of a container. REQUIRES: it is started inside a NewPidNamespace.
+// larderd as process 1 of a container. REQUIRES: started inside a NewPidNamespace.
 #include "tests/crash/container.h"
 
 int main(int /*count*/, char** arguments) {

@@ -1,6 +1,7 @@
-// What a container is to Larder: PID and mount namespaces of its own, over shared memory and a socket that several of them see.
+// A container as Larder sees one: PID and mount namespaces of its own, with shared memory and a
+// socket that several containers see.
 //
-// For tests of one thread with the right to make them (root).
+// For tests with one thread and the right to make containers (root).
 #pragma once
 
 #include <fcntl.h>

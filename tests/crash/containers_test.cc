@@ -1,4 +1,5 @@
-// Engines and larderd in containers of their own: no process of one has a number in another. Who lives is told by sockets and locks.
+// Engines and larderd in containers of their own: a process of one container has no number in
+// another. Sockets and locks tell which processes live.
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -20,7 +21,7 @@ std::string pid_namespace_of(pid_t pid) {
   return fs::read_symlink("/proc/" + std::to_string(pid) + "/ns/pid");
 }
 
-// Where this process has the arena, as its kernel says; every place, where there are more.
+// The addresses of the arena in this process, as the kernel reports them.
 std::string arena_places() {
   std::ifstream maps("/proc/self/maps");
   std::string places;

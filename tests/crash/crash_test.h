@@ -1,6 +1,6 @@
 // CrashTest: a real larderd of about 28 slots, and engines in processes of their own that stop at named points.
 //
-// A test of one thread, since it forks.
+// A test has one thread, because it forks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -39,7 +39,8 @@ inline int sleep_for_ever() {
   for (;;) ::pause();
 }
 
-// Asks until `count` chunks were stored: memory may not be touched yet, a session may be on its way.
+// Repeats the store until all chunks are present: larderd may not have touched its memory yet, or
+// the session may not be attached yet.
 inline bool store_at_last(Engine& engine, const std::vector<std::uint64_t>& wanted, std::uint64_t generation) {
   return eventually([&] {
     engine.store(wanted, generation, 1000);
@@ -53,7 +54,7 @@ class CrashTest : public testing::Test {
  protected:
   ~CrashTest() override { tally_.stop = true; }
 
-  // A process whose engine is attached; exit status 1: it could not.
+  // A process with an attached engine; exit status 1: the engine could not attach.
   template <typename Work>
   std::unique_ptr<ChildProcess> engine(const Work& work) {
     return std::make_unique<ChildProcess>([&] {
@@ -62,7 +63,8 @@ class CrashTest : public testing::Test {
       return engine.attached() ? work(engine) : 1;
     });
   }
-  // A larderd of the world's files whose points are announced, in a process of its own; its exit status.
+  // Runs a larderd over the world's files in this process, with its points announced. Returns the
+  // exit status.
   int serve() {
     announce_in(&page_);
     base::set_log_level(base::LogLevel::kError);
@@ -71,7 +73,8 @@ class CrashTest : public testing::Test {
     Result<std::unique_ptr<loop::Sidecar>> sidecar = loop::Sidecar::start(*config, clock);
     return sidecar.ok() && (*sidecar)->run().ok() ? 0 : 1;
   }
-  // Stores other chunks than the first few, far more than there is room for: whatever may be handed on is handed on.
+  // Stores many other chunks, far more than fit, so larderd hands on every slot that it may hand
+  // on.
   void fill_with_others() {
     const auto others = engine([](Engine& engine) {
       for (std::uint64_t key = 100; key < 100 + 4 * Engine::kChunks; ++key) engine.store({key}, key, 1000);
@@ -79,7 +82,7 @@ class CrashTest : public testing::Test {
     });
     EXPECT_EQ(others->wait(20'000), 0);
   }
-  // Of ten other chunks, how many found room.
+  // The number of ten other chunks that found room.
   std::uint64_t stored_by_others() {
     Tally& counted = Tally::make();
     const auto others = engine([&](Engine& engine) {

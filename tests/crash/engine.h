@@ -1,6 +1,6 @@
-// Engine: a made-up inference engine over the shim's client, for processes that a test has forked.
+// Engine: a fake inference engine over the shim's client, for forked processes.
 //
-// Used by one thread. Its copy engine is the host's, with a switch to find fault with good bytes.
+// Used by one thread. The copy engine is the host's, with a switch that rejects good bytes.
 #pragma once
 
 #include <sys/socket.h>
@@ -18,24 +18,25 @@
 
 namespace larder::crash {
 
-// Finds fault with good bytes when it is told to: the sidecar then verifies the chunk for itself.
+// A copy engine that can reject good bytes: the sidecar then verifies the chunk itself.
 class FaultFinder final : public client::testing_support::HostCopies {
  public:
   Status load(std::span<const std::byte> slot, std::uint64_t root, const copy::PieceList& to) const override {
     if (finds_fault) return {Code::kDataLoss, "told to"};
     return HostCopies::load(slot, root, to);
   }
-  // As a GPU's copy engine says it.
+  // True for a GPU's copy engine.
   bool outlives_process() const override { return is_a_device; }
   std::atomic<bool> finds_fault{false}, is_a_device{false};
 };
 
-// kChunks chunks of memory, and the shim's client. Each call may wait for larderd as long as it is told.
+// Memory for kChunks chunks, and the shim's client. Each call may wait for larderd for the given
+// time.
 class Engine {
  public:
-  static constexpr std::uint32_t kChunks = 32;  // moved at once, at most
+  static constexpr std::uint32_t kChunks = 32;  // the most chunks of one call
 
-  // `space`: engines of one share their chunks, if their group is the same.
+  // Engines with equal `space` and equal `group` share chunks.
   explicit Engine(const std::string& socket, std::uint64_t space = 0, const client::Group& group = ChunkPages::kGroup)
       : socket_(socket), client_({socket, "victim", 1}, copies_), pages_(kChunks, group) {
     client::NamespaceSpec spec;
@@ -57,7 +58,7 @@ class Engine {
   std::uint64_t store(const std::vector<std::uint64_t>& keys, std::uint64_t generation, std::uint32_t wait_ms) {
     return begin(keys, generation) ? client_.store_finish(wait_ms).stored : 0;
   }
-  // The same by threads of the client's, which nobody waits for but here.
+  // The same on threads of the client, with a wait for the end.
   std::uint64_t submit(const std::vector<std::uint64_t>& keys, std::uint64_t generation, std::uint32_t wait_ms) {
     if (!begin(keys, generation) || !client_.store_submit(wait_ms).ok()) return 0;
     std::vector<client::StoreCompletion> done;
@@ -94,7 +95,7 @@ class Engine {
     std::uint64_t ticket = 0;  // for Client::fetch_end(), unless it is 0
     bool whole = false, read = false;
   };
-  // Waits until it is in memory, where it is kept until fetch_end(), or is known not to come.
+  // Waits until the chunk is in memory, kept until fetch_end(), or is known not to come.
   Fetched fetch(std::uint64_t key, std::uint32_t deadline_ms) {
     const client::Transfer transfer = pages_.transfer({key});
     const Result<std::uint64_t> ticket = client_.fetch(hashes(transfer), deadline_ms);
@@ -103,23 +104,24 @@ class Engine {
     if (!state.ok()) return {*ticket};
     return {*ticket, state->chunks == 1, state->bytes != 0};
   }
-  // True: it was done.
+  // True: larderd has done the verb.
   bool act(protocol::Verb verb, std::uint64_t key, std::uint32_t wait_ms) {
     const client::Transfer transfer = pages_.transfer({key});
     return client_.act(verb, hashes(transfer), wait_ms).ok();
   }
-  // From here on its copies count as a GPU's, which may go on for a moment after it has died.
+  // From here on copies count as copies by a GPU, which may go on for a moment after the engine's
+  // death.
   void copies_as_a_device() { copies_.is_a_device = true; }
   void load_in_bad_faith(const std::vector<std::uint64_t>& keys) {
     copies_.finds_fault = true;
     load(keys);
     copies_.finds_fault = false;
   }
-  // What a scheduler does: hold, and let go later.
+  // Holds and later releases, like a scheduler.
   void hold(const std::vector<std::uint64_t>& keys) {
     if (const std::uint64_t held = hold_all(keys); held != 0) client_.release(held);
   }
-  // Ends this process's connection to larderd, as a full outbox would.
+  // Ends this process's connection to larderd, like a full outbox.
   void cut_off() {
     for (int fd = 3; fd < 256; ++fd) {
       sockaddr_un peer{};
@@ -138,7 +140,8 @@ class Engine {
   }
   void drop() { static_cast<void>(client_.drop_namespace()); }
 
-  // Another namespace beside the engine's own, by its text; nothing: larderd has not opened it in that time.
+  // Opens another namespace beside the engine's own; nullopt: larderd has not opened the namespace
+  // within wait_ms.
   std::optional<std::uint32_t> open_adapter(const std::string& text, std::uint32_t wait_ms) {
     const Result<std::uint32_t> number = client_.add_namespace(text, "victim");
     if (!number.ok()) return std::nullopt;
@@ -147,11 +150,11 @@ class Engine {
     return std::nullopt;
   }
   void close_adapter(std::uint32_t number, bool drop) { static_cast<void>(client_.close_namespace(number, drop)); }
-  // From here on all calls above are about this namespace. 0: the engine's own.
+  // From here on all calls above use this namespace. 0: the engine's own.
   void work_in(std::uint32_t number) { pages_.work_in(number); }
 
   client::Client& client() { return client_; }
-  // 0: not all of them are there, and none is held. release() by the client.
+  // A hold on all chunks, for release() of the client. 0: a chunk is missing, and no chunk is held.
   std::uint64_t hold_all(const std::vector<std::uint64_t>& keys) {
     const client::Transfer transfer = pages_.transfer(keys);
     const auto [hold, chunks] = client_.hold(hashes(transfer));

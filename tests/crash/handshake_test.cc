@@ -1,4 +1,5 @@
-// A handshake that is lost behind ATTACHED: larderd knows the engine by a session that the engine never learns of.
+// A handshake that is lost after ATTACHED: larderd knows the engine by a session that the engine
+// never hears of.
 #include <filesystem>
 #include <thread>
 
@@ -22,7 +23,8 @@ class Handshake : public CrashTest {
   }
 };
 
-// The hold keeps the first session's lock: the word of the third one alone can free the slot.
+// The hold keeps the first session's lock, so only a message of the third session can free the
+// slot.
 // covers F-007
 TEST_F(Handshake, WhatTheEngineStillWroteIsFreedByTheSessionAfterTheLostOne) {
   const auto writer = engine([this](Engine& engine) {

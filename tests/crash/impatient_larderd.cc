@@ -1,5 +1,6 @@
-// impatient_larderd --config FILE: larderd, but grants are too old, and asked about, after 100 ms: a test that kills an engine at
-// ASK_GRANTS and STILL_WRITING would wait half a minute for each death. Runs until it is killed.
+// impatient_larderd --config FILE: a larderd that asks about grants older than 100 ms. With the
+// usual age, a test that kills an engine at ASK_GRANTS and STILL_WRITING would wait half a minute
+// for each death. Runs until killed.
 #include <csignal>
 #include <cstdio>
 

@@ -1,5 +1,6 @@
-// An engine's client killed with SIGKILL from outside at each named point: nothing leaks, nobody reads a wrong byte, and what it had is
-// there for others within milliseconds. And larderd killed under engines.
+// An engine's client killed by SIGKILL from outside at each named point: no resource leaks, no
+// engine reads a wrong byte, and the client's slots are free within milliseconds. And larderd
+// killed under engines.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -19,7 +20,7 @@ constexpr char kSmallArena[] = "8MiB";  // half of all keys fit: eviction runs a
 using Times = std::vector<std::chrono::nanoseconds>;
 using test::ChildProcess;
 
-// Every chunk that is visible has the bytes of its key.
+// Every visible chunk has the bytes of its key.
 void expect_all_verify(World& world) {
   Tally& tally = Tally::make();
   ChildProcess checker([&] { return check_all(world.socket(), tally); });

@@ -1,7 +1,7 @@
-// LarderdWatch: what larderd takes of the machine, seen from outside at chosen moments, and whether that grows.
+// LarderdWatch: the resources of larderd, sampled from outside, and whether they grow.
 //
-// Used by one thread. A figure is flat where the median of the last third of the samples is no more than that of an earlier third, and
-// what is allowed to it (kFigures).
+// Used by one thread. A figure is flat if the median of the last third of the samples is at most
+// that of an earlier third plus the allowance in kFigures.
 #pragma once
 
 #include <sys/types.h>
@@ -17,24 +17,26 @@ namespace larder::crash {
 
 struct Figure {
   const char* name;
-  double share, more;  // allowed above what it was: a share of that, and so much
+  double share, more;  // the allowance: a share of the earlier value, plus `more`
 };
 
-// Private memory is what is neither arena nor another file (RssAnon): the allocator takes some time to find its size. Two sessions, of
-// three descriptors each, may be on their way out or in; so exactly these are counted at the end alone.
+// Private memory is RssAnon, without arena and other files; the allocator takes some time to reach
+// its size. Two sessions, of three descriptors each, may be ending or starting, so descriptors are
+// counted exactly at the end alone.
 inline constexpr std::array kFigures{Figure{"private memory, MiB", 0.05, 1}, Figure{"descriptors", 0, 6}, Figure{"threads", 0, 1},
                                      Figure{"session regions mapped", 0, 2}};
 
 class LarderdWatch {
  public:
-  // `of`: whose samples these are, for the table. `from`: the share of them that is not looked at, since larderd was still filling up.
+  // `of`: the name of the samples in the table. `from`: the share of the samples that is skipped,
+  // while larderd fills up.
   LarderdWatch(std::string of, double from) : of_(std::move(of)), from_(from) {}
 
   void take(pid_t larderd, double at_s);
 
   // A line for each figure.
   std::string table() const;
-  // By name what has grown; "" where nothing has.
+  // The names of figures that have grown; "": none.
   std::string growth() const;
 
  private:
@@ -42,7 +44,7 @@ class LarderdWatch {
     double at_s = 0;
     std::array<double, kFigures.size()> values{};
   };
-  // Medians of the first and the last third of what is looked at.
+  // Medians of the first and the last third of the samples after `from`.
   std::pair<double, double> ends(std::size_t figure) const;
   double slope_per_minute(std::size_t figure) const;
   std::span<const Sample> looked_at() const;

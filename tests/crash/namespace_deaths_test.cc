@@ -1,5 +1,6 @@
-// larderd killed at named points while an engine opens, uses and closes namespaces: what is open and stored is there in the next life, under
-// the right name, and nothing is left of what was closed.
+// larderd killed at named points while an engine opens, uses and closes namespaces: in the next
+// life the chunks of open namespaces are there, under the right name, and no part of a closed
+// namespace is left.
 #include <deque>
 #include <filesystem>
 
@@ -13,7 +14,7 @@ constexpr std::size_t kTextBytes = 40 << 10;  // long ones, so that the journal 
 constexpr std::uint64_t kKey = 1;             // the same in every adapter: only the namespace tells them apart
 constexpr int kGone = 10, kWrongByte = 3, kStale = 11;
 
-// An engine whose adapters come and go, and what it knows of them.
+// An engine whose adapters come and go, with its record of them.
 class AdapterPlayer {
  public:
   AdapterPlayer(Engine& engine, Tally& tally) : engine_(engine), tally_(tally) {}

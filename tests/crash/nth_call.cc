@@ -1,12 +1,13 @@
-// libnth_call.so, for LD_PRELOAD: one call of the process fails, the n-th of its kind, as the kernel or the allocator may fail it.
+// libnth_call.so, for LD_PRELOAD: the nth call of one kind fails, as the kernel or the allocator
+// may fail it.
 //
-//   NTH_KIND   malloc, mmap, open, read or write: what is counted
-//   NTH_CALL   which one fails, from 0 on
-//   NTH_MARK   a file that is made when it has failed: else there were fewer
-//   NTH_NO_URING  io_uring is refused, as in a container: its reads and writes are no calls that could be counted
+//   NTH_KIND      the counted kind: malloc, mmap, open, read or write
+//   NTH_CALL      the number of the failing call, from 0 on
+//   NTH_MARK      a file that is made after the failure; no file: the process made fewer calls
+//   NTH_NO_URING  io_uring is refused, as in a container: its reads and writes are no libc calls
 //
-// open: everything that gives a descriptor, and locks. read, write: of files and sockets; also what makes a file longer, durable or named.
-// Nothing here allocates.
+// open: all calls that give a descriptor, and locks. read, write: of files and sockets, and calls
+// that make a file longer, durable or named. No code here allocates.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/filter.h>

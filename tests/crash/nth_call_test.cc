@@ -1,10 +1,12 @@
-// The n-th allocation, mmap, open, read or write of larderd fails, or of an engine, for every n until a scenario passes without: larderd
-// starts, an engine attaches, stores and loads, larderd stops, and another one starts with what it left. Over a disk the engine
-// first fetches what the round before it left there, in a larderd that has lost its memory, and drops it.
+// The nth allocation, mmap, open, read or write of larderd or of an engine fails, for every n until
+// a scenario passes without a failure: larderd starts, an engine attaches, stores and loads,
+// larderd stops, and another larderd starts with the files of the first. Over a disk the engine
+// first fetches and drops the chunks of the round before, in a larderd that has lost its memory.
 //
-// Nobody dies of it but larderd, which may end by itself and say so; no wrong byte, nothing left behind. Small in `make test`: about a
-// dozen n of each kind. NTH_STRIDE: every so manieth (1 where CRASH_SUITE=whole, but every fifth allocation over a disk, which alone would
-// take as long as all else); NTH_FIRST: from which on.
+// Only larderd may end, with a log line; no byte is wrong, no resource is left over. `make test`
+// tries about a dozen n of each kind. NTH_STRIDE: the step of n (with CRASH_SUITE=whole 1, but 5
+// for allocations over a disk, which would take as long as all other calls). NTH_FIRST: the first
+// n.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,7 +1,8 @@
-// nth_engine SOCKET [below | must]: an engine over the C ABI, as a stranger's program uses it: attaches, stores, looks up, loads, until both
-// have gone well or 3 s have passed. `below`: before that it fetches and loads what an earlier one left on larderd's disk, and drops
-// it. It allocates nothing itself: all that fails is the shim's. Exit status: 0 all went well, 4 not in time, 3 wrong bytes behind
-// a load that said it was right, 5 (must) nothing came from the disk.
+// nth_engine SOCKET [below | must]: an engine over the C ABI, as another program uses it: attaches,
+// stores, looks up and loads, until store and load have succeeded or 3 s have passed. `below`:
+// first fetches and loads the chunks that an earlier engine left on larderd's disk, and drops them.
+// The program itself does not allocate, so all failures are the shim's. Exit status: 0, success; 4,
+// not in time; 3, wrong bytes after a successful load; 5 (must), no chunk came from the disk.
 #include <unistd.h>
 
 #include <chrono>

@@ -1,7 +1,7 @@
-// PointPage: where the named points of shim/base/test_point.h are announced, in memory that a test shares with the processes it
-// forks, and where one thread can be told to stop.
+// PointPage: a page of memory that a test shares with forked processes. Processes announce the
+// named points of shim/base/test_point.h there, and the test can stop one thread at a point.
 //
-// Thread-safe, between processes too. A thread that stands at a point waits until go(), or until it is killed.
+// Thread-safe, also between processes. A stopped thread waits until go(), or until it is killed.
 #pragma once
 
 #include <array>
@@ -12,7 +12,8 @@
 
 namespace larder::crash {
 
-// In the order of a life: those of the engine's client, those of one that larderd asks about its grants, then those of the sidecar.
+// In the order of a life: points of the engine's client, points of a client that is asked about its
+// grants, then points of the sidecar.
 inline constexpr std::array<std::string_view, 54> kPoints{
     "connected", "hello_sent", "welcome_received", "regions_mapped", "locked", "attached_sent", "namespace_sent",
     "namespace_opened", "session_published", "heart_beaten", "reserve_sent", "granted_received", "store_listed",
@@ -20,18 +21,19 @@ inline constexpr std::array<std::string_view, 54> kPoints{
     "orphan_written", "disown_sent", "word_read", "hold_place_taken", "hold_announced", "chunk_held", "load_found", "load_begun",
     "load_half", "load_verified", "load_copied", "load_hold_released", "bad_sent", "load_ended", "drop_sent", "open_sent",
     "close_sent", "closing", "session_closed",
-    // ASK_GRANTS has come; STILL_WRITING has been sent.
+    // ASK_GRANTS has arrived; STILL_WRITING is sent.
     "grants_asked", "still_writing_sent",
     // Of sidecar/store.
     "victims_dying", "victims_scanned",
-    // Of the client as well, but passed too seldom to be killed at.
+    // Of the client too, but passed too seldom for kills.
     "attachment_ends",
-    // Of a restart: the client has announced its holds again; then those of sidecar/store and sidecar/loop.
+    // Of a restart: the client has announced its holds again; then points of sidecar/store and
+    // sidecar/loop.
     "holds_announced_again", "restore_chosen", "index_unpublished", "index_published", "settled", "stopping",
-    // Of sidecar/loop where namespaces come and go.
+    // Of sidecar/loop, for namespaces.
     "namespace_unnoted", "namespace_left", "journal_written_anew", "journal_replaced"};
 inline constexpr std::size_t kClientPoints = 39;
-inline constexpr std::ptrdiff_t kOncePoints = 10;  // the first so many are passed once by a session, or slowly
+inline constexpr std::ptrdiff_t kOncePoints = 10;  // a session passes the first 10 points once, or slowly
 inline std::span<const std::string_view> client_points() {
   return std::span(kPoints).first(kClientPoints);
 }
@@ -41,21 +43,21 @@ inline std::span<const std::string_view> asked_points() {
 
 class PointPage {
  public:
-  // Shared with every process that is forked from now on; never unmapped. Aborts where there is no memory.
+  // Shared with every process that is forked from now on; never unmapped. Aborts without memory.
   static PointPage& make();
 
-  // The n-th passage from now on stops there. One at a time for each point.
+  // The nth passage from now on stops at the point. At most one stop for each point.
   void stop_at(std::string_view point, std::uint32_t nth = 1);
-  // Whether somebody stands there, within timeout_ms.
+  // Whether a thread stops at the point within timeout_ms.
   bool await(std::string_view point, std::uint32_t timeout_ms = 10'000) const;
-  // Lets go whoever stands there, and nobody stops there any more.
+  // Releases the stopped thread. No further thread stops at the point.
   void go(std::string_view point);
-  // Passages, standing ones included.
+  // The number of passages, with the stopped one.
   std::uint64_t reached(std::string_view point) const;
-  // Nobody stops anywhere.
+  // No thread stops at any point.
   void disarm();
 
-  // A thread of any process is here.
+  // Called by a thread of any process at a point.
   void reach(std::string_view point) noexcept;
 
  private:
@@ -70,7 +72,7 @@ class PointPage {
   std::array<Place, kPoints.size()> places_;
 };
 
-// Where this process announces its points from now on; nullptr: nowhere.
+// The page in which this process announces its points from now on; nullptr: none.
 void announce_in(PointPage* page);
 
 }  // namespace larder::crash

@@ -1,6 +1,6 @@
 // Chunks that larderd promoted from a tier and keeps, with an engine stopped between its look-up and
-// its hold, and a device that does not let go: docs/design/architecture.md section 4, "Load".
-// README.md names the line whose removal each test notices.
+// its hold, and a device that keeps a slot: docs/design/architecture.md section 4, "Load".
+// tests/mutation/mutations.toml names the line that each test needs.
 #include <gtest/gtest.h>
 
 #include <future>

@@ -1,5 +1,5 @@
-// larderd killed under load, over memory alone and over memory and disk, with a model of the expected bytes (restart_model.h); and how
-// soon an engine hits again in 10 GiB.
+// larderd killed under load, over memory alone and over memory and disk, with a model of the
+// expected bytes (restart_model.h); and the time until an engine hits again in 10 GiB.
 #include <sys/mman.h>
 #include <sys/statvfs.h>
 #include <time.h>
@@ -18,13 +18,14 @@
 namespace larder::crash {
 namespace {
 
-// RESTART_KILLS: how many; `small` otherwise, and `large` in the whole suite.
+// The number of kills: RESTART_KILLS, else `large` in the whole suite, else `small`.
 int wanted_kills(int small, int large) {
   if (const char* text = std::getenv("RESTART_KILLS")) return std::atoi(text);
   return whole() ? large : small;
 }
 
-// larderd, two engines with their models, and rounds: it dies under them, they say what they had, another one starts, they look.
+// larderd, two engines with their models, and rounds: larderd dies, the engines record their
+// chunks, another larderd starts, the engines check their chunks.
 class UnderLoad {
  public:
   // `below`: where the world has a disk.

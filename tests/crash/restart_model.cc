@@ -18,20 +18,21 @@ namespace {
 
 using protocol::Verb;
 
-// Unsure: asked for, and not answered before the session was lost. Over a disk all that was ever asked for is either of the two others'.
+// kUnsure: an act without an answer. Over a disk, a chunk that was ever asked for stays kStored or
+// kUnsure.
 enum class Known { kAbsent, kStored, kUnsure };
 
 struct Chunk {
   std::uint64_t key = 0;
   Known known = Known::kAbsent;
   std::uint64_t generation = 0;
-  bool in_memory = false, only_below = false;  // when larderd died
+  bool in_memory = false, only_below = false;  // at larderd's death
 };
 
 constexpr int kWrongByte = 3, kRisen = 4;
 constexpr std::uint32_t kActMs = 200, kFetchMs = 1000, kDropMs = 5000;
 constexpr int kFetchAtLastMs = 3000;
-constexpr int kSample = 40;  // of what is below, after each death: more would push all out of memory
+constexpr int kSample = 40;  // chunks on the disk to fetch after each death; more would evict the chunks in memory
 
 class Player {
  public:
@@ -43,7 +44,7 @@ class Player {
   int play() {
     if (!engine_.attached()) return 1;
     epoch_ = new_epoch();
-    if (model_.below) drop();  // pins of an earlier engine last until then
+    if (model_.below) drop();  // ends the pins of an earlier engine
     model_.attached = true;
     while (goes_on()) {
       if (model_.died != round_)
@@ -102,7 +103,7 @@ class Player {
     return true;
   }
 
-  // From below into memory, and from there. Whether it came.
+  // Fetches a chunk from the disk and loads it. Returns whether the chunk was right.
   bool fetch(const Chunk& chunk) {
     const Engine::Fetched fetched = engine_.fetch(chunk.key, kFetchMs);
     if (fetched.whole && chunk.known == Known::kAbsent) wrong_ = kRisen;
@@ -112,7 +113,8 @@ class Player {
     return there;
   }
 
-  // The same of what is there: after a restart all of memory may be held, or on its way down, for a while.
+  // The same with repetition: after a restart the whole memory may be held, or being written down,
+  // for a while.
   bool fetch_at_last(const Chunk& chunk) {
     bool there = false;
     test::eventually([&] { return (there = fetch(chunk)) || gone(chunk) || !goes_on(); }, kFetchAtLastMs);
@@ -120,7 +122,7 @@ class Player {
   }
   bool gone(const Chunk& chunk) { return engine_.client().state().attached && !engine_.reachable(chunk.key); }
 
-  // Where larderd is away the client finds nothing until it has dropped.
+  // While larderd is away, the client finds no chunk until larderd has done the drop.
   void drop() {
     for (Chunk& chunk : chunks_) chunk = {chunk.key};
     engine_.drop();
@@ -132,7 +134,8 @@ class Player {
     round_ = round;
     if (model_.below) note_what_was_there();
     model_.noted = round;
-    // In the earlier index loads go on. Over a disk a store would evict what is to be looked for.
+    // Loads go on in the earlier index. Over a disk a store would evict chunks that are checked
+    // later.
     while (model_.started != round && goes_on()) {
       Chunk& chunk = any();
       if (!model_.below)
@@ -155,7 +158,7 @@ class Player {
     }
   }
 
-  // After a restart. What was acknowledged is there; of what was not, nobody knows.
+  // After a restart. Acknowledged chunks are there; other chunks may be.
   void look_through() {
     const std::uint64_t before = epoch_;
     if (!test::eventually([&] { return (epoch_ = new_epoch()) != 0 && epoch_ != before; }, 20'000)) wrong_ = 1;
@@ -169,12 +172,12 @@ class Player {
       const bool there = load(chunk);
       model_.acknowledged += expected;
       model_.back += expected && there;
-      // What was asked of the dead one will not be done any more.
+      // Requests to the dead larderd will never be done.
       if (!model_.below) chunk.known = there ? Known::kStored : Known::kAbsent;
     }
   }
 
-  // Of what is below, and of what was dropped and might be.
+  // Checks chunks on the disk alone, and dropped chunks that must not be there.
   void look_below() {
     for (int i = 0; i < kSample && goes_on(); ++i) {
       Chunk& chunk = any();

@@ -1,11 +1,12 @@
-// RestartModel: what one engine knows of its chunks, in memory that it shares with the test: what larderd must still have after a
-// restart, and with which content.
+// RestartModel: one engine's record of its chunks, in memory shared with the test: the chunks and
+// contents that larderd must have after a restart.
 //
-// Without a disk a chunk that was acknowledged (seen in the index) stays until it is evicted by hand. Over a disk it may go at any
-// time: then what the index shows in the moment of larderd's death must be in memory afterwards. A key's content is always the same
-// there, as with tokens, until the engine drops its namespace: from then on that content is a wrong one.
+// Without a disk, an acknowledged chunk (one that the engine has seen in the index) stays until it
+// is evicted by hand. Over a disk a chunk may leave memory at any time, so the chunks in the index
+// at larderd's death must be in memory afterwards. There the content of a key is always the same,
+// as with tokens, until the engine drops its namespace; afterwards that content is wrong.
 //
-// Written by the engine's process alone, but for what the test is said to write.
+// Only the engine's process writes, except for the fields of the test.
 #pragma once
 
 #include <array>
@@ -22,28 +23,32 @@ struct RestartModel {
 
   static RestartModel& make();
 
-  // By the test, before the engine is forked.
+  // Written by the test before the fork.
   bool below = false;       // larderd has a disk; the engine's namespace is its own
   std::uint64_t space = 0;  // see Engine
   client::Group group = ChunkPages::kGroup;
 
-  // Rounds, by the test: larderd is dead, another one runs, every engine has looked through.
+  // Rounds, written by the test: larderd is dead, another one runs, every engine has checked its
+  // chunks.
   std::atomic<std::uint64_t> died{0}, started{0}, go_on{0};
-  // By the engine: it knows what it had, it has looked through memory, and below it.
+  // Rounds, written by the engine: the state at the death is recorded, memory is checked, the disk
+  // is checked.
   std::atomic<std::uint64_t> noted{0}, checked{0}, probed{0};
-  std::atomic<bool> attached{false};  // the engine, to the first larderd
-  std::atomic<bool> stop{false};      // by the test
+  std::atomic<bool> attached{false};  // to the first larderd
+  std::atomic<bool> stop{false};      // written by the test
 
-  // Chunks that were acknowledged when larderd died, and those of them that were there afterwards, over all rounds; the same of a
-  // sample of those that were only below memory, and those of them that are not there any more, by what larderd tells.
+  // Over all rounds: acknowledged chunks at larderd's death, and those that were back; the same for
+  // a sample of the chunks on the disk alone, and those that the disk no longer has, as larderd
+  // reports.
   std::atomic<std::uint64_t> acknowledged{0}, back{0}, below_before{0}, below_back{0}, below_gone{0};
-  // Chunks stored; loaded and verified; brought up from below before that; drops.
+  // Chunks stored; loaded and verified; fetched from the disk before a load; drops.
   std::atomic<std::uint64_t> stored{0}, loads{0}, fetched{0}, drops{0};
 };
 
-// Stores, loads and evicts keys of its own, and over a disk drops, fetches, pins and prefetches them, with a forked child beside it, until
-// model.stop. Keys derive from `engine`: no other one, also of earlier, may have its number. Exit status: 0, 1 no larderd, 3 a wrong
-// byte (another content than that of the last acknowledged store counts as one), 4 something is there that was evicted or dropped.
+// Stores, loads and evicts its own keys until model.stop, beside a forked child; over a disk also
+// drops, fetches, pins and prefetches. Keys derive from `engine`: every engine, also a later one,
+// needs a number of its own. Exit status: 0; 1, no larderd; 3, a wrong byte (or another content
+// than that of the last acknowledged store); 4, an evicted or dropped chunk is there.
 int live_by_model(const std::string& socket, std::uint64_t engine, RestartModel& model);
 
 }  // namespace larder::crash

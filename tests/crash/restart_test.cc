@@ -1,5 +1,5 @@
-// larderd killed, stopped and started again under engines that live: what was stored is there, and nobody gets a slot that another one
-// may still read or write.
+// larderd killed, stopped and started again under living engines: stored chunks are there, and no
+// engine gets a slot that another engine may still read or write.
 #include <filesystem>
 
 #include "tests/crash/crash_test.h"

@@ -1,17 +1,22 @@
-// make soak: engines of several kinds over a real larderd with memory and disk, somebody killed every 5 s, and at the end nothing has
-// grown, nothing is left and no byte was wrong. SOAK_MINUTES; without it a quarter of a minute, with a kill every second.
+// make soak: engines of several kinds over a real larderd with memory and disk, a kill each 5 s.
+// At the end no resource has grown, all slots are free and no byte was wrong. SOAK_MINUTES sets the
+// time; the default is a quarter of a minute, with a kill every second.
 //
-// A kill of larderd frees whatever had leaked in it, so growth is looked for in two ways, each for half of the time.
-//   lives      larderd and engines are killed in turns (every third larderd by SIGTERM). Just before each of its deaths larderd is
-//              looked at, so always as long after its start: what a life takes over from the earlier ones (arena, index, journal, disk) must not make
-//              the next one larger. The first third of the lives is compared with the last.
-//   one life   larderd is left alone, and only engines are killed. The first third of the time fills memory, disk and the allocator; of what
-//              follows the first third is compared with the last.
-// Slots, holds, grants, lock files and mappings are counted exactly, at the end, when all engines have gone (World::leaks()).
+// A kill of larderd frees leaked resources, so the test looks for growth in two ways, each for half
+// of the time.
+//   lives      larderd and engines are killed in turns (every third larderd by SIGTERM). larderd is
+//              sampled just before each death, always at the same age: the parts that a life takes
+//              over (arena, index, journal, disk) must not make the next life larger. The first
+//              third of the lives is compared with the last.
+//   one life   only engines are killed. The first third of the time fills memory, disk and the
+//              allocator; of the rest, the first third is compared with the last.
+// Slots, holds, grants, lock files and mappings are counted exactly, at the end, without engines
+// (World::leaks()).
 //
-// The load: three engines under the model of restart_model.h, each with chunks of another size in a namespace of its own (stores, loads,
-// fetches from disk, evict, pin, unpin, prefetch, drops), and two of victim.h, which share theirs (holds, grants given back,
-// sessions cut off, good bytes reported bad, drops).
+// The load: three engines under the model of restart_model.h, each with chunks of another size in a
+// namespace of its own (stores, loads, fetches from disk, evict, pin, unpin, prefetch, drops), and
+// two engines of victim.h in one namespace (holds, grants given back, lost sessions, good bytes
+// reported as bad, drops).
 #include <algorithm>
 #include <array>
 #include <cstdio>

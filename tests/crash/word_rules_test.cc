@@ -1,6 +1,6 @@
 // The word of a slot and the hold on it, with the reader or the sidecar stopped between two
 // instructions: docs/design/architecture.md section 4, "The word", "Load". Reader and sidecar are
-// threads of this process. README.md says which line each test misses when it is taken out.
+// threads of this process. tests/mutation/mutations.toml names the line that each test needs.
 #include <gtest/gtest.h>
 
 #include <future>

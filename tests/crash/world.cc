@@ -24,7 +24,7 @@ using test::eventually;
 
 Mapping map_index(const std::string& name) {
   const std::string start = name + ".index.";
-  std::uint64_t newest = 0;  // an earlier one stays until its engines have come back
+  std::uint64_t newest = 0;  // an earlier index stays until its engines have attached again
   for (const auto& file : fs::directory_iterator("/dev/shm")) {
     const std::string found = file.path().filename().string();
     if (found.starts_with(start)) newest = std::max<std::uint64_t>(newest, std::stoull(found.substr(start.size())));
@@ -37,7 +37,8 @@ Mapping map_index(const std::string& name) {
   return mapping.ok() ? std::move(*mapping) : Mapping();
 }
 
-// Regions of sessions that a process has mapped. Other mappings are its allocator's and a sanitizer's, which come and go.
+// Mapped session regions of a process. Other mappings belong to the allocator or a sanitizer, and
+// come and go.
 std::int64_t session_mappings(const std::string& maps) {
   std::ifstream file(maps);
   std::int64_t sessions = 0;
@@ -90,7 +91,7 @@ World::World(const std::string& size, const std::string& program, const std::str
   EXPECT_TRUE(eventually([this] {
     return larderd_.status_number({"memory", "touched_bytes"}) == larderd_.status_number({"memory", "capacity_bytes"});
   }));
-  footprint();  // what is made once and kept
+  footprint();  // for resources that are made once and kept
   first_ = footprint();
 }
 
@@ -120,7 +121,7 @@ std::uint32_t World::scribble_over(protocol::SlotState state) const {
 bool World::empty() const {
   if (slots_in(protocol::SlotState::kGranted) != 0 || slots_in(protocol::SlotState::kQuarantined) != 0) return false;
   const std::string prefix = larderd_.name() + ".lock.";
-  std::error_code gone;  // files of others come and go
+  std::error_code gone;  // other files come and go
   for (fs::directory_iterator at("/dev/shm", gone), end; at != end; at.increment(gone))
     if (at->path().filename().string().starts_with(prefix)) return false;
   return true;
@@ -136,9 +137,9 @@ std::chrono::nanoseconds World::until_empty(int timeout_ms) const {
   return std::chrono::steady_clock::now() - start;
 }
 
-// Asks for more chunks than there can be and counts the grants; they go with those who asked.
+// Asks for more chunks than slots, and counts the grants. The grants end with the sessions.
 std::int64_t World::slots_to_be_had() {
-  constexpr std::uint64_t kSessions = 4;                                                        // one alone is not given all
+  constexpr std::uint64_t kSessions = 4;                                                        // one session does not get all
   const auto piece_bytes = static_cast<std::uint32_t>(ChunkPages::kGroup.payload_bytes() / 2);  // equal slots
   std::vector<std::unique_ptr<loop::testing_support::Client>> askers;
   std::int64_t granted = 0;
@@ -157,7 +158,7 @@ World::Footprint World::footprint() {
   Footprint now;
   now.slots = slots_to_be_had();
   EXPECT_TRUE(eventually([this] { return empty() && larderd_.status_number({"sessions", "attached"}) == 0; }));
-  // Connections of the larderctl that asked may still be on their way out: nothing has changed for a while.
+  // Connections of larderctl may still be closing, so this waits until the count is stable.
   now = as_the_kernel_sees(now);
   int still = 0;
   eventually([&] {
@@ -175,7 +176,7 @@ World::Footprint World::as_the_kernel_sees(Footprint now) {
   return now;
 }
 
-// Namespaces that should have been given back.
+// The number of namespaces without a session and without a chunk, which larderd must give back.
 std::size_t World::idle_namespaces() const {
   std::size_t idle = 0;
   for (const auto& space : larderd_.status_at({"namespaces"}))
@@ -204,7 +205,7 @@ std::string World::leaks() {
            ", kept bytes " + std::to_string(larderd_.status_number({"memory", "kept_bytes"})) + ", to be written " +
            std::to_string(larderd_.status_number({"disk", "write_queue"})) +
            (empty() ? "" : ", and a lock file or a word in the index");
-  Footprint now = footprint();  // what the disk tier is just writing cannot be had
+  Footprint now = footprint();  // slots that the disk tier is writing cannot be granted
   eventually([&] { return now.slots == first_.slots || (now = footprint()).slots == first_.slots; });
   eventually([&] { return (now = as_the_kernel_sees(now)).descriptors <= first_.descriptors; });
   std::string text;
@@ -215,7 +216,7 @@ std::string World::leaks() {
     text += " mappings " + std::to_string(first_.mappings) + " -> " + std::to_string(now.mappings);
   if (!eventually([this] { return idle_namespaces() == 0; }))
     text += " namespaces without session and chunk " + std::to_string(idle_namespaces());
-  first_.descriptors = std::min(first_.descriptors, now.descriptors);  // the first count had a larderctl's in it
+  first_.descriptors = std::min(first_.descriptors, now.descriptors);  // the first count included those of a larderctl
   return text;
 }
 

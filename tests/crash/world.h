@@ -1,6 +1,6 @@
-// World: one larderd in a process of its own, seen from outside: what the dead left in it.
+// World: one larderd in a process of its own, seen from outside, with the traces of dead engines.
 //
-// Used by one thread of a test that has no other, since it forks.
+// Used by the only thread of a test, because the test forks.
 #pragma once
 
 #include <chrono>
@@ -15,19 +15,19 @@
 
 namespace larder::crash {
 
-// Whether CRASH_SUITE=whole: `make test-crash`. Else small.
+// Whether CRASH_SUITE=whole (`make test-crash`); otherwise the suite is small.
 bool whole();
 
-// A directory for larderd's disk tier, gone with this.
+// A directory for larderd's disk tier, removed on destruction.
 class DiskFolder {
  public:
   DiskFolder();
   ~DiskFolder();
   DiskFolder(const DiskFolder&) = delete;
   const std::string& path() const { return path_; }
-  // Lines of the configuration file: `write` as there.
+  // Lines for the configuration file; `write` as in the file.
   std::string lines(std::uint64_t size_mib, const std::string& write) const;
-  // On the device, whatever is in it.
+  // Bytes taken on the device.
   std::uint64_t taken_bytes() const;
 
  private:
@@ -36,28 +36,30 @@ class DiskFolder {
 
 class World {
  public:
-  // `size` as in the configuration file, `more` further lines of it.
+  // `size` as in the configuration file; `more`: further lines of the file.
   explicit World(const std::string& size, const std::string& program = LARDERD_PATH, const std::string& more = "");
 
   test::LarderdProcess& larderd() { return larderd_; }
   const std::string& socket() const { return larderd_.socket(); }
 
-  // larderd is killed, or ended by another signal, and another one starts with the same files. `between`: while there is none.
+  // Ends larderd by SIGKILL or another signal, and starts another one with the same files.
+  // `between` runs while there is none.
   void restart(int signal = 9, const std::function<void()>& between = nullptr);
 
-  // Chunks of ChunkPages that all engines together can be granted: as many as there are.
+  // The number of slots for chunks of ChunkPages.
   std::uint64_t slots() const { return static_cast<std::uint64_t>(first_.slots); }
-  // Slots whose word is granted or quarantined, read in the index itself.
+  // The number of slots in a state, read from the index.
   std::uint32_t slots_in(protocol::SlotState state) const;
-  // Writes into the payload of each slot in that state, as a writer does that nobody stopped. How many there are.
+  // Writes into the payload of each slot in a state, like a writer that was not stopped. Returns
+  // the number of slots.
   std::uint32_t scribble_over(protocol::SlotState state) const;
-  // No session is left: no grant, no quarantine, no lock file. A matter of microseconds.
+  // Whether no grant, no quarantined slot and no lock file is left. Takes microseconds.
   bool empty() const;
-  // How long until empty(), at most timeout_ms; negative: it took longer.
+  // The time until empty(); negative: more than timeout_ms.
   std::chrono::nanoseconds until_empty(int timeout_ms) const;
 
-  // Everything that should be as it was when nobody had come yet, by name; "" when all is. Waits until that is so, at most 5 s.
-  // Evicts what is stored. REQUIRES: nobody is attached.
+  // The names of resources that differ from those of a fresh larderd; "": none. Waits at most 5 s
+  // for equality. Evicts all chunks. REQUIRES: no engine is attached.
   std::string leaks();
 
  private:
@@ -74,7 +76,7 @@ class World {
   Footprint first_;
 };
 
-// Of times: "p50 0.31 ms, p99 1.20 ms, longest 2.05 ms of 300".
+// Such as "p50 0.31 ms, p99 1.20 ms, longest 2.05 ms of 300".
 std::string percentiles(std::vector<std::chrono::nanoseconds> times);
 std::chrono::nanoseconds percentile(std::vector<std::chrono::nanoseconds> times, double share);
 

@@ -1,4 +1,4 @@
-"""Paths, and the one world that all tests here share."""
+"""Paths, and the one World of all tests here."""
 
 import contextlib
 import os

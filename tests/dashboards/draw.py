@@ -1,5 +1,5 @@
-"""A dashboard as a picture: its panels where Grafana would put them, drawn as SVG from the same queries. Not Grafana's own drawing, and the
-picture says so."""
+"""A dashboard as a picture: an SVG with the panels in Grafana's places, drawn from the same
+queries. The picture says that Grafana did not draw it."""
 
 import html
 import math
@@ -20,7 +20,7 @@ STYLE = (
 
 
 def said(value, unit):
-    """A number as Grafana would say it."""
+    """A number in Grafana's form."""
     if unit == "percentunit":
         return f"{value * 100:.3g}%"
     if unit in ("bytes", "Bps"):
@@ -45,7 +45,7 @@ def text(x, y, words, kind="", anchor="start"):
 
 
 class Picture:
-    """`start`, `end`: the time that is shown, in seconds since 1970."""
+    """`start`, `end`: the shown time, in seconds since 1970."""
 
     def __init__(self, prometheus, start, end):
         self._prometheus, self._start, self._end = prometheus, start, end

@@ -1,4 +1,5 @@
-"""The expressions of all panels and rules, as Prometheus can be asked for them: Grafana's variables filled in."""
+"""The expressions of all panels and rules in Prometheus's form, with Grafana's variables filled
+in."""
 
 import json
 import re
@@ -29,7 +30,7 @@ class Asked:
 
 
 def filled(expression, **other):
-    """`other`: what is chosen differently, by name without the $."""
+    """`other`: other choices, by the variable's name without the $."""
     chosen = CHOSEN | {f"${name}": value for name, value in other.items()}
     for name in sorted(chosen, key=len, reverse=True):
         expression = expression.replace(name, chosen[name])
@@ -52,7 +53,7 @@ def of_panels(**other):
 
 
 def of_variables():
-    """(name, metric selector, label) of what fills the variables' lists."""
+    """(name, metric selector, label) of the queries that fill the variables' lists."""
     found = []
     for dashboard in dashboards():
         for variable in dashboard["templating"]["list"]:
@@ -63,8 +64,8 @@ def of_variables():
 
 
 def of_rules():
-    """Recorded ones as they are. Of alerts the condition is asked with `bool`: 0 where it does not hold, and nothing only where what it
-    looks at is not there."""
+    """Recording rules unchanged. The condition of an alert gets `bool`: the answer is 0 if the
+    condition does not hold, and empty only if its metrics are missing."""
     found = []
     for group in yaml.safe_load(RULES.read_text())["groups"]:
         for rule in group["rules"]:

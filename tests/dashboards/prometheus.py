@@ -1,4 +1,4 @@
-"""A real Prometheus with Larder's rules over the targets that a test names, and questions to it."""
+"""A real Prometheus with Larder's rules over a test's targets, and questions to that Prometheus."""
 
 import json
 import math
@@ -27,7 +27,7 @@ class Prometheus(Process):
         self.wait_until(lambda: urllib.request.urlopen(self.url + "/-/ready", timeout=5).status == 200, 60)
 
     def ask(self, path, **query):
-        """`data` of an answer. AssertionError with Prometheus's words where it refuses."""
+        """`data` of an answer. AssertionError: Prometheus refuses; the text is Prometheus's own."""
         url = f"{self.url}/api/v1/{path}?" + urllib.parse.urlencode(query, doseq=True)
         try:
             with urllib.request.urlopen(url, timeout=30) as answer:
@@ -36,12 +36,12 @@ class Prometheus(Process):
             raise AssertionError(f"{query}: {refused.read().decode()}") from refused
 
     def now(self, expression):
-        """[(labels, value)] that are numbers."""
+        """[(labels, value)] of the series with a number."""
         found = ((one["metric"], float(one["value"][1])) for one in self.ask("query", query=expression)["result"])
         return [(labels, value) for labels, value in found if math.isfinite(value)]
 
     def over(self, expression, start, end, step):
-        """[(labels, [(time, value)])] of the series that have a number somewhere."""
+        """[(labels, [(time, value)])] of the series with a number at any time."""
         found = []
         for one in self.ask("query_range", query=expression, start=start, end=end, step=step)["result"]:
             values = [(float(time), float(value)) for time, value in one["values"] if math.isfinite(float(value))]

@@ -12,7 +12,7 @@ from expressions import dashboards, of_panels, of_rules, of_variables
 from world import NODE_NAMESPACE
 
 STEP_S = 2
-# What may say nothing here, and why.
+# Rules that may have no data here, with the reason.
 EMPTY = {
     "LarderHitRatioCollapsed": "it compares with the day before; its tests are promtool's, and what it compares is asked below",
 }
@@ -21,7 +21,7 @@ JOINED = " or larder_engine_info{"
 
 
 def of_engines(panels):
-    """Those that join an engine's series with its pool."""
+    """The panels that join an engine's series with the pool."""
     return [asked for asked in panels if JOINED in asked.expression]
 
 
@@ -84,7 +84,7 @@ def test_a_pod_that_was_not_injected_is_told(world):
 
 
 def test_the_figures_are_those_of_larderd_itself(world):
-    """Not any data: the sums of the panels are what larderd says of itself."""
+    """The sums of the panels equal larderd's own figures."""
     asked = 'sum(larder_tokens_hit_total{namespace="ml",pool="chat"})'
     ((_, prometheus_says),) = world.prometheus.now(asked)
     own = sum(value for name, value in world.larderd.metrics().items() if name.startswith("larder_tokens_hit_total"))
@@ -98,7 +98,7 @@ def test_grafanas_sidecar_finds_the_dashboards_in_the_cluster(world):
 
 
 def test_every_dashboard_is_drawn(world, tmp_path):
-    """LARDER_PICTURES: where the pictures stay (`make pictures`)."""
+    """LARDER_PICTURES: the folder of the pictures (`make pictures`)."""
     folder = Path(os.environ.get("LARDER_PICTURES") or tmp_path)
     folder.mkdir(exist_ok=True)
     for dashboard in dashboards():
@@ -110,7 +110,7 @@ def test_every_dashboard_is_drawn(world, tmp_path):
 
 
 def test_a_backend_that_goes_away_is_told(world):
-    """Last: the world is without its backend after it."""
+    """The last test: afterwards the world has no backend."""
     assert not {name for name, _ in alerts(world)} & {"LarderBackendDown", "LarderChecksumFailures", "LarderTierDegraded"}
     world.redis.stop()
     deadline = time.monotonic() + 120

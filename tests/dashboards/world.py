@@ -1,5 +1,6 @@
-"""All that the dashboards look at, in real processes: an engine over a larderd with memory, disk and backend, under load; the operator of the
-installed chart at a real API server; and a Prometheus that scrapes them with the labels that the chart's monitors give."""
+"""All sources of the dashboards, in real processes: an engine over a larderd with memory, disk and
+backend, under load; the operator of the installed chart at a real API server; and a Prometheus that
+scrapes these programs with the labels of the chart's monitors."""
 
 import contextlib
 import json
@@ -25,7 +26,7 @@ from harness.vllm_server import free_port  # noqa: E402
 from prometheus import Prometheus  # noqa: E402
 
 NAMESPACE, POOL = "ml", "chat"
-# The same programs under the labels that they have with placement Node: larderd in another pod than the engine.
+# The same programs with the labels of placement Node: larderd in another pod than the engine.
 NODE_NAMESPACE = "ml-node"
 # Prompts of 2,000 tokens are 3.75 MiB each: memory has room for five, the disk for all.
 PROMPTS, TOKENS, MEMORY = 12, 2000, "24MiB"
@@ -42,7 +43,7 @@ POOL_OBJECT = {"apiVersion": "larder.dev/v1alpha1", "kind": "CachePool", "metada
 
 @contextlib.contextmanager
 def api_server(folder, helm_home):
-    """A real kube-apiserver; the chart is installed in it."""
+    """A real kube-apiserver with the chart installed."""
     script = ROOT / "tests" / "component" / "kube" / "apiserver.sh"
     folder.mkdir()
     helm_home.mkdir()
@@ -61,7 +62,7 @@ def apply(cluster, text):
 
 
 def exercise_operator(cluster):
-    """A pool with a pod whose image is not pulled, and a pod that asks for a pool that is not there."""
+    """Makes a pool with a pod whose image is not pulled, and a pod that names a missing pool."""
     cluster.namespace(NAMESPACE)
     cluster.kubectl("apply", "-n", NAMESPACE, "-f", "-", stdin=POOL_OBJECT)
     eventually(lambda: "caBundle" in cluster.get("mutatingwebhookconfiguration", "larder")["webhooks"][0]["clientConfig"])
@@ -81,12 +82,12 @@ def exercise_operator(cluster):
 
 
 def job(name, address, labels, **more):
-    """As a monitor's target: `labels` are those that it gets from its pod."""
+    """A target like a monitor's; `labels` are those of the pod."""
     return {"job_name": name, "static_configs": [{"targets": [address], "labels": {"cluster": "test", **labels}}], **more}
 
 
 def monitors_honor_labels():
-    """What the chart's ServiceMonitor says of labels of the operator's own metrics."""
+    """The value of honorLabels in the chart's ServiceMonitor."""
     text = (programs.CHART / "templates" / "servicemonitor.yaml").read_text()
     return "honorLabels: true" in text
 
@@ -103,7 +104,8 @@ def jobs(larderd_address, engine, operator_address):
 
 
 class Load:
-    """Prompts as a few popular ones and many others, the engine's own cache emptied now and then."""
+    """A few popular prompts and many others; the engine's own cache is emptied from time to
+    time."""
 
     def __init__(self, engine):
         self._engine = engine
@@ -119,7 +121,7 @@ class Load:
 
 
 class World:
-    """`started`: when the load began, in seconds since 1970."""
+    """`started`: the begin of the load, in seconds since 1970."""
 
     def __init__(self, stack, model, folder):
         self.redis = stack.enter_context(RedisServer(folder / "redis"))
@@ -131,7 +133,7 @@ class World:
         binary = Path(os.environ["LARDER_TEST_BIN"]) / "larderd"
         self.larderd = stack.enter_context(Larderd(binary, folder, f"larder-dash-{os.getpid()}", MEMORY, extra, listen=address))
         self.larderd.wait_ready()
-        os.environ["LARDER_POOL"] = POOL  # as the operator gives it to engines; after larderd, which names itself
+        os.environ["LARDER_POOL"] = POOL  # as the operator sets it for engines; after larderd, which has a name of its own
         self.engine = stack.enter_context(Engine(model, folder / "larder.sock", folder))
         self.engine.wait_ready()
         self.engine.larderd = self.larderd

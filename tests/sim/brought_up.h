@@ -1,4 +1,5 @@
-// BroughtUp: what a simulated tier's gets have brought into the arena, until larderd is told of it: each is taken once.
+// BroughtUp: chunks that the gets of a simulated tier have brought into the arena, until larderd
+// hears of each one, once.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// Machine: what outlives larderd in the simulation: time, chance, a disk, the arena and the index of the newest life; and Model, which
-// knows what may be found in them.
+// Machine: the state that outlives larderd in the simulation: time, randomness, a disk, the arena,
+// and the index of the newest life. And Model, which knows the chunks that may be found there.
 //
-// A rule that does not hold throws Broken, which run.h catches: the run ends there. Owned by one thread.
+// A broken rule throws Broken; sim_run.cc catches Broken and ends the run. Owned by one thread.
 #pragma once
 
 #include <algorithm>
@@ -50,7 +50,7 @@ class Pages {
   std::unique_ptr<std::byte, Free> memory_;
 };
 
-// The index file of one life. Engines that mapped it keep it.
+// The index file of one life. Engines that mapped the index keep the mapping.
 struct Index {
   explicit Index(const store::IndexShape& the_shape) : shape(the_shape), memory(shape.bytes()) {}
   void supersede() {
@@ -60,7 +60,7 @@ struct Index {
   store::IndexShape shape;
   Pages memory;
   protocol::IndexReader reader;
-  std::vector<store::EarlierName> journal;  // of what was opened in it
+  std::vector<store::EarlierName> journal;  // of the namespaces opened in this life
 };
 
 // One session's region.
@@ -74,20 +74,20 @@ struct Region {
   Pages memory{sizeof(protocol::SessionRegion)};
 };
 
-// A server that several larderd share, and what goes wrong with it.
+// A server that several larderd share, and its faults.
 struct SimServer {
   struct Chunk {
     tiers::ChunkFacts facts;
     std::vector<std::byte> bytes;
   };
   std::map<std::uint64_t, Chunk> chunks;  // by number
-  std::uint64_t life = 1;                 // of several: each begins with nothing
+  std::uint64_t life = 1;                 // number of the life; each life begins empty
   bool away = false, flaky = false, slow = false;
 };
 
 struct Machine {
-  static constexpr std::uint64_t kArenaBytes = 24 * 8192;  // a part of all chunks
-  static constexpr std::uint64_t kOthers = 1ULL << 60;     // above all that this machine's larderd give
+  static constexpr std::uint64_t kArenaBytes = 24 * 8192;  // room for a part of all chunks
+  static constexpr std::uint64_t kOthers = 1ULL << 60;     // above all generations of this machine's larderd
 
   // `shared`: there is a server beside the disk.
   Machine(std::uint64_t seed, bool shared) : random(seed) {
@@ -105,17 +105,17 @@ struct Machine {
   config::DiskConfig config;
   config::BackendConfig backend;
   std::optional<SimServer> server;
-  std::uint64_t others_generation = kOthers;  // the newest that another larderd has given
+  std::uint64_t others_generation = kOthers;  // the newest generation of another larderd
   SimClock clock;
   SimDisk disk;
   SimEnv env{clock, disk, random};
   Pages arena{kArenaBytes};
-  std::vector<std::shared_ptr<Index>> indexes;  // of all lives since the last power loss; the last is the newest
+  std::vector<std::shared_ptr<Index>> indexes;  // of all lives since the last power loss, the newest last
   SessionNumber next_session = 1;
-  std::uint64_t newest_generation = 0;  // of all lives: what the clock stands for
+  std::uint64_t newest_generation = 0;  // of all lives; a real larderd takes it from the clock
   bool disk_damaged = false, index_damaged = false;
-  bool crowded = false;                     // by namespaces of another engine, until all comes to rest
-  bool patient = false;                     // larderd gives the disk all the time in the world
+  bool crowded = false;                     // another engine has most places of namespaces, until the machine comes to rest
+  bool patient = false;                     // deadlines of the disk are not shortened
   std::vector<std::uint64_t> arena_damage;  // offsets
 
   std::uint64_t below(std::uint64_t limit) { return sim::below(random, limit); }
@@ -127,36 +127,37 @@ struct Machine {
   }
 };
 
-// A chunk's content is named by the generation under which an engine stored it; a copy that came up from the disk has a generation of its
-// own and the same content, and may be written down under that.
+// The generation under which an engine stored a chunk names the content. A copy that came up from
+// the disk has a generation of its own and the same content, and may be written down under its own
+// generation.
 class Model {
  public:
   void committed(std::uint64_t number, std::uint64_t generation) { contents_[{number, generation}] = generation; }
   bool knows(std::uint64_t number, std::uint64_t generation) const { return contents_.contains({number, generation}); }
-  // Somebody finds a chunk in memory. Returns its content.
+  // A chunk was found in memory. Returns its content.
   std::uint64_t found(std::uint64_t number, std::uint64_t generation) const {
     const auto content = contents_.find({number, generation});
     must(content != contents_.end(), name(number) + " is visible and was never committed");
     must(generation > memory_floor_[space_of(number)], name(number) + " is in memory and was dropped");
     return content->second;
   }
-  // It is given to the disk tier.
+  // A chunk is given to the disk tier.
   void goes_down(std::uint64_t number, std::uint64_t generation) const {
     must(knows(number, generation), name(number) + " goes down and was never committed");
     must(generation > memory_floor_[space_of(number)], name(number) + " goes down and was dropped");
   }
-  // The disk tier has given the chunk that it was given as of that generation.
+  // The disk tier has returned the chunk of this generation.
   void tier_gave(std::uint64_t number, std::uint64_t generation) const {
     must(knows(number, generation), name(number) + " came from the disk and was never committed");
     must(generation > disk_floor_[space_of(number)], name(number) + " came from the disk, which had taken its drop");
   }
-  // ... and it is visible in memory, under a new one.
+  // The chunk is visible in memory, under a new generation.
   void came_up(std::uint64_t number, std::uint64_t generation, std::uint64_t below) {
     must(below > visible_floor_[space_of(number)], name(number) + " came up and was dropped");
     contents_[{number, generation}] = contents_.at({number, below});
   }
-  // The backend has given the chunk that it was given as of `below`, and it is visible in memory. Of a drop others may have put it there
-  // again, in another generation.
+  // The backend has returned the chunk of generation `below`, and the chunk is visible in memory.
+  // After a drop another larderd may have put the chunk there again, in another generation.
   void came_up_from_backend(std::uint64_t number, std::uint64_t generation, std::uint64_t below) {
     const bool others = below >= Machine::kOthers;
     must(others ? !others_dropped_.contains({number, below}) : below > backend_floor_[space_of(number)],
@@ -168,8 +169,8 @@ class Model {
   void backend_has_dropped(std::uint64_t space, std::uint64_t generation) {
     backend_safe_floor_[space] = std::max(backend_safe_floor_[space], generation);
   }
-  // Everything until now, as of this generation: here at once; below when the tier has taken it, and in all later lives once it has said
-  // so.
+  // A drop of all chunks up to this generation. The drop holds in memory at once, in the tier once
+  // the tier has taken the drop, and in all later lives once the tier has confirmed the drop.
   void dropped(std::uint64_t space, std::uint64_t generation) {
     memory_floor_[space] = visible_floor_[space] = backend_floor_[space] = generation;
   }

@@ -1,6 +1,7 @@
-// sim [--backend] [COUNT [SEED]]: COUNT seeds from SEED on (without: 100 from 1), each a whole machine in one thread, with a server beside
-// its disk that other larderd use, too. Ends with the first rule that does
-// not hold: its seed, its steps, and how to run it again. Every hundredth seed is run twice and must do the same.
+// sim [--backend] [COUNT [SEED]]: COUNT seeds from SEED on (default 100 from 1), each a whole
+// machine in one thread; with --backend also a server that other larderd use too. Ends at the first
+// broken rule, with the seed, the steps, and the command to run the seed again. Every hundredth
+// seed runs twice and must do the same.
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>

@@ -1,8 +1,10 @@
-// Power loss under the disk tier: after every write that has landed, what stands on the disk then, and samples of what else may stand
-// there (writes that no sync has covered: left out, cut off, torn into sectors and blocks, so also in any other order), are opened.
+// Power loss under the disk tier. After every landed write the test opens the disk as it is, and
+// samples of the possible disks after a power loss: unsynced writes are left out, cut off, or torn
+// into sectors and blocks, and thus land in any order.
 //
-// Each time it opens; what is found is right, of a generation that was put, and not dropped; what was put and flushed is there. Six
-// seeds, POWER_LOSS_SEEDS of them, or 200 where CRASH_SUITE=whole.
+// Each time the disk opens. Found chunks are right, of a put generation, and not dropped; put and
+// flushed chunks are there. The number of seeds is POWER_LOSS_SEEDS, or 200 with CRASH_SUITE=whole,
+// or six.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -62,8 +64,8 @@ class PowerLoss {
     bool done = false;
   };
   struct Flush {
-    std::map<std::uint64_t, std::uint64_t> acknowledged;  // before it: generation by number
-    std::vector<tiers::Ticket> puts;                      // accepted before it
+    std::map<std::uint64_t, std::uint64_t> acknowledged;  // before the flush: generation by number
+    std::vector<tiers::Ticket> puts;                      // accepted before the flush
   };
   struct Flushed {
     std::uint64_t generation;
@@ -86,12 +88,13 @@ class PowerLoss {
     Put put{number, generation, std::make_unique<Slot>(slot_bytes_of(number))};
     command.facts = fill_chunk(put.slot->span(), number, generation);
     command.slot = put.slot->span();
-    if (one_in(random_, 30)) command.deadline_ns = tier_.clock.now_ns() + 1'000'000;  // it fails for who asked, and may land
+    if (one_in(random_, 30)) command.deadline_ns = tier_.clock.now_ns() + 1'000'000;  // fails for the caller, and may land
     facts_[{number, generation}] = command.facts;
     puts_.emplace(command.ticket, std::move(put));
     tier_.engine.accept(command);
   }
-  // What was acknowledged before, or accepted and acknowledged since, is there from its end on.
+  // From the end of the flush on, chunks that were acknowledged before, or accepted before and
+  // acknowledged since, are there.
   void flush() {
     const disk::Command command = tier_.command(Operation::kFlush, 0);
     Flush& begun = flushes_[command.ticket];
@@ -149,7 +152,8 @@ class PowerLoss {
     for (auto& [number, begun] : flushes_)
       if (std::ranges::find(begun.puts, ticket) != begun.puts.end()) begun.acknowledged[put.number] = put.generation;
   }
-  // A trailer alone is a region's new life: what stood in it may go from now on. (A footer begins before its trailer.)
+  // A write of a trailer alone begins a new life of the region, and its chunks may go from now on.
+  // (A footer begins before the trailer.)
   void opens_region(std::uint64_t offset, std::size_t bytes) {
     if (offset < disk::kHeadBytes) return;
     const std::uint64_t at = (offset - disk::kHeadBytes) % kRegionBytes;
@@ -160,7 +164,7 @@ class PowerLoss {
     std::erase_if(flushed_, [&](const auto& one) { return one.second.region == region; });
   }
 
-  // What power loss left, opened and looked through.
+  // Opens a disk after a power loss, and checks its chunks.
   void open(SimDisk left) {
     ++figures_.opened;
     SimTier after(left, random_);
@@ -221,7 +225,7 @@ class PowerLoss {
   Figures& figures_;
   const bool faulty_ = one_in(random_, 3);
   SimDisk disk_;
-  std::map<tiers::Ticket, Put> puts_;  // in flight; before the tier, which may write from them
+  std::map<tiers::Ticket, Put> puts_;  // in flight; declared before the tier, which may write from them
   SimTier tier_{disk_, random_};
   std::uint64_t generation_ = 0, looked_at_ = 0;
   std::map<std::pair<std::uint64_t, std::uint64_t>, tiers::ChunkFacts> facts_;  // by number and generation
@@ -233,7 +237,8 @@ class PowerLoss {
   std::map<std::uint64_t, std::uint64_t> dropped_;                          // by namespace: up to this generation
 };
 
-// A write that fails may have torn what stood there. Were the other copy written over next, a power loss then would leave none.
+// A failed write may have torn the label at its place. If the next write went to the other label, a
+// power loss would leave no label.
 TEST(PowerLossTest, TheLabelThatMayBeDamagedIsWrittenOverFirst) {
   base::set_log_level(base::LogLevel::kError);
   Random random(1);

@@ -12,7 +12,7 @@ using tiers::Ticket;
 
 namespace {
 
-constexpr std::size_t kAccepted = 6;  // so little that larderd meets the bound
+constexpr std::size_t kAccepted = 6;  // a small bound, so larderd meets it
 
 Status is_away() {
   return {Code::kUnavailable, "no connection to the server"};
@@ -68,7 +68,7 @@ Status SimBackend::clear(Ticket ticket, std::uint64_t deadline_ns) {
   return drop(ticket, kSpaces, deadline_ns);
 }
 
-// Hidden from here on, whoever is away.
+// The chunks are hidden from here on, even while the server is away.
 Status SimBackend::drop(Ticket ticket, std::uint64_t space, std::uint64_t deadline_ns) {
   if (const Status taken = enter({Operation::kDrop, ticket, space}, deadline_ns); !taken.ok()) return taken;
   if (space == kSpaces) ops_.back().operation = Operation::kClear;
@@ -138,7 +138,7 @@ void SimBackend::answer(const Op& op, Status status, const tiers::ChunkFacts& fa
   messages_.push_back(std::move(message));
 }
 
-// An operation that is late, or whose server is away, has failed, and was carried out or not.
+// A late operation, or one with the server away, has failed, and may have been carried out.
 void SimBackend::turn() {
   SimServer& server = *machine_.server;
   counters_.times_degraded += server.away && !away_;
@@ -175,14 +175,14 @@ void SimBackend::carry_out(const Op& op) {
   if (op.cancelled || hidden(space_of(op.number))) return answer(op, {Code::kNotFound, "dropped meanwhile"});
   if (op.operation == Operation::kGet) return load(op);
   const bool failed = fails();
-  if (!failed || machine_.one_in(2)) store(op);  // the answer alone may be lost
+  if (!failed || machine_.one_in(2)) store(op);  // perhaps only the answer was lost
   if (failed) return answer(op, {Code::kUnavailable, "connection lost"});
   know(op.number, machine_.server->chunks.at(op.number).facts);
   ++went_down;
   answer(op, {});
 }
 
-// What is there in the same bytes stays as it is.
+// A chunk with the same bytes stays unchanged.
 void SimBackend::store(const Op& op) {
   if (op.cancelled || hidden(space_of(op.number))) return;
   const auto there = machine_.server->chunks.find(op.number);
@@ -228,7 +228,7 @@ void SimBackend::look_at(const Op& op) {
   answer(op, {}, {}, std::move(there));
 }
 
-// Whoever asked was told so where the server is away; it is done all the same.
+// With the server away the caller gets a failure; the drop is done later all the same.
 void SimBackend::tend_drops() {
   if (drops_.empty() || away_ || (!machine_.patient && !machine_.one_in(5))) return;
   const Drop drop = drops_.front();

@@ -1,8 +1,9 @@
-// SimBackend: one larderd's tier over the machine's SimServer, with the promises of tier.h and what tiers/remote adds to them: what was
-// dropped is hidden until the server has done it, nothing is known of another life of the server, and no message leaves a slot busy.
+// SimBackend: one larderd's tier over the machine's SimServer, with the promises of tier.h and of
+// tiers/remote: dropped chunks are hidden until the server has done the drop, another life of the
+// server starts without known chunks, and no message leaves a slot busy.
 //
-// What it is given must be what an engine stored (Model), and may be lost, late, refused or others' when it is asked for. A rule that
-// does not hold throws. Owned by one thread.
+// A put must bring the bytes that an engine stored (Model). A get may find the chunk lost, late,
+// refused, or replaced by another larderd. A broken rule throws. Owned by one thread.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +23,17 @@ namespace larder::sim {
 
 class SimBackend final : public tiers::Tier {
  public:
-  // Both outlive it.
+  // Both outlive the object.
   SimBackend(Machine& machine, Model& model, std::shared_ptr<tiers::Residents> residents);
 
   void turn();
-  // Turns, and lets time pass, until there are messages, or so long.
+  // Turns, and lets time pass, until there are messages or timeout_ms have passed.
   void wait(int timeout_ms);
   bool idle() const { return ops_.empty() && drops_.empty(); }
   bool reads_memory() const;
-  // What a get brought into the arena, once.
+  // The chunk that a get brought into the arena; each one once.
   std::optional<Up> take_up(tiers::Ticket ticket) { return up_.take(ticket); }
-  std::uint64_t went_down = 0, came_up = 0, probed = 0;  // that ended well
+  std::uint64_t went_down = 0, came_up = 0, probed = 0;  // successful ones
 
   Status put(tiers::Ticket ticket, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts, std::span<const std::byte> slot,
              std::uint64_t deadline_ns) override;
@@ -84,12 +85,12 @@ class SimBackend final : public tiers::Tier {
     std::uint64_t space;  // kSpaces: all
     std::uint64_t floors[kSpaces] = {};
   };
-  std::list<Drop> drops_;  // that the server has still to do
+  std::list<Drop> drops_;  // the server has still to do these
   std::map<std::uint64_t, tiers::ChunkFacts> known_;
   BroughtUp up_;
   std::vector<tiers::Message> messages_;
   tiers::TierCounters counters_;
-  std::uint64_t life_ = 0;  // of the server, that is known of
+  std::uint64_t life_ = 0;  // the known life of the server
   bool away_ = false, closed_ = false;
 };
 

@@ -1,5 +1,5 @@
-// SimChunks: the chunks that simulated engines store, small ones of two slot sizes in three namespaces, one of them of two shards. A
-// chunk has a number; its bytes derive from that number and a generation.
+// SimChunks: the chunks of simulated engines: small, of two slot sizes, in three namespaces, one of
+// these with two shards. The bytes of a chunk derive from its number and a generation.
 #pragma once
 
 #include <array>
@@ -65,21 +65,21 @@ inline store::NamespaceSpec spec_of(std::uint64_t space) {
   spec.model = "simulated";
   return spec;
 }
-// Of a namespace's families; the first chunk of one.
+// The number of a chunk's family in its namespace; the first chunk of a family.
 inline std::uint64_t family_of(std::uint64_t number) {
   return number / (2 * kSpaces);
 }
 inline std::uint64_t first_of(std::uint64_t family, std::uint64_t space) {
   return (family * kSpaces + space) * 2;
 }
-// Calls it with each chunk of so many families from that of `number` on.
+// Calls `call` with each chunk of `families` families, from the family of `number` on.
 template <typename Call>
 void each_chunk(std::uint64_t number, std::uint64_t families, const Call& call) {
   for (std::uint64_t i = 0; i < families; ++i)
     for (std::uint64_t shard = 0; shard < shape_of(number).shards; ++shard)
       call(first_of(family_of(number) + i, space_of(number)) + shard);
 }
-// kNumbers, kSpaces: it is none of these.
+// The number of a key, and the space of a namespace; kNumbers or kSpaces: unknown.
 inline std::uint64_t number_of(const tiers::ChunkKey& key) {
   std::uint64_t number = 0;
   while (number < kNumbers && !(exists(number) && key_of(number) == key)) ++number;
@@ -94,7 +94,8 @@ inline tiers::ChunkFacts fill_chunk(std::span<std::byte> slot, std::uint64_t num
   return fill(slot, number, generation, shape_of(number).payload_bytes, shape_of(number).piece_bytes);
 }
 
-// Whether these are the chunk's facts and the slot its payload. (What stands behind payload and digest table is nobody's.)
+// Whether the facts are those of the chunk and the slot has its payload. (Bytes behind payload and
+// digest table do not count.)
 inline bool right_bytes(std::span<const std::byte> slot, std::uint64_t number, const tiers::ChunkFacts& facts) {
   Slot expected(slot_bytes_of(number));
   return fill_chunk(expected.span(), number, facts.generation) == facts &&

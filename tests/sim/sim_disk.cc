@@ -28,7 +28,7 @@ void SimDisk::land(std::uint64_t number) {
   flying_.erase(found);
 }
 
-// What it left is as good as another write's: torn once more by the loss of power, or safe after a sync.
+// The landed part counts like any write: a power loss may tear it again, and a sync makes it safe.
 void SimDisk::land_torn(std::uint64_t number, Random& random) {
   const auto found = flying_.find(number);
   Write& write = found->second;

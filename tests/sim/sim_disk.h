@@ -1,7 +1,7 @@
-// SimDisk: a disk in memory that knows which of its bytes are safe. What has landed reads back at once; what the loss of power leaves
-// of it is decided by the syncs that ended before.
+// SimDisk: a disk in memory that knows its safe bytes. A landed write reads back at once. Only
+// writes that a later sync has covered are safe from a power loss.
 //
-// Deterministic: chance comes from the caller. Owned by one thread.
+// Deterministic: randomness comes from the caller. Owned by one thread.
 #pragma once
 
 #include <cstddef>
@@ -28,34 +28,35 @@ class SimDisk {
   static constexpr std::size_t kSectorBytes = 512, kBlockBytes = 4096;
 
   std::uint64_t size() const { return now_.size(); }
-  // What is cut off is gone, what is added is zero; both at once and for good.
+  // Removed bytes are gone and new bytes are zero, both at once and for good.
   void resize(std::uint64_t bytes);
   // REQUIRES: inside the size.
   void read(std::uint64_t offset, std::span<std::byte> to) const;
 
-  // A write is in flight from begin() on, until it has landed, or is forgotten: of that, too, power loss may leave any part.
+  // A write is in flight from begin() until it lands or is forgotten. A power loss may leave any
+  // part of a write in flight.
   std::uint64_t begin(std::uint64_t offset, Bytes bytes);
   void land(std::uint64_t number);
-  // As many sectors of it as chance wants, and the write is over.
+  // Lands random sectors of the write, and ends the write.
   void land_torn(std::uint64_t number, Random& random);
   void forget(std::uint64_t number) { flying_.erase(number); }
   const Bytes& in_flight(std::uint64_t number) const { return flying_.at(number).bytes; }
 
-  // What had landed before begin_sync() is safe after end_sync() with what that returned.
+  // Writes that landed before begin_sync() are safe after end_sync() with the returned number.
   std::uint64_t begin_sync() const { return landings_; }
   void end_sync(std::uint64_t began);
 
-  // The disk as it is now, with all that has landed; and as the loss of power may leave it: all that is safe, and of each other write
-  // all, nothing, its beginning, or any of its sectors or blocks.
+  // The disk with all landed writes; and a disk after a power loss: all safe writes, and of each
+  // other write all, no, the first, or any sectors or blocks.
   SimDisk as_it_is() const;
   SimDisk after_power_loss(Random& random) const;
 
-  // Bytes change by themselves, for good.
+  // Bytes change without a write, for good.
   void damage(std::uint64_t offset, std::span<const std::byte> bytes);
   std::span<const std::byte> bytes() const { return now_; }
   std::uint64_t landings() const { return landings_; }
 
-  std::function<void(std::uint64_t offset, std::size_t bytes)> on_begin;  // a test that looks on
+  std::function<void(std::uint64_t offset, std::size_t bytes)> on_begin;  // a test's observer
 
  private:
   struct Write {

@@ -105,7 +105,7 @@ std::string SimEngine::begin_store(SimLarderd& larderd, std::uint64_t number) {
   return "is granted slot " + std::to_string(grant.slot) + " for" + chunk(number) + " at " + std::to_string(grant.generation);
 }
 
-// Writes a half; after the second it commits, or gives up.
+// Writes one half of a store; after the second half commits, or gives up.
 std::string SimEngine::go_on_storing(SimLarderd* larderd) {
   if (stores_.empty()) return "";
   Store& store = stores_.front();
@@ -115,7 +115,7 @@ std::string SimEngine::go_on_storing(SimLarderd* larderd) {
     std::memcpy(machine_.arena.data() + store.grant.offset_bytes + from, store.bytes->span().data() + from, half);
     return "writes half of" + chunk(store.number);
   }
-  // Told to nobody where there is no session: it will not be listed as being written when the engine attaches anew.
+  // Without a session no message is sent: the next ATTACHED does not list the grant.
   const Store done = store;
   stores_.pop_front();
   if (!attached_ || larderd == nullptr) return "has nobody to tell of" + chunk(done.number);
@@ -226,13 +226,13 @@ std::string SimEngine::end_fetch(SimLarderd& larderd) {
 
 void SimEngine::fetched(const SimLarderd::Answer& answer) {
   const auto fetch = std::ranges::find_if(fetches_, [&](const Fetch& one) { return one.request == answer.request; });
-  if (!attached_ || answer.session != number_ || fetch == fetches_.end()) return;  // it was ended in the same moment
+  if (!attached_ || answer.session != number_ || fetch == fetches_.end()) return;  // the fetch was ended at the same moment
   must(!fetch->answered_ns && answer.fetched.families <= fetch->families,
        "a fetch was answered twice, or with more than was asked");
   fetch->answered_ns = machine_.clock.now_ns();
   fetch->families = answer.fetched.families;
   fetch_hits += fetch->families;
-  if (fetch->families == 0) fetches_.erase(fetch);  // nothing is kept
+  if (fetch->families == 0) fetches_.erase(fetch);  // larderd keeps no chunk
 }
 
 void SimEngine::look_at_fetches(SimLarderd& larderd) const {

@@ -1,6 +1,7 @@
-// SimEngine: an inference engine in the simulation: it looks up, holds, copies in two halves and verifies, as the shim does, and stores in
-// two halves, and asks for what is below; it opens and closes namespaces; it can fall silent, lose its session and attach anew. What it
-// verifies it compares with the model. Owned by one thread.
+// SimEngine: an inference engine in the simulation. Like the shim, the engine looks up, holds,
+// copies in two halves, verifies, stores in two halves, fetches, and opens and closes namespaces.
+// It can fall silent, lose its session and attach again. Verified chunks are compared with the
+// Model. Owned by one thread.
 #pragma once
 
 #include <array>
@@ -22,35 +23,37 @@ class SimEngine {
 
   bool attached() const { return attached_; }
   bool silent() const { return silent_; }
-  // Announces what it holds and still writes, and looks up in the newest index from here on.
+  // Announces holds and running stores, and looks up in the newest index from here on.
   void attach(SimLarderd& larderd);
-  // larderd is gone, or has ended its session: nothing can be asked any more, looking up goes on. `holds_count`: it is awaited.
+  // larderd is gone, or has ended the session: requests stop, look-ups go on. `holds_count`:
+  // larderd awaits the engine.
   void lose_session(bool holds_count);
   void set_silent(SimLarderd* larderd, bool silent);
-  std::set<SessionNumber> sessions() const;  // of this process, that larderd may still know
+  std::set<SessionNumber> sessions() const;  // the sessions of this process that larderd may still know
 
-  // Opens the namespace, in this session and in those to come. False: it has no place.
+  // Opens the namespace, in this session and in later ones. False: there is no place.
   bool open(SimLarderd& larderd, std::uint64_t space);
   bool has_open(std::uint64_t space) const { return handles_[space].has_value(); }
-  // From here on the namespace is a miss; only a thread that does not know yet looks up under its last handle.
+  // From here on the namespace is a miss. A thread that has not heard of the close may still look
+  // up under the last handle.
   std::string close(SimLarderd* larderd, std::uint64_t space, bool drop);
-  // Such a thread asks larderd.
+  // Such a thread sends a request to larderd.
   std::string ask_under_closed(SimLarderd& larderd, std::uint64_t number);
 
-  // Returns what was done, for people. `larderd` may be null.
+  // Each returns a description of the step. `larderd` may be null.
   std::string begin_store(SimLarderd& larderd, std::uint64_t number);
   std::string go_on_storing(SimLarderd* larderd);
   std::string begin_load(std::uint64_t number);
   std::string go_on_loading(SimLarderd* larderd);
   std::string let_go();
-  // Of so many families from that of the chunk on.
+  // For `families` families, from the chunk's family on.
   std::string begin_fetch(SimLarderd& larderd, std::uint64_t number, std::uint64_t families, std::uint32_t deadline_ms);
   std::string end_fetch(SimLarderd& larderd);
   std::string begin_probe(SimLarderd& larderd, std::uint64_t number, std::uint64_t families, std::uint32_t deadline_ms);
   void probed(const SimLarderd::ProbeAnswer& answer);
-  // An answer, maybe to another engine.
+  // An answer, perhaps for another engine.
   void fetched(const SimLarderd::Answer& answer);
-  // After all answers: none is late, and what they name is there until the fetch is ended.
+  // Checks after all answers: no answer is late, and fetched chunks stay until the fetch is ended.
   void look_at_fetches(SimLarderd& larderd) const;
   bool fetching() const { return !fetches_.empty(); }
   bool busy() const { return !stores_.empty() || !loads_.empty() || !held_.empty(); }
@@ -74,7 +77,7 @@ class SimEngine {
     std::uint32_t place;
     std::shared_ptr<Slot> copy;
     int halves = 0;
-    bool excused = false;  // its hold did not count all the time
+    bool excused = false;  // the hold did not count all the time
   };
   struct Held {
     std::uint32_t slot, place;
@@ -83,9 +86,9 @@ class SimEngine {
 
   struct Fetch {
     std::uint32_t request, handle;
-    std::uint64_t number, families;  // asked for, or, once that is answered, kept
+    std::uint64_t number, families;  // asked for; after the answer: kept
     std::uint64_t deadline_ns;
-    std::map<std::uint64_t, std::uint64_t> removals;  // of each of its chunks, when it began
+    std::map<std::uint64_t, std::uint64_t> removals;  // of each chunk, at the start of the fetch
     std::optional<std::uint64_t> answered_ns = {};
   };
 
@@ -97,7 +100,7 @@ class SimEngine {
   Machine& machine_;
   Model& model_;
   bool attached_ = false, silent_ = false;
-  bool counted_ = false;  // its holds are
+  bool counted_ = false;  // the holds count
   SessionNumber number_ = 0;
   std::set<SessionNumber> earlier_;
   std::shared_ptr<Region> region_;

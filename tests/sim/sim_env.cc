@@ -18,7 +18,7 @@ class SimQueue final : public disk::IoQueue {
  public:
   explicit SimQueue(SimEnv& env) : env_(env) { env.queue_ = this; }
   ~SimQueue() override {
-    for (auto& [due, flight] : flights_) end(flight);  // as a queue that waits for what is in flight; nobody is told
+    for (auto& [due, flight] : flights_) end(flight);  // like a queue that waits for requests in flight, without messages
     env_.queue_ = nullptr;
   }
 
@@ -27,8 +27,8 @@ class SimQueue final : public disk::IoQueue {
     const bool reads = request.kind == IoRequest::Kind::kRead;
     if (request.kind == IoRequest::Kind::kSync) flight.began = env_.disk_.begin_sync();
     if (request.kind == IoRequest::Kind::kWrite) flight.began = env_.disk_.begin(request.offset, gathered(request));
-    flight.error = reads ? env_.faults.read_error : env_.faults.write_error;  // as on_begin may have said a moment ago
-    // The device may write to a reader's memory at any time from now on.
+    flight.error = reads ? env_.faults.read_error : env_.faults.write_error;  // on_begin may have just set the fault
+    // From now on the device may write to the memory of a read at any time.
     if (reads) {
       for (const std::span<std::byte> part : request.parts) std::fill(part.begin(), part.end(), std::byte{0xdb});
       flight.first_part = first_part_now(request);
@@ -73,9 +73,9 @@ class SimQueue final : public disk::IoQueue {
   struct Flight {
     IoRequest request;
     std::uint64_t due_ns;
-    std::uint64_t began;  // of a sync; a write's number
+    std::uint64_t began;  // of a sync: the number from begin_sync(); of a write: its number
     int error;
-    SimDisk::Bytes first_part;  // of a read of several: as it was at the begin, the others as they are at the end
+    SimDisk::Bytes first_part;  // of a read with several parts: the first part as at the begin, the others are read at the end
   };
 
   SimDisk::Bytes first_part_now(const IoRequest& request) const {
@@ -150,7 +150,7 @@ Status SimEnv::make_directory(const std::string& path, std::uint32_t) {
 Result<Fd> SimEnv::open(const std::string& path, int, std::uint32_t) {
   if (faults.away) return Status::from_errno(ENOENT, path);
   made_ = made_ || path.ends_with("/chunks");
-  Fd file(::open("/dev/null", O_RDWR | O_CLOEXEC));  // nothing goes through it but the name of the owner
+  Fd file(::open("/dev/null", O_RDWR | O_CLOEXEC));  // only the owner's name goes through this file
   if (!file.valid()) return Status::from_errno(errno, "/dev/null");
   return file;
 }

@@ -1,7 +1,7 @@
-// SimEnv: the disk tier's world in one thread: a clock that moves when it is told to, a file on a SimDisk, and requests that end in an
-// order and with errors that chance and the test choose.
+// SimEnv: the disk tier's environment in one thread: a clock that the test moves, a file on a
+// SimDisk, and requests whose order and errors are random or chosen by the test.
 //
-// Deterministic; owned by one thread, which owns all that it is given for as long.
+// Deterministic. Owned by one thread, like the constructor's arguments.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,11 @@ class SimClock final : public base::Clock {
   std::uint64_t now_ns_ = 1'000'000'000;
 };
 
-// What goes wrong with requests that begin from now on, and with the directory.
+// Faults of requests that begin from now on, and of the directory.
 struct DeviceFaults {
-  int write_error = 0, read_error = 0;  // errno; writes and syncs, and a write that fails may have landed, wholly or torn
-  bool stalled = false;                 // nothing ends
-  bool away = false;                    // the directory is not there
+  int write_error = 0, read_error = 0;  // errno of writes and syncs, and of reads; a failed write may have landed, whole or torn
+  bool stalled = false;                 // no request ends
+  bool away = false;                    // the directory is missing
 };
 
 class SimQueue;
@@ -37,10 +37,10 @@ class SimEnv final : public disk::Env {
   SimEnv(SimClock& clock, SimDisk& disk, Random& random) : clock_(clock), disk_(disk), random_(random) {}
 
   DeviceFaults faults;
-  // The process is killed: what is in flight ends or does not, one by one, and buffers may still be written to until this returns. The
-  // engine must be destroyed before it takes another turn.
+  // The process is killed: each request in flight ends or vanishes, and may write its buffer until
+  // this returns. The engine must be destroyed before its next turn.
   void kill();
-  // What no request may do, by name; empty: none did.
+  // The name of a rule that a request broke; empty: no rule was broken.
   const std::string& broken_rule() const { return broken_rule_; }
 
   Result<disk::FileFacts> facts(const std::string& path) const override;

@@ -49,7 +49,7 @@ Status SimLarderd::start(const std::set<SessionNumber>& alive) {
   shape.arena_bytes = Machine::kArenaBytes;
   shape.first_generation = std::max(machine_.newest_generation, earlier.ok() ? earlier->last_generation() : 0) + 1;
   shape.epoch = shape.first_generation;
-  shape.tier = 1;  // of every life the same one
+  shape.tier = 1;  // the same tier in every life
   index_ = std::make_shared<Index>(shape);
   store_ = std::make_unique<store::Store>(shape, index_->memory.data(), machine_.arena.data(), stats_);
   index_->reader = *protocol::IndexReader::open(index_->memory.data(), index_->memory.size());
@@ -124,7 +124,7 @@ SessionNumber SimLarderd::attach(std::shared_ptr<Region> region, std::set<Sessio
   return number;
 }
 
-// Its region may be gone at once.
+// The region may be gone at once.
 void SimLarderd::end_session(SessionNumber session) {
   promoter_->end_session(session);
   if (tier_probes_) tier_probes_->end_session(session);
@@ -159,7 +159,7 @@ protocol::Grant SimLarderd::reserve(SessionNumber session, std::uint32_t handle,
   return grant;
 }
 
-// Said to be stored from here on, if it is the session's.
+// From here on the chunk counts as stored, if the grant is the session's.
 void SimLarderd::commit(SessionNumber session, std::uint64_t number, const protocol::CommitRecord& record) {
   model_.committed(number, record.generation);
   store_->commit(session, record);
@@ -209,7 +209,8 @@ void SimLarderd::act(protocol::Verb verb, std::uint64_t number, std::uint64_t fa
   each_chunk(number, families, [this](std::uint64_t one) { ++removals_[one]; });
 }
 
-// What the tier has of it was written from the same bytes, or brought them; unless the engine alone saw it badly.
+// The tier's copy was written from the same bytes, or brought them, unless the damage was in the
+// engine's view alone.
 void SimLarderd::bad(std::uint64_t number, const protocol::SlotRef& slot) {
   const std::optional<protocol::EntryView> view = index_->reader.read(slot.slot);
   const bool there = view && view->generation == slot.generation && !tier_->state().degraded();
@@ -242,7 +243,7 @@ void SimLarderd::turn() {
   namespaces_->check();
 }
 
-// A chunk that came up is what it was below, under a new generation.
+// A promoted chunk has the content of the tier's chunk, under a new generation.
 void SimLarderd::came_up(const Message& message) {
   std::optional<Up> up = backend_ == nullptr ? std::nullopt : backend_->take_up(message.ticket);
   const bool shared = up.has_value();

@@ -1,7 +1,8 @@
-// SimLarderd: one life of larderd in the simulation: the real Store, TierWriter, Promotions, TierLink and DiskTier, called as larderd's loop
-// calls them; sockets, lock files and heartbeats, which it does not have, are calls.
+// SimLarderd: one life of larderd in the simulation: the real Store, TierWriter, Promoter,
+// TierProbes, TierLink and DiskTier, called in the order of larderd's loop. Function calls stand
+// for sockets, lock files and heartbeats.
 //
-// Destroyed as it is, it was killed. Owned by one thread.
+// Destruction without close() is a kill. Owned by one thread.
 #pragma once
 
 #include <map>
@@ -26,25 +27,26 @@ class SimLarderd {
  public:
   SimLarderd(Machine& machine, Model& model) : machine_(machine), model_(model) {}
   ~SimLarderd();
-  // Opens the disk, then goes on from the newest index, if there is one. `alive`: sessions whose process lives. An error: no start.
+  // Opens the disk, then continues from the newest index, if there is one. `alive`: sessions whose
+  // process lives. Error: no start.
   Status start(const std::set<SessionNumber>& alive);
 
-  // ---- What engines and people ask for ----
-  // The engine of these earlier sessions goes on, and still writes what it lists. Sessions that nothing is left of are taken out.
+  // ---- Requests of engines and tools ---- The engine of these earlier sessions attaches again,
+  // and still writes the listed grants. Removes sessions that have ended from `earlier`.
   SessionNumber attach(std::shared_ptr<Region> region, std::set<SessionNumber>& earlier,
                        std::span<const protocol::SlotRef> still_written);
-  void end_session(SessionNumber session);                      // its process lives
+  void end_session(SessionNumber session);                      // the process lives
   void process_ended(const std::set<SessionNumber>& sessions);  // of one engine
-  // kNoNamespace: there is no place.
+  // kNoNamespace: all places are taken.
   std::uint32_t open_namespace(SessionNumber session, std::uint64_t space);
   void close_namespace(SessionNumber session, std::uint32_t handle, bool drop);
-  // Under a handle that the session has closed nothing is done, here and below: every grant is refused.
+  // A request under a handle that the session has closed has no effect, and every grant is refused.
   protocol::Grant reserve(SessionNumber session, std::uint32_t handle, std::uint64_t number);
   void commit(SessionNumber session, std::uint64_t number, const protocol::CommitRecord& record);
   void bad(std::uint64_t number, const protocol::SlotRef& slot);
-  // kSpaces: all of them. False: memory knows no such namespace, and nothing is done.
+  // kSpaces: all namespaces. False: memory does not know the namespace.
   bool drop(std::uint64_t space);
-  // Of so many families from that of the chunk on.
+  // For `families` families, from the chunk's family on.
   void fetch(SessionNumber session, std::uint32_t request, std::uint32_t handle, std::uint64_t number, std::uint64_t families,
              std::uint32_t deadline_ms);
   void end_fetch(SessionNumber session, std::uint32_t request) { promoter_->end(session, request); }
@@ -54,7 +56,7 @@ class SimLarderd {
   void act(protocol::Verb verb, std::uint64_t number, std::uint64_t families);
   void flush() { static_cast<void>(link_->tier().flush(link_->next_ticket(), machine_.clock.now_ns() + 1'000'000'000)); }
 
-  // ---- What its loop does ----
+  // ---- Steps of the loop ----
   void turn();
   void tick();
   using Answer = tiering::Promoter::Answer;
@@ -63,10 +65,10 @@ class SimLarderd {
   std::vector<ProbeAnswer> take_probe_answers() {
     return tier_probes_ ? tier_probes_->take_answers() : std::vector<ProbeAnswer>();
   }
-  // Ends in good order. Returns false where the device stands in the way.
+  // Stops in good order. False: the device did not answer in time.
   bool close();
 
-  // ---- What can be seen of it ----
+  // ---- State ----
   store::Store& memory() { return *store_; }
   const std::shared_ptr<Index>& index() const { return index_; }
   const WatchedTier& disk() const { return *tier_; }
@@ -76,7 +78,8 @@ class SimLarderd {
   bool below(std::uint64_t number) const { return on_disk(number) || (backend_ != nullptr && backend_->probe(key_of(number))); }
   bool on_disk(std::uint64_t number) const { return tier_->probe(key_of(number)).has_value(); }
   bool announced_below(std::uint64_t number) const;
-  // Of a chunk: how often it was dropped, evicted by name or found bad. What larderd keeps is there while that does not change.
+  // How often a chunk was dropped, evicted by name or found bad. A kept chunk is there while this
+  // number does not change.
   std::uint64_t removals(std::uint64_t number) const { return removals_[number]; }
   SimNamespaces& namespaces() { return *namespaces_; }
   void fill(stats::Stats& stats) const;
@@ -94,12 +97,12 @@ class SimLarderd {
   std::map<SessionNumber, std::shared_ptr<Region>> regions_;
   std::shared_ptr<tiering::ResidencyFilter> below_;
   std::unique_ptr<tiering::TierLink> link_;
-  WatchedTier* tier_ = nullptr;  // the link's
+  WatchedTier* tier_ = nullptr;  // owned by link_
   std::unique_ptr<store::Store> store_;
   std::unique_ptr<SimNamespaces> namespaces_;
   std::unique_ptr<tiering::TierWriter> tier_writer_;
   std::unique_ptr<tiering::ReadableTier> source_;
-  SimBackend* backend_ = nullptr;  // its link's
+  SimBackend* backend_ = nullptr;  // owned by backend_link_
   std::unique_ptr<tiering::TierLink> backend_link_;
   std::shared_ptr<tiering::ResidencyFilter> backend_region_;
   std::unique_ptr<tiering::TierWriter> backend_write_down_;
@@ -110,7 +113,8 @@ class SimLarderd {
   std::uint64_t ticked_ms_ = 0, settle_by_ns_ = 0;
   std::set<SessionNumber> awaited_;
   std::uint64_t removals_[kNumbers] = {};
-  // Number and generation of what was found bad: it is not to be on the disk. Forgotten when the tier has failed, as the tier may.
+  // Number and generation of bad chunks, which must not be on the disk. Cleared when the tier has
+  // failed, since the tier may then keep bad chunks.
   std::set<std::pair<std::uint64_t, std::uint64_t>> condemned_;
   std::uint64_t times_degraded_ = 0;
 };

@@ -17,7 +17,7 @@ store::NamespaceSpec spec_of_stranger(std::uint32_t number) {
   return spec;
 }
 
-// Calls it with the key of each chunk of the space.
+// Calls `call` with the key of each chunk of the space.
 template <typename Call>
 void each_key(std::uint32_t handle, std::uint64_t space, const Call& call) {
   each_chunk(first_of(0, space), kFamilies, [&](std::uint64_t number) { call(number, key_under(handle, number)); });
@@ -25,7 +25,7 @@ void each_key(std::uint32_t handle, std::uint64_t space, const Call& call) {
 
 }  // namespace
 
-// A handle is told for the first time.
+// Notes a handle that is given for the first time.
 void SimNamespaces::note(std::uint32_t handle, std::uint64_t space) {
   if (const auto known = named_.find(handle); known != named_.end())
     return must(known->second == space, "two namespaces have one handle");

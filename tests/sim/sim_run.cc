@@ -40,7 +40,7 @@ void SimRun::step() {
   }
   turn_larderd();
   if (machine_.one_in(12)) heal();
-  // Whom nobody waits for any more.
+  // Engines that larderd no longer awaits lose their holds.
   for (const auto& engine : engines_)
     if (larderd_ && !larderd_->settling() && !engine->attached()) engine->lose_session(false);
 }
@@ -57,7 +57,7 @@ void SimRun::turn_larderd() {
   }
 }
 
-// As larderd's timer has it.
+// Ticks like larderd's timer.
 void SimRun::pass_time(std::uint64_t slices) {
   for (std::uint64_t i = 0; i < slices; ++i) {
     machine_.clock.advance_us(100'000);
@@ -66,13 +66,13 @@ void SimRun::pass_time(std::uint64_t slices) {
   }
 }
 
-// A part of them is in fashion.
+// A random chunk; a sixth of the chunks is popular.
 std::uint64_t SimRun::any_number() {
   const std::uint64_t number = machine_.below(machine_.one_in(2) ? kNumbers : kNumbers / 6);
   return exists(number) ? number : number - 1;
 }
 
-// One that it holds of, if there is one among a few.
+// A random chunk for which `holds` is true, if a few attempts find one.
 template <typename Holds>
 std::uint64_t SimRun::number_where(const Holds& holds) {
   std::uint64_t number = any_number();
@@ -163,7 +163,7 @@ void SimRun::ask_for(std::uint64_t number) {
   larderd_->act(verb, number, families);
 }
 
-// What other larderd do there, and what an engine asks about it.
+// Steps of other larderd at the server, and probes of engines.
 void SimRun::server_step() {
   SimServer& server = *machine_.server;
   const std::uint64_t number = any_number();

@@ -1,5 +1,5 @@
-// SimRun: one seed: a machine, one larderd after the other, three engines, and a step at a time that chance chooses; about every
-// twentieth is a fault. At the end all faults are over and everything has to come to rest.
+// SimRun: one seed: a machine, one larderd after the other, three engines, and random steps, about
+// one in twenty a fault. At the end all faults end, and the machine must come to rest.
 //
 // A seed replays exactly. Owned by one thread.
 #pragma once
@@ -23,12 +23,12 @@ struct Tally {
 
 class SimRun {
  public:
-  // `shared`: with a server that other larderd use, too.
+  // `shared`: with a server that other larderd use too.
   SimRun(std::uint64_t seed, bool shared) : machine_(seed, shared) {}
 
-  // Empty: every rule held. Else the one that did not.
+  // The first broken rule; empty: every rule held.
   std::string run();
-  const std::vector<std::string>& steps() const { return steps_; }  // what was done, in order
+  const std::vector<std::string>& steps() const { return steps_; }  // descriptions, in order
   const Tally& tally() const { return tally_; }
 
  private:

@@ -92,7 +92,7 @@ void SimRun::damage_disk() {
   note("bytes of the disk change at " + std::to_string(at));
 }
 
-// Not under the device, whose reading is watched.
+// Not under a read of the device, since SimEnv reports such changes.
 void SimRun::damage_arena() {
   if (larderd_->disk().reads_memory()) return;
   const std::uint64_t at = machine_.below(Machine::kArenaBytes);
@@ -101,7 +101,7 @@ void SimRun::damage_arena() {
   note("a byte of the arena changes at " + std::to_string(at));
 }
 
-// What an engine has mapped and the next larderd reads: everything but the header.
+// Damages the index that engines map and the next larderd reads, except for the header.
 void SimRun::damage_index() {
   if (machine_.indexes.empty()) return;
   Pages& memory = machine_.indexes.back()->memory;

@@ -1,4 +1,5 @@
-// The end of a run: without faults everything comes to rest, and a family that was stored survives a loss of power.
+// The end of a run: without faults the machine comes to rest, and a stored family survives a power
+// loss.
 #include "tests/sim/sim_run.h"
 
 namespace larder::sim {
@@ -34,7 +35,7 @@ void SimRun::come_to_rest() {
   must(larderd_->memory().namespaces().size() == 0, "a namespace that every session has closed is kept without a chunk");
 }
 
-// Some forget what they have fetched.
+// Some engines do not end their fetches.
 void SimRun::engines_come_to_rest() {
   for (std::size_t which = 0; which < kEngines; ++which) {
     SimEngine& one = engine(which);
@@ -51,7 +52,7 @@ void SimRun::engines_come_to_rest() {
   }
 }
 
-// Engines see there what the disk has. REQUIRES: it has nothing to do.
+// Engines see the chunks of the disk in the residency filter. REQUIRES: the disk is idle.
 void SimRun::look_at_below() {
   for (std::uint64_t number = 0; number < kNumbers; ++number) {
     if (!exists(number)) continue;
@@ -72,7 +73,8 @@ void SimRun::turn_until_idle() {
   must(larderd_->idle(), "what larderd has to do does not come to an end");
 }
 
-// What is stored and written down is there after the machine's death: by a flush, or by a stop in good order.
+// A family that was stored and written down, by a flush or an orderly stop, is there after the
+// machine's death.
 void SimRun::round_trip() {
   const std::uint64_t number = any_number();
   note("a family is stored, written down, lost with the memory, and fetched again");
@@ -82,7 +84,7 @@ void SimRun::round_trip() {
     while (engine(0).busy()) note(engine(0).go_on_storing(larderd_.get()));
     stored = stored && engine(0).present(one);
   });
-  if (!stored) return;  // one of it was disowned
+  if (!stored) return;  // a chunk of the family was disowned
   for (std::uint32_t i = 1; i < machine_.config.admit_after; ++i) larderd_->act(protocol::Verb::kPrefetch, number, 1);
   turn_until_idle();
   const auto all_on_disk = [&] {
@@ -103,7 +105,7 @@ void SimRun::round_trip() {
   start_larderd();
   must(larderd_ != nullptr, "larderd does not start after the loss of power");
   engine(0).attach(*larderd_);
-  if (machine_.disk_damaged && !all_on_disk()) return;  // the trailer of the region that was open, perhaps
+  if (machine_.disk_damaged && !all_on_disk()) return;  // the damage may be in the trailer of the open region
   must(all_on_disk(), "what was promised is gone");
   fetch_and_load(number);
 }

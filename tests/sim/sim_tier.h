@@ -10,18 +10,18 @@ namespace larder::sim {
 
 class SimTier {
  public:
-  // Both outlive it.
+  // Both outlive the object.
   SimTier(SimDisk& device, Random& random, const disk::DiskOptions& told = volume_options())
       : env(clock, device, random), options(told) {}
 
   Status start() { return engine.start(); }
-  // One turn, after a while. What ended is appended.
+  // One turn, after `us` microseconds. Appends the outcomes.
   void step(std::uint64_t us, std::vector<disk::Outcome>& outcomes) {
     clock.advance_us(us);
     engine.turn(0);
     engine.take_outcomes(outcomes);
   }
-  // For the chunk of that number, or its namespace; for as long as anybody waits.
+  // A command for the chunk of this number, or for its namespace, with a deadline beyond all waits.
   disk::Command command(tiers::Operation operation, std::uint64_t number) {
     disk::Command made;
     made.operation = operation;
@@ -30,7 +30,7 @@ class SimTier {
     made.deadline_ns = clock.now_ns() + 60'000'000'000;
     return made;
   }
-  // Accepts it and waits for its end. REQUIRES: nothing else is in flight.
+  // Executes the command and waits for its end. REQUIRES: no other command is in flight.
   tiers::Message ended(const disk::Command& command) {
     engine.accept(command);
     std::vector<disk::Outcome> outcomes;

@@ -12,8 +12,8 @@ using tiers::Ticket;
 
 namespace {
 
-constexpr std::uint64_t kSettledTurns = 3;  // after a put: what was to be forgotten of it is forgotten
-// So little that larderd meets the bounds.
+constexpr std::uint64_t kSettledTurns = 3;  // turns after a put, until a forget() during the put has its effect
+// Small bounds, so larderd meets them.
 constexpr std::uint32_t kAcceptedOperations = 6;
 constexpr std::uint64_t kAcceptedBytes = 96 << 10;
 
@@ -76,7 +76,7 @@ Status WatchedTier::clear(Ticket ticket, std::uint64_t deadline_ns) {
   return enter(ticket, op, taken);
 }
 
-// From now on nothing finds it.
+// From now on no request finds the dropped chunks.
 void WatchedTier::took_drop(std::uint64_t space) {
   model_.disk_took_drop(space);
   for (std::uint64_t number = 0; number < kNumbers; ++number)

@@ -1,8 +1,10 @@
-// WatchedTier: the real disk tier, turn by turn, between larderd's own classes and the simulated disk. It sees what is asked for and what
-// comes of it, and holds the tier to what tier.h promises: one answer, by the deadline, and a slot given back once; and larderd to what
-// may go down and come up (Model). Until all is patient it shortens deadlines, so that they are missed.
+// WatchedTier: the real disk tier, turn by turn, between larderd's classes and the simulated disk.
+// WatchedTier sees each request and each answer. It checks the tier against the promises of tier.h
+// (one answer, by the deadline; a slot returned once) and larderd against the Model (the chunks
+// that may go down and come up). Until Machine::patient is set, it shortens deadlines, so that some
+// are missed.
 //
-// A rule that does not hold throws, from turn() and from what is asked for. Owned by one thread.
+// A broken rule throws, from turn() and from requests. Owned by one thread.
 #pragma once
 
 #include <map>
@@ -18,22 +20,22 @@ namespace larder::sim {
 
 class WatchedTier final : public tiers::Tier {
  public:
-  // Both outlive it.
+  // Both outlive the object.
   static Result<std::unique_ptr<WatchedTier>> open(Machine& machine, Model& model, std::shared_ptr<tiers::Residents> residents);
   WatchedTier(Machine& machine, Model& model, std::unique_ptr<disk::SteppedTier> tier)
       : machine_(machine), model_(model), tier_(std::move(tier)) {}
 
   void turn();
-  // Turns, and lets time pass, until there are messages, or so long.
+  // Turns, and lets time pass, until there are messages or timeout_ms have passed.
   void wait(int timeout_ms);
 
   bool idle() const { return ops_.empty(); }
   bool reads_memory() const;                         // a put is under way
-  bool on_its_way_down(std::uint64_t number) const;  // ... of that chunk, or ended a moment ago
+  bool on_its_way_down(std::uint64_t number) const;  // a put of this chunk is under way, or has just ended
   bool closed_well() const { return closed_.value_or(false); }
-  // What a get brought into the arena, once.
+  // The chunk that a get brought into the arena; each one once.
   std::optional<Up> take_up(tiers::Ticket ticket) { return up_.take(ticket); }
-  std::uint64_t went_down = 0, came_up = 0, flushes = 0;  // that ended well
+  std::uint64_t went_down = 0, came_up = 0, flushes = 0;  // successful ones
 
   Status put(tiers::Ticket ticket, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts, std::span<const std::byte> slot,
              std::uint64_t deadline_ns) override;
@@ -58,9 +60,9 @@ class WatchedTier final : public tiers::Tier {
     tiers::Operation operation;
     std::uint64_t number = 0;  // of the chunk; of a drop the namespace, kSpaces: all
     std::uint64_t deadline_ns = 0;
-    std::optional<std::uint64_t> offset;  // of a get: where in the arena
-    std::uint64_t floors[kSpaces] = {};   // of a drop: the newest that it means
-    bool done = false;                    // answered, and the device still has the slot
+    std::optional<std::uint64_t> offset;  // of a get: in the arena
+    std::uint64_t floors[kSpaces] = {};   // of a drop: the newest dropped generation
+    bool done = false;                    // answered, but the device still has the slot
   };
 
   std::uint64_t soon(std::uint64_t deadline_ns);
@@ -77,7 +79,7 @@ class WatchedTier final : public tiers::Tier {
   BroughtUp up_;
   std::vector<tiers::Message> messages_;
   std::uint64_t turns_ = 0;
-  std::map<std::uint64_t, std::uint64_t> put_ended_;  // in which turn, by number
+  std::map<std::uint64_t, std::uint64_t> put_ended_;  // the turn, by number of the chunk
   std::optional<bool> closed_;
 };
 

@@ -1,6 +1,8 @@
-"""The C ABI of liblarder.so (shim/capi/larder.h) as ctypes sees it: structs, prototypes, and where the library is.
+"""The C ABI of liblarder.so (shim/capi/larder.h) in ctypes: structs, prototypes, and the place of
+the library.
 
-Nothing here decides anything. Every struct that begins with struct_bytes sets it by itself."""
+This module makes no decisions. Every struct that begins with struct_bytes sets that field
+itself."""
 
 import ctypes
 import os
@@ -9,12 +11,12 @@ from ctypes import POINTER, c_char_p, c_int32, c_int64, c_size_t, c_uint8, c_uin
 OK, INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, OUT_OF_RANGE, RESOURCE_EXHAUSTED, UNAVAILABLE = range(7)
 DEADLINE_EXCEEDED, FAILED_PRECONDITION, DATA_LOSS, UNSUPPORTED, PERMISSION_DENIED, INTERNAL = range(7, 13)
 
-NO_PAGE = 0xFFFFFFFF  # LARDER_NO_PAGE: a block that a load leaves alone
+NO_PAGE = 0xFFFFFFFF  # LARDER_NO_PAGE: a block that a load leaves out
 CLOSE_DROP = 1  # LARDER_CLOSE_DROP
 
 
 class _Sized(ctypes.Structure):
-    """A struct whose first field tells its size to the library."""
+    """A struct whose first field gives the library its size."""
 
     def __init__(self, **fields):
         super().__init__(ctypes.sizeof(type(self)), **fields)
@@ -74,12 +76,13 @@ class Request(_Sized):
     ]
 
 
-# LARDER_DECIDED_UNKNOWN and what follows it in larder.h.
+# LARDER_DECIDED_UNKNOWN and the following constants of larder.h.
 DECIDED_LOAD, DECIDED_FETCH, DECIDED_RECOMPUTE, DECIDED_ABSENT = 1, 2, 3, 4
 
 
 class Transfer(ctypes.Structure):
-    """Made with all fields in order, for every load: on the engine's thread, in caches that copies have emptied, each step of Python costs microseconds."""
+    """Made with all fields in order, for every load. On the engine's thread, with caches that
+    copies have emptied, each step of Python costs microseconds."""
 
     _fields_ = [
         ("struct_bytes", c_uint32),
@@ -181,10 +184,10 @@ class FileHash(_Sized):
     ]
 
 
-# LARDER_FETCH_DONE and what follows it in larder.h.
+# LARDER_FETCH_DONE and the following constants of larder.h.
 FETCH_REASONS = ("done", "absent", "late", "no room", "it failed", "over a bound", "unknown")
 FETCH_LATE, FETCH_FAILED = 2, 4
-# The same of LARDER_PROBE_DONE.
+# LARDER_PROBE_DONE and the following constants of larder.h.
 PROBE_REASONS = ("done", "late", "it failed", "over a bound", "unknown")
 PROBE_LATE = 1
 
@@ -241,13 +244,13 @@ PROTOTYPES = {
 
 
 def library_path():
-    """$LARDER_LIBRARY where it is set, else the library packaged beside this file."""
+    """$LARDER_LIBRARY if set, else the library packaged beside this file."""
     named = os.environ.get("LARDER_LIBRARY")
     return named or os.path.join(os.path.dirname(os.path.abspath(__file__)), "liblarder.so")
 
 
-# Over in microseconds: the calls keep Python's lock. Given away, it comes back when the engine's other Python threads let it go,
-# which may take them milliseconds.
+# These calls take microseconds and keep Python's lock. A released lock comes back only when the
+# engine's other Python threads release it, which may take milliseconds.
 _QUICK = (
     "larder_lookup",
     "larder_hold",
@@ -268,7 +271,8 @@ _library = None
 
 
 def library():
-    """The loaded library. OSError, naming the path and the variable, where it cannot be loaded."""
+    """The loaded library. OSError: the library cannot be loaded; the text names the path and the
+    variable."""
     global _library
     if _library is None:
         path = library_path()

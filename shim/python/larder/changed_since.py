@@ -1,15 +1,15 @@
-"""Whether files may be others now than when an engine loaded them: their content, or the
-place that their path leads to.
+"""Whether files may have changed since an engine loaded them: the content, or the place that the
+path leads to.
 
-A file's ctime moves with its content, its name and its mode, and no program can set it back. Files
-of a hub's cache are left out: the cache writes a file once and renames it to its place, so that a
-young file was downloaded by this start, not changed."""
+A file's ctime moves with content, name and mode, and no program can set the ctime back. Files of a
+hub's cache are left out: the cache writes a file once and renames the file to its place, so a young
+file was downloaded by this start, not changed."""
 
 import os
 import re
 import stat
 
-_MOST_LINKS = 40  # as the kernel follows
+_MOST_LINKS = 40  # the kernel's limit
 _IN_HUB_CACHE = re.compile(r"/(models|datasets|spaces)--[^/]+/(snapshots/[0-9a-f]{40}|blobs)/")
 
 
@@ -35,7 +35,7 @@ def is_in_hub_cache(path):
 
 
 def _link_made(path, since_ns):
-    """`path` where it is a link that is younger, or leads there by one; else None."""
+    """`path` if it is a younger link, or leads through one; else None."""
     for _ in range(_MOST_LINKS):
         found = os.lstat(path)
         if not stat.S_ISLNK(found.st_mode):
@@ -47,9 +47,9 @@ def _link_made(path, since_ns):
 
 
 def _led_elsewhere(folder, since_ns, links_left):
-    """The first part of the folder's path that was put there later: a link, or a folder that was
-    renamed. A folder's ctime moves with its mtime where an entry comes or goes, and alone where it
-    is renamed."""
+    """The first part of the folder's path that was put there later: a link, or a renamed folder.
+    When an entry comes or goes, a folder's ctime moves with the mtime; when the folder is renamed,
+    the ctime moves alone."""
     place = "/" if folder.startswith("/") else os.getcwd()
     for name in [part for part in folder.split("/") if part not in ("", ".")]:
         if name == "..":  # above the folder that a link leads to, not above the link

@@ -1,8 +1,8 @@
 """Client: one engine process attached to one larderd, as Python sees it.
 
-Thread-safe, as the library is. Nothing here waits for larderd but wait_attached(), store_finish() and what takes wait_ms; until it
-answers, everything is a miss. Hashes are given as bytes in which one hash begins every `stride` bytes (its first 16 bytes are the
-key), pages as bytes of uint32."""
+Thread-safe, like the library. Only wait_attached(), store_finish() and calls with a wait_ms wait
+for larderd; until larderd answers, all look-ups are misses. Hashes are bytes with one hash every
+`stride` bytes (the first 16 bytes of each are the key); pages are bytes of uint32."""
 
 import ctypes
 import threading
@@ -16,7 +16,8 @@ Completion = namedtuple("Completion", "ticket ok reason bytes wait_ns copy_ns")
 Stored = namedtuple("Stored", "stored present refused bytes copy_ns")
 Acted = namedtuple("Acted", "found absent refused")
 State = namedtuple("State", "attached usable attachments epoch loads_running stores_running")
-# 0: not measured yet. shared: larderd also fetches from a backend, which probe() asks.
+# Figures of 0 are not measured yet. shared: larderd also fetches from a backend, which probe()
+# asks.
 LowerTiers = namedtuple("LowerTiers", "serving read_latency_ns read_bytes_per_s shared", defaults=(False,))
 Fetched = namedtuple("Fetched", "chunks complete late reason bytes elapsed_s")
 Probed = namedtuple("Looked", "chunks shared late reason read_latency_ns read_bytes_per_s elapsed_s")
@@ -41,7 +42,8 @@ def version():
 
 
 def await_copies(client, until):
-    """Waits until no load and no store of the client runs, to `until` of time.monotonic() at most. How many run on."""
+    """Waits until no load and no store of the client runs, or until the time `until` of
+    time.monotonic(). Returns the number of loads and stores that still run."""
     while (running := client.copies()) and time.monotonic() <= until:
         time.sleep(0.001)
     return running
@@ -75,10 +77,11 @@ class Client:
         self._stores = (native.StoreCompletion * _POLL)()
         self._line = ctypes.create_string_buffer(4096)
         self._log_lock = threading.Lock()
-        self._unread = deque(maxlen=_LOG_LINES)  # taken from the library in search of a refusal, not yet by next_log()
+        self._unread = deque(maxlen=_LOG_LINES)  # lines that _check() took from the library, for next_log()
 
     def close(self):
-        """Waits until no thread of it writes into registered pages. No other call may be under way."""
+        """Waits until no thread of the client writes into registered pages. REQUIRES: no other call
+        is under way."""
         client, self._client = self._client, ctypes.c_void_p()
         self._lib.larder_close(client)
 
@@ -105,8 +108,9 @@ class Client:
         self._check("larder_set_namespace", self._lib.larder_set_namespace(self._client, namespace))
 
     def add_namespace(self, fingerprint, wait_ms=0):
-        """The number of one more namespace of the same geometry, for `ns` below; the same text has the same number. It is a miss
-        until larderd has opened it, for which this waits wait_ms at most."""
+        """Adds a namespace of the same geometry and returns its number, for `ns` below; the same
+        text has the same number. The number is a miss until larderd has opened the namespace, for
+        which this call waits wait_ms at most."""
         number = ctypes.c_uint32()
         self._check("larder_add_namespace", self._lib.larder_add_namespace(self._client, fingerprint.encode(), None, number))
         if wait_ms:
@@ -114,8 +118,9 @@ class Client:
         return number.value
 
     def close_namespace(self, number, drop=False):
-        """Gives back a namespace of add_namespace(): its number is a miss from now on. With drop=True the last session that closes
-        the namespace has its chunks dropped from larderd's memory. Waits for nothing. False: no such number, or it is closed."""
+        """Gives back a namespace of add_namespace(): its number is a miss from now on. With
+        drop=True the last session to close the namespace drops its chunks from larderd's memory.
+        Never waits. False: the number is unknown or closed."""
         return self._lib.larder_close_namespace(self._client, number, native.CLOSE_DROP if drop else 0) == native.OK
 
     def register_pages(self, group, layers):
@@ -124,22 +129,24 @@ class Client:
         self._check("larder_register_pages", self._lib.larder_register_pages(self._client, group, array, len(layers)))
 
     def after_stream(self, stream):
-        """For pages on a CUDA device: loads, store_finish() and store_submit() from here on copy behind what is queued on this stream (its address) by
-        now. Refused while that is captured into a graph (FAILED_PRECONDITION), and so is what is asked before the next call that is not; for good once a
-        CUDA error has ended the copies."""
+        """For pages on a CUDA device: later loads, store_finish() and store_submit() copy behind
+        the work that is queued on this stream (an address) by now. FAILED_PRECONDITION: the stream
+        is being captured into a graph, and copies are refused until the next successful call; or a
+        CUDA error has ended copies for good."""
         _check("larder_after_stream", self._lib.larder_after_stream(self._client, stream))
 
     def pages_leave(self, wait_ms):
-        """The memory of the registered pages is about to go. REQUIRES: no load and no store runs, and none is asked for until
-        pages_are_back(). LarderError: larderd, where it copies by itself, may have it open for a while yet."""
+        """Call this before the memory of the registered pages goes. REQUIRES: no load or store
+        runs, and none begins before pages_are_back(). LarderError: a larderd that copies may keep
+        the memory open for a while."""
         _check("larder_pages_leave", self._lib.larder_pages_leave(self._client, wait_ms))
 
     def pages_are_back(self):
-        """At the same addresses."""
+        """The pages have memory again, at the same addresses."""
         self._lib.larder_pages_are_back(self._client)
 
     def wait_attached(self, timeout_ms):
-        """False where larderd did not answer in time."""
+        """False: larderd did not answer in time."""
         return self._lib.larder_wait_attached(self._client, timeout_ms) == native.OK
 
     def state(self):
@@ -148,7 +155,8 @@ class Client:
         return State(*(getattr(state, name) for name in State._fields))
 
     def copies(self):
-        """Loads and stores that have not ended; none of a client that is closed, which waits for them."""
+        """The number of running loads and stores; 0 for a closed client, since close() waits for
+        them."""
         try:
             state = self.state()
         except LarderError:
@@ -167,7 +175,7 @@ class Client:
         return level, text
 
     def _check(self, what, status):
-        """Raises LarderError with what the log tells of the refusal; the line stays for next_log()."""
+        """Raises LarderError with the reason from the log; the log line stays for next_log()."""
         if status == native.OK:
             return
         why = ""
@@ -182,11 +190,11 @@ class Client:
     # ---- looking up
 
     def lookup(self, hashes, stride, ns=0):
-        """How many chunks from the first on are stored."""
+        """The number of chunks, from the first on, that are in memory."""
         return self._lib.larder_lookup(self._client, _hashes(hashes, stride, ns))
 
     def hold(self, hashes, stride, ns=0):
-        """Keeps their slots until release(). Returns (hold, chunks held)."""
+        """Keeps the chunks' slots until release(). Returns (hold, chunks held)."""
         hold, held = ctypes.c_uint64(), ctypes.c_size_t()
         status = self._lib.larder_hold(self._client, _hashes(hashes, stride, ns), hold, held)
         return (hold.value, held.value) if status == native.OK else (0, 0)
@@ -195,8 +203,9 @@ class Client:
         self._lib.larder_release(self._client, hold)
 
     def report_request(self, tokens_asked, tokens_hit, lookup_ns, decision=0, hashes=b"", stride=16, ns=0, salted=False):
-        """Of one request that was looked up. hashes: of all chunks that it asked for; decision: native.DECIDED_*; salted: it carried a
-        salt, so that it can hit only what requests with the same one computed."""
+        """Reports one request that was looked up. hashes: of all chunks that the request asked for.
+        decision: native.DECIDED_*. salted: the request carried a salt, so it can hit only chunks of
+        requests with the same salt."""
         asked = ctypes.pointer(_hashes(hashes, stride, ns)) if hashes else None
         request = native.Request(
             decision=decision,
@@ -214,8 +223,9 @@ class Client:
     # ---- moving
 
     def load(self, hashes, stride, pages, group=0, shard=0, ns=0, by_layer=False):
-        """Starts a load and returns its ticket; it ends in one completion of poll(). LarderError where it fails at once. `by_layer`: its
-        layers come one after the other, for wait_layer()."""
+        """Starts a load and returns its ticket. The load ends in one completion of poll().
+        LarderError: the load failed at once. by_layer: the layers come one after the other, for
+        wait_layer()."""
         ticket = ctypes.c_uint64()
         transfer = self._transfer(hashes, stride, pages, group, shard, ns)
         function = "larder_load_by_layer" if by_layer else "larder_load"
@@ -223,8 +233,8 @@ class Client:
         return ticket.value
 
     def wait_layer(self, ticket, layer, wait_ms):
-        """Whether that layer of a load by layers is on its pages and verified; waits for it, at most so long. LarderError where the load
-        has failed: what its layers gave is void."""
+        """Whether a layer of a load by layers is on its pages and verified; waits wait_ms at most.
+        LarderError: the load has failed, and all of its layers are void."""
         status = self._lib.larder_wait_layer(self._client, ticket, layer, wait_ms)
         if status == native.DEADLINE_EXCEEDED:
             return False
@@ -232,7 +242,8 @@ class Client:
         return True
 
     def poll(self, wait_ms=0):
-        """The loads that ended since the last call. Where there is none but some run: waits until one ends, at most so long."""
+        """The loads that ended since the last call. If there is none and a load runs, waits for
+        one, wait_ms at most."""
         count = self._lib.larder_poll(self._client, self._completions, _POLL, wait_ms)
         text = self._lib.larder_status_text
         return [
@@ -241,62 +252,67 @@ class Client:
         ]
 
     def store_begin(self, hashes, stride, pages, group=0, shard=0, ns=0):
-        """Asks for the right to store. False where it was refused at once: nothing is stored then."""
+        """Asks for grants. False: refused at once, and no chunk is stored."""
         transfer = self._transfer(hashes, stride, pages, group, shard, ns)
         return self._lib.larder_store_begin(self._client, transfer) == native.OK
 
     def store_finish(self, wait_ms):
-        """Copies what was granted off the pages; when it returns no page is read any more."""
+        """Copies the granted chunks from the pages. After the return no page is read."""
         result = native.StoreResult()
         _check("larder_store_finish", self._lib.larder_store_finish(self._client, wait_ms, result))
         return Stored(*(getattr(result, name) for name in Stored._fields))
 
     def store_submit(self, wait_ms):
-        """The same, by threads of the library, and waits for nothing: its pages are read until its ticket has come out of store_poll(), or
-        was overtaken. LarderError: too many have not come; what was begun is given back."""
+        """The same on threads of the library, without a wait. Pages are read until store_poll() has
+        returned the ticket, or the ticket was overtaken. LarderError: too many stores wait for
+        store_poll(), and the begun stores are given back."""
         ticket = ctypes.c_uint64()
         self._check("larder_store_submit", self._lib.larder_store_submit(self._client, wait_ms, ticket))
         return ticket.value
 
     def store_poll(self, wait_ms=0):
-        """[(ticket, Stored)] of submitted stores that ended since the last call. Where there is none but some run: waits until one ends, at
-        most so long."""
+        """[(ticket, Stored)] of submitted stores that ended since the last call. If there is none
+        and a store runs, waits for one, wait_ms at most."""
         count = self._lib.larder_store_poll(self._client, self._stores, _POLL, wait_ms)
         return [(c.ticket, Stored(*(getattr(c, name) for name in Stored._fields))) for c in self._stores[:count]]
 
     def store_overtake(self, ticket):
-        """The pages of a submitted store are about to be written: what was not read by now is given back. Waits for nothing."""
+        """Call this before the pages of a submitted store are written: chunks that are not read by
+        now are given back. Never waits."""
         self._lib.larder_store_overtake(self._client, ticket)
 
     def store_abandon(self):
-        """Gives back what was begun since the last store_finish() or store_submit(). No page is read."""
+        """Gives back the stores begun since the last store_finish() or store_submit(). Reads no
+        page."""
         self._lib.larder_store_abandon(self._client)
 
     def drop_namespace(self):
         return self._lib.larder_drop_namespace(self._client) == native.OK
 
-    # ---- what larderd has below its memory
+    # ---- lower tiers
 
     def lower_tiers(self):
-        """How the tier below memory does just now, or None where larderd has none."""
+        """The state of the tiers below memory; None if larderd has none."""
         below = native.LowerTiers()
         if self._lib.larder_get_lower_tiers(self._client, below) != native.OK or not below.present:
             return None
         return LowerTiers(bool(below.serving), below.read_latency_ns, below.read_bytes_per_s, bool(below.shared))
 
     def reachable(self, hashes, stride, ns=0):
-        """How many chunks from the first on are in memory or below it, as far as one can tell without asking."""
+        """The number of chunks, from the first on, in memory or below, as shared memory shows."""
         return self._lib.larder_reachable(self._client, _hashes(hashes, stride, ns))
 
     def fetch(self, hashes, stride, deadline_ms, ns=0):
-        """Has larderd bring them into memory and keep them until fetch_end(). Its ticket; LarderError where it cannot be asked."""
+        """Asks larderd to promote chunks into memory and to keep them until fetch_end(). Returns a
+        ticket. LarderError: larderd cannot be asked."""
         ticket = ctypes.c_uint64()
         status = self._lib.larder_fetch(self._client, _hashes(hashes, stride, ns), deadline_ms, ticket)
         self._check("larder_fetch", status)
         return ticket.value
 
     def fetch_poll(self, ticket, wait_ms=0):
-        """What came, or None while it runs; waits that long for its end. A ticket that nobody knows has brought nothing."""
+        """The result, or None while the fetch runs; waits wait_ms at most. The result of an unknown
+        ticket has no chunks."""
         result = native.FetchResult()
         if self._lib.larder_fetch_poll(self._client, ticket, wait_ms, result) != native.OK:
             return Fetched(0, False, False, "no such fetch", 0, 0.0)
@@ -307,18 +323,20 @@ class Client:
         return Fetched(result.chunks, result.reason == 0, late, reason, result.bytes, result.elapsed_us / 1e6)
 
     def fetch_end(self, ticket):
-        """Gives free what it keeps, or cancels it."""
+        """Frees the kept chunks, or cancels a running fetch."""
         self._lib.larder_fetch_end(self._client, ticket)
 
     def probe(self, hashes, stride, deadline_ms, ns=0):
-        """Asks how many of them fetch() would find, also in the backend. Its ticket; LarderError where larderd cannot be asked."""
+        """Asks how many chunks fetch() would find, also in the backend. Returns a ticket.
+        LarderError: larderd cannot be asked."""
         ticket = ctypes.c_uint64()
         status = self._lib.larder_probe(self._client, _hashes(hashes, stride, ns), deadline_ms, ticket)
         self._check("larder_probe", status)
         return ticket.value
 
     def probe_poll(self, ticket, wait_ms=0):
-        """What is there, or None while it runs; waits that long for its end. A ticket that nobody knows has found nothing."""
+        """The result, or None while the probe runs; waits wait_ms at most. The result of an unknown
+        ticket has no chunks."""
         result = native.ProbeResult()
         if self._lib.larder_probe_poll(self._client, ticket, wait_ms, result) != native.OK:
             return Probed(0, 0, False, "no such look", 0, 0, 0.0)
@@ -329,23 +347,25 @@ class Client:
         return Probed(result.chunks, result.shared, late, reason, result.read_latency_ns, result.read_bytes_per_s, elapsed_s)
 
     def probe_end(self, ticket):
-        """Gives it up, or frees its ticket."""
+        """Cancels the probe, or frees its ticket."""
         self._lib.larder_probe_end(self._client, ticket)
 
-    # ---- what is kept, by hand. Hashes as above, or a list of them as hash_tokens() gives; each stands for the chunks of all
-    # shards and groups. A call waits up to wait_ms for larderd's counts, not at all with 0; LarderError where it is away, old or
-    # late.
+    # ---- chunks by hand. Hashes as above, or a list of hashes as hash_tokens() gives. Each hash
+    # means the chunks of all shards and groups. A call waits up to wait_ms for larderd's counts,
+    # not at all with 0. LarderError: larderd is away, old or late.
 
     def prefetch(self, hashes=None, stride=16, wait_ms=1000, ns=0, *, tokens=None, **hashing):
-        """Brings chunks into memory ahead of their use; what is there already counts as just used.
+        """Promotes chunks into memory ahead of their use; chunks in memory count as just used.
 
-        In place of hashes, `tokens` and the arguments of hash_tokens(): block_size, and chunk_tokens as the engine has it."""
+        Instead of hashes, the caller can give `tokens` and the arguments of hash_tokens():
+        block_size, and the engine's chunk_tokens."""
         if (hashes is None) == (tokens is None):
             raise TypeError("prefetch() takes hashes or tokens")
         return self._act("larder_prefetch", hashes if tokens is None else hash_tokens(tokens, **hashing), stride, wait_ms, ns)
 
     def pin(self, hashes, stride=16, wait_ms=1000, ns=0):
-        """Keeps chunks until they are unpinned, evicted, found bad or dropped with their namespace."""
+        """Keeps chunks in memory until they are unpinned, evicted, found bad or dropped with the
+        namespace."""
         return self._act("larder_pin", hashes, stride, wait_ms, ns)
 
     def unpin(self, hashes, stride=16, wait_ms=1000, ns=0):
@@ -367,5 +387,5 @@ class Client:
 
     @staticmethod
     def _transfer(hashes, stride, pages, group, shard, ns):
-        """Keeps `hashes` and `pages`, bytes, for as long as it lives."""
+        """The Transfer keeps references to `hashes` and `pages`."""
         return native.Transfer(_TRANSFER_BYTES, shard, group, _hashes(hashes, stride, ns), pages, len(pages) // 4)

@@ -1,6 +1,7 @@
-"""Completions of an OpenAI-compatible server, streamed: time to first token, tokens, usage. And what vLLM tells besides.
+"""Completions of an OpenAI-compatible server, streamed: time to first token, tokens, usage; and
+some of vLLM's metrics.
 
-`server` is a larder.server.Server or a URL throughout. The standard library alone."""
+`server` is always a larder.server.Server or a URL. Uses the standard library only."""
 
 import json
 import time
@@ -18,7 +19,7 @@ class Completion:
     token_ids: list = field(default_factory=list)
     text: str = ""
     prompt_tokens: int = 0
-    cached_tokens: int = 0  # as the server tells: its own cache and connectors together
+    cached_tokens: int = 0  # as the server reports: its own cache and connectors together
 
 
 def stream_completion(server, model, prompt, max_tokens, timeout_s=TIMEOUT_S, **fields):
@@ -72,8 +73,9 @@ def first_model(server):
 
 
 def reset_prefix_cache(server, patience_s=20):
-    """Empties the engine's own prefix cache. False where the server does not offer that (VLLM_SERVER_DEV_MODE=1 does), or blocks of it are
-    still in use after so long: a request runs, or the last one's blocks are just being stored."""
+    """Empties the engine's own prefix cache. False: the server does not offer the reset (with
+    VLLM_SERVER_DEV_MODE=1 it does), or blocks are still in use after patience_s: a request runs, or
+    the blocks of the last one are being stored."""
     deadline = time.monotonic() + patience_s
     while True:
         try:
@@ -89,7 +91,7 @@ def reset_prefix_cache(server, patience_s=20):
 
 
 def _says_no(answer):
-    """vLLM 0.32 tells whether it worked; older ones answer nothing."""
+    """vLLM 0.32 reports the success; older releases answer without a body."""
     try:
         return json.loads(answer)["success"] is False
     except (ValueError, LookupError, TypeError):
@@ -97,7 +99,8 @@ def _says_no(answer):
 
 
 def hit_tokens(server):
-    """(engine's own, external) prompt tokens hit since the server's start, from its metrics; None where it has none."""
+    """(engine's own, external) prompt tokens hit since the server's start, from the server's
+    metrics. None: the server has no metrics."""
     try:
         with Server.at(server).request("GET", "/metrics") as response:
             lines = response.read().decode(errors="replace").splitlines()

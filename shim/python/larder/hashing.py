@@ -1,25 +1,29 @@
-"""vLLM's block hashes of a prompt, without vLLM: what prefetch(), pin() and evict() name chunks by.
+"""vLLM's block hashes of a prompt, without vLLM: the names of chunks for prefetch(), pin() and
+evict().
 
-A block's hash is that of (hash of the block before, its tokens, what else decides its content). Equal to vLLM 0.32's for text
-prompts, with a salt or a LoRA adapter; prompts with images or embeddings are hashed by more than their tokens and are not served
-here."""
+The hash of a block covers the hash of the block before, the tokens, and everything else that
+decides the content. The hashes equal those of vLLM 0.32 for text prompts, with a salt or a LoRA
+adapter. Prompts with images or embeddings are not served here, because their hashes cover more than
+tokens."""
 
 import hashlib
 import operator
 import os
 import pickle
 
-# What vLLM's chain starts from where PYTHONHASHSEED is not set. vLLM before 0.32 may start at random then.
+# The start of vLLM's chain without PYTHONHASHSEED. vLLM before 0.32 may start at random then.
 DEFAULT_SEED = "vllm-none-hash"
 
 
 def hash_tokens(tokens, block_size, *, chunk_tokens=None, algorithm="sha256", seed=None, cache_salt=None, lora=None):
-    """The hashes of the full blocks of `tokens`, as a list of bytes; with chunk_tokens, of each chunk's last block only.
+    """The hashes of the full blocks of `tokens`, as a list of bytes; with chunk_tokens, of each
+    chunk's last block only.
 
-    tokens: token ids. algorithm: vLLM's --prefix-caching-hash-algo: "sha256" (its default) or "sha256_cbor"; xxhash is not served.
-    seed: else $PYTHONHASHSEED, which must be the engine's, else vLLM's own. cache_salt: as in the request. lora: (name, path) of
-    the request's adapter. ValueError names what is not served, TypeError what is no token id: hashes of a text's characters are
-    nobody's."""
+    tokens: token ids. algorithm: vLLM's --prefix-caching-hash-algo, "sha256" (the default) or
+    "sha256_cbor"; xxhash is not served. seed: default $PYTHONHASHSEED, which must be that of the
+    engine, else vLLM's own. cache_salt: as in the request. lora: (name, path) of the request's
+    adapter. ValueError: an argument is not served. TypeError: a value is no token id; hashes of a
+    text's characters would match no chunk."""
     if algorithm not in _DIGESTS:
         raise ValueError(f"hash algorithm {algorithm!r} is not served: {', '.join(_DIGESTS)}")
     step = block_size if chunk_tokens is None else chunk_tokens
@@ -51,7 +55,7 @@ _DIGESTS = {"sha256": _sha256, "sha256_cbor": _sha256_cbor}
 
 
 def _cbor(value):
-    """Canonical CBOR (RFC 8949, 4.2.1) of what a block's hash is made of."""
+    """Canonical CBOR (RFC 8949, 4.2.1) of the input of a block's hash."""
     if value is None:
         return b"\xf6"
     if isinstance(value, int):

@@ -1,6 +1,7 @@
-"""What larderd counted, read from its /metrics: tokens hit, and Larder's own share of a request's time.
+"""Counters from larderd's /metrics: tokens hit, and Larder's own share of a request's time.
 
-Engines report over rings that larderd drains several times a second: what just happened may be counted a moment later."""
+Engines report over rings that larderd drains several times a second, so an event may be counted a
+moment later."""
 
 import http.client
 import re
@@ -9,12 +10,12 @@ import urllib.parse
 
 DEFAULT_URL = "http://127.0.0.1:9464"
 
-# Looking up, waiting for the copy, copying and verifying.
+# Look-up, wait for the copy, copy and verification.
 PARTS = ("lookup", "load_wait", "load_copy")
 
 
 class NotLarderd(Exception):
-    """The metrics cannot be read, or are not larderd's; the text says why."""
+    """The metrics cannot be read, or are not larderd's; the text has the reason."""
 
 
 def samples(text):
@@ -42,7 +43,7 @@ def read(url, timeout_s=5):
 
 
 def tokens_hit(found):
-    """Tokens that were found in larderd since its start, over all models."""
+    """Tokens found in larderd since its start, over all models."""
     return int(sum(value for name, value in found.items() if name.startswith("larder_tokens_hit_total")))
 
 
@@ -60,8 +61,8 @@ class Share:
         self.before = self.after = read_samples()
 
     def wait(self, loads=1, hit=0, timeout_s=3):
-        """Reads until `loads` more loads and `hit` more tokens are counted. False where time was up before: `after` has what there
-        is."""
+        """Reads until `loads` more loads and `hit` more tokens are counted. False: the time was up
+        before; `after` has the last reading."""
         deadline = time.monotonic() + timeout_s
         while True:
             self.after = self._read_samples()
@@ -72,12 +73,12 @@ class Share:
             time.sleep(0.1)
 
     def loads(self):
-        """Those that ended well."""
+        """Successful loads."""
         return int(self.after[self._LOADS] - self.before[self._LOADS])
 
     def tokens_hit(self):
         return tokens_hit(self.after) - tokens_hit(self.before)
 
     def milliseconds(self):
-        """By part."""
+        """{part: milliseconds}."""
         return {part: 1e3 * (self.after[_seconds(part)] - self.before[_seconds(part)]) for part in PARTS}

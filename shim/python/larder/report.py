@@ -1,8 +1,8 @@
-"""The lines of make demo and of larder.query_twice, as pure functions of what was measured."""
+"""The lines of make demo and of larder.query_twice, as pure functions of the measurements."""
 
 from dataclasses import dataclass
 
-CONTINUATION = 32  # tokens that are compared
+CONTINUATION = 32  # compared tokens
 
 _LABEL = 22
 
@@ -10,18 +10,18 @@ _LABEL = 22
 @dataclass
 class Measured:
     prompt_tokens: int
-    hit_tokens: int | None  # None: nobody could tell
+    hit_tokens: int | None  # None: unknown
     cold_s: float
     warm_s: float
     identical: bool  # the continuations of all answers
-    share_ms: dict | None = None  # Larder's part of the warm TTFT, by larderd_metrics.PARTS; None where no_share says why
+    share_ms: dict | None = None  # Larder's part of the warm TTFT, by larderd_metrics.PARTS; None: no_share has the reason
     no_share: str = ""
     second_engine_s: float | None = None  # None: no second engine was asked
-    source: str = ""  # which cache the hit came from, where that is not sure from the start
+    source: str = ""  # the cache of the hit, if several are possible
 
 
 def bars(rows, width=60):
-    """One bar a row of (label, seconds), linear; the smallest still shows."""
+    """One linear bar for each row of (label, seconds); the smallest bar is still visible."""
     longest = max(seconds for _, seconds in rows)
     lines = []
     for label, seconds in rows:

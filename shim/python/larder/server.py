@@ -1,6 +1,8 @@
-"""One OpenAI-compatible server, such as vLLM: its address, the API key that it asks for, the authority that vouches for it.
+"""One OpenAI-compatible server, such as vLLM: address, API key, and the authority of its
+certificate.
 
-Each tool that asks such a server asks through Server. The standard library alone. Thread-safe: each request has a connection of its own."""
+All tools reach such a server through Server. Uses the standard library only. Thread-safe: each
+request has a connection of its own."""
 
 import contextlib
 import http.client
@@ -9,35 +11,36 @@ import os
 import ssl
 import urllib.parse
 
-# Of a tool without --api-key: the first of these variables that is set.
+# Without --api-key, the first of these variables that is set gives the key.
 KEY_VARIABLES = ("VLLM_API_KEY", "OPENAI_API_KEY")
 _KEY_FROM = "--api-key KEY, VLLM_API_KEY or OPENAI_API_KEY"
-# By OpenSSL's number of why a certificate is not trusted (X509_V_ERR_...).
+# Remedies by OpenSSL's number of a refused certificate (X509_V_ERR_...).
 _OTHER_AUTHORITY = "; --cacert FILE names the authority to trust"
 _OTHER_NAME = "; use a name in --url for which the certificate is made"
 _REMEDIES = {**dict.fromkeys((2, 18, 19, 20, 21), _OTHER_AUTHORITY), **dict.fromkeys((62, 64), _OTHER_NAME)}
 
 
 class ServerError(Exception):
-    """The server refused or broke off; the text is its own, in one line."""
+    """The server refused or broke off; the text is the server's own, in one line."""
 
 
 class NoServer(ServerError):
-    """Nothing that speaks HTTP answers at the URL."""
+    """No HTTP server answers at the URL."""
 
 
 class NotUsable(ServerError):
-    """The URL, the key or the file of an authority cannot be used, or the server does not prove who it is. The text names the remedy."""
+    """The URL, the key or the file of an authority cannot be used, or the server does not prove its
+    identity. The text names the remedy."""
 
 
 class Server:
     def __init__(self, url, api_key=None, cacert=None):
-        """api_key: None: the one of KEY_VARIABLES. cacert: a PEM file with the authorities to trust in place of the system's.
-        NotUsable."""
+        """api_key: None takes the key of KEY_VARIABLES. cacert: a PEM file with the authorities to
+        trust instead of the system's. NotUsable."""
         self.url = url
         parts = _split(url)
         self._place, self._secure = parts.netloc, parts.scheme == "https"
-        # OpenAI's own clients are given the URL with /v1.
+        # Users of OpenAI's clients give the URL with /v1.
         self._path = parts.path.rstrip("/").removesuffix("/v1")
         self._trusted = self._trust(cacert)
         self._headers = {"Content-Type": "application/json"}
@@ -121,7 +124,7 @@ def _split(url):
 
 
 def _key(given):
-    """(where the key is from, the key). An empty `given` is no key, whatever the variables hold."""
+    """(the source of the key, the key). An empty `given` is no key, whatever the variables hold."""
     places = [("--api-key", given)] if given is not None else [(name, os.environ.get(name)) for name in KEY_VARIABLES]
     name, key = next(((name, key.strip()) for name, key in places if key and key.strip()), ("", ""))
     if not key.isascii() or not key.isprintable() or " " in key:
@@ -130,5 +133,5 @@ def _key(given):
 
 
 def _reason(error):
-    """Without the number and the line of Python's source."""
+    """The reason without the number and the line of Python's source."""
     return getattr(error, "verify_message", "") or getattr(error, "reason", "") or error.strerror or str(error)

@@ -1,4 +1,5 @@
-"""A real API server with Kubernetes' own controllers and KServe's, for all tests of this folder. No node: pods are made, none starts."""
+"""A real API server with Kubernetes' own controllers and KServe's, for all tests of this folder.
+There is no node: pods are made and never start."""
 
 import os
 import subprocess
@@ -10,7 +11,7 @@ from harness import cluster, kserve
 
 @pytest.fixture(scope="session")
 def plane(tmp_path_factory):
-    """LARDER_TEST_KSERVE=1: what is not built is a failure, not a skip."""
+    """LARDER_TEST_KSERVE=1: missing programs are a failure, not a skip."""
     if not kserve.is_built() or not os.path.exists(f"{cluster.PATHS['kubernetes']}/bin/kube-controller-manager"):
         assert not os.environ.get("LARDER_TEST_KSERVE"), "KServe or Kubernetes is not built: make deps-kserve"
         pytest.skip(f"no KServe in {kserve.HOME} (make deps-kserve)")

@@ -1,5 +1,6 @@
-"""A pod as its controller made it, without what differs from run to run, so that it can be a golden: labels and names by hashes,
-uids, times, addresses of registries. Nothing of its spec goes but the token's volume, which only a cluster with accounts adds."""
+"""A pod as its controller made the pod, without the values of one run, for a golden file: labels and
+names from hashes, uids, times, addresses of registries. Of the spec only nodeName goes; a token's
+volume would come from a cluster with accounts alone."""
 
 import re
 
@@ -16,7 +17,7 @@ def _without_host(image):
 
 
 def shape_of(pod):
-    """As YAML text. `pod`: as the API server gives it, or made of a template."""
+    """The shape as YAML text. `pod`: from the API server, or made of a template."""
     metadata = {key: value for key, value in pod["metadata"].items() if key not in OF_THE_RUN}
     suffix = metadata.get("labels", {}).get("pod-template-hash", "")
     for label in HASHED:
@@ -34,6 +35,6 @@ def shape_of(pod):
 
 
 def pod_of_template(template, name, namespace):
-    """The pod that a controller which is not here would make of it."""
+    """The pod that a missing controller would make of the template."""
     metadata = {**template.get("metadata", {}), "generateName": f"{name}-", "namespace": namespace}
     return {"metadata": metadata, "spec": template["spec"]}

@@ -1,5 +1,6 @@
-"""KServe's Hugging Face server as the injector leaves it: its own program of its own version, on the vLLM that it pins, started with the
-command, arguments and variables of the injected pod, in the folder in which its image starts it. No cluster."""
+"""KServe's Hugging Face server after injection: the real program of its version on its pinned vLLM,
+started with the command, arguments and variables of the injected pod, in the folder of the image.
+No cluster."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from harness.vllm_server import engine_env, free_port
 from larder import completions
 
 HOME = Path(PATHS["huggingface"])
-IMAGES_FOLDER = "/kserve-workspace"  # where KServe's image for GPUs starts it, and has its project
+IMAGES_FOLDER = "/kserve-workspace"  # the folder of the project and of the start in KServe's image for GPUs
 READY_S, PATIENCE_S = 300, 60
 
 _others = itertools.count(100)
@@ -43,7 +44,7 @@ def injected(root):
 
 
 def as_here(root, text, workspace, socket):
-    """Places of the pod as they are called on this machine."""
+    """The pod's paths, replaced by those of this machine."""
     for there, here in ((IMAGES_FOLDER, str(workspace)), ("/larder/python", str(root / "shim/python")), ("/run/larder/llama.sock", socket)):
         text = re.sub(rf"{there}(?![\w.-])", here, text)
     return text
@@ -51,7 +52,8 @@ def as_here(root, text, workspace, socket):
 
 @pytest.fixture(scope="module")
 def service(root, tmp_path_factory):
-    """The server over a larderd. LARDER_TEST_KSERVE=1: what is not built is a failure, not a skip."""
+    """The server over a larderd. LARDER_TEST_KSERVE=1: a missing server is a failure, not a
+    skip."""
     if not is_built():
         assert not os.environ.get("LARDER_TEST_KSERVE"), "KServe's Hugging Face server is not there: make deps-kserve"
         pytest.skip(f"no KServe in {HOME} (make deps-kserve)")
@@ -63,7 +65,7 @@ def service(root, tmp_path_factory):
     with Larderd(f"{os.environ['LARDER_TEST_BIN']}/larderd", folder, f"larder-hf-{os.getpid()}", "128MiB") as larderd:
         larderd.wait_ready()
         env = engine_env(larderd.socket, os.environ["LARDER_LIBRARY"], VLLM_CPU_KVCACHE_SPACE="1", VLLM_WORKER_MULTIPROC_METHOD="spawn")
-        env.pop("PYTHONHASHSEED", None)  # which KServe's image does not set
+        env.pop("PYTHONHASHSEED", None)  # KServe's image does not set the variable
         env |= {one["name"]: as_here(root, one["value"], workspace, larderd.socket) for one in container["env"]}
         args = [f"--model_dir={model}", f"--http_port={port}", "--enable_grpc=false", *container["args"], *SMALL_CACHE]
         start = 'cd "$1" && shift && exec "$@"'
@@ -84,7 +86,8 @@ def ask(service, number, tokens=1500):
 
 
 def ask_anew(service, number, tokens=1500):
-    """(answer, tokens of it that Larder gave): after others have driven the prompt out of vLLM's own cache."""
+    """(answer, tokens from Larder), after other prompts have evicted the prompt from vLLM's own
+    cache."""
     for _ in range(2):
         ask(service, next(_others))
     own, external = completions.hit_tokens(service.url)
@@ -95,7 +98,7 @@ def ask_anew(service, number, tokens=1500):
 
 
 def settled(service):
-    """Once larderd has committed what was stored."""
+    """Waits until larderd has committed all stores."""
     deadline = time.monotonic() + PATIENCE_S
     before = service.larderd.status()["uptime_seconds"]
     while True:
@@ -107,7 +110,7 @@ def settled(service):
 
 
 def told(service, wanted):
-    """Tokens that larderd counts as hit, of all models; engines tell it within a second."""
+    """Tokens that larderd counts as hit, of all models; engines report within a second."""
     deadline = time.monotonic() + PATIENCE_S
     while (found := sum(one["tokens_hit"] for one in service.larderd.status()["models"])) < wanted and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -130,7 +133,7 @@ def test_the_second_time_is_warm_and_the_same(service):
 
 
 def test_what_cannot_be_loaded_is_computed(service):
-    """This vLLM is told of a failed load by its pages. Zeroed bytes are not what their digests say."""
+    """This vLLM hears of a failed load by page. Zeroed bytes do not match their digests."""
     cold = ask(service, 1, tokens=300)
     settled(service)
     with open(f"/dev/shm/{service.larderd.shm_name}.arena", "r+b") as arena:
@@ -140,7 +143,7 @@ def test_what_cannot_be_loaded_is_computed(service):
     assert failed_loads(service)
     assert "Recovered from KV load failure: 1 request(s) rescheduled" in service.log.read_text(errors="replace")
     deadline, warm = time.monotonic() + PATIENCE_S, False
-    while not warm:  # a load ends at the first bad chunk: each is found and stored anew in a turn of its own
+    while not warm:  # a load ends at the first bad chunk, so each turn finds and stores one bad chunk
         assert time.monotonic() < deadline, "it was not stored anew"
         settled(service)
         failures = failed_loads(service)

@@ -1,5 +1,6 @@
-"""docs/get-started/kserve.md and the pages of other stacks: their YAML is accepted, and says what the samples say. `make e2e-kserve` follows the
-first in a cluster, command by command."""
+"""docs/get-started/kserve.md and the pages of other stacks: the API server accepts the YAML, and
+the YAML equals the samples. `make e2e-kserve` follows the first page in a cluster, command by
+command."""
 
 import re
 
@@ -39,7 +40,7 @@ def test_a_sample_is_accepted(accepted, path):
 
 
 def part_of(part, whole):
-    """Whether all that `part` says, `whole` says too."""
+    """Whether `whole` has all values of `part`."""
     if isinstance(part, dict):
         return isinstance(whole, dict) and all(key in whole and part_of(value, whole[key]) for key, value in part.items())
     if isinstance(part, list):

@@ -1,6 +1,7 @@
-"""The pods that KServe's controllers make of services, dumped from the live ones: the injector's golden inputs.
+"""The pods that KServe's live controllers make of services: the injector's golden inputs.
 
-tests/golden/inject/kserve-VERSION-NAME.in.yaml; LARDER_TEST_WRITE_GOLDEN=1 writes what differs, and op_inject_test its outputs."""
+tests/golden/inject/kserve-VERSION-NAME.in.yaml. LARDER_TEST_WRITE_GOLDEN=1 writes the different
+ones; op_inject_test writes the outputs."""
 
 import json
 import os
@@ -15,13 +16,14 @@ VERSION = "0.20"
 GOLDEN = ROOT / "tests" / "golden" / "inject"
 SERVICES = sorted((Path(__file__).parent / "services").glob("*.yaml"))
 NAMESPACE = "shapes"
-PARTS = {"llmisvc-prefill-decode": 2, "llmisvc-offloading-prefill": 2}  # pods, where it is not one
+PARTS = {"llmisvc-prefill-decode": 2, "llmisvc-offloading-prefill": 2}  # the number of pods, if not one
 TEMPLATES = {"llmisvc-multi-node"}  # a LeaderWorkerSet
 
 
 @pytest.fixture(scope="module")
 def pods(plane):
-    """By service: its pods by their golden's name. All services at once, so that controllers work on all of them while one waits."""
+    """{service: {name of the golden: pod}}. All services are made at once, so the controllers work
+    on all of them in parallel."""
     plane.kubectl("create", "namespace", NAMESPACE)
     for path in SERVICES:
         plane.kubectl("-n", NAMESPACE, "apply", "-f", path)
@@ -73,7 +75,7 @@ def test_the_annotation_reaches_the_pod(pods, service):
 
 
 def test_an_annotation_in_the_metadata_of_an_llm_service_reaches_no_pod(plane, pods):
-    """What docs/get-started/kserve.md warns of."""
+    """The warning of docs/get-started/kserve.md."""
     service = yaml.safe_load((Path(__file__).parent / "services" / "llmisvc-own-command.yaml").read_text())
     service["metadata"] = {"name": "elsewhere", "annotations": service["spec"].pop("annotations")}
     plane.kubectl("-n", NAMESPACE, "apply", "-f", "-", stdin=yaml.safe_dump(service))

@@ -1,7 +1,7 @@
-"""The block tables of the requests of a step. vLLM 0.29 and later hand them out; for those before, they are put together from what each
-step adds.
+"""The block tables of the requests of a step. vLLM 0.29 and later hand the tables out. For an older
+vLLM, this class builds the tables from the blocks that each step adds.
 
-Owned by the scheduler's thread. As many as vLLM has requests that ran and have not ended."""
+Owned by the scheduler's thread. Holds one entry for each request that ran and has not ended."""
 
 from array import array
 
@@ -34,7 +34,7 @@ class BlockTables:
 
 
 class LiveTable:
-    """One of vLLM's own tables, as it stands in this step: a part of it costs that part alone."""
+    """One of vLLM's own tables, as of this step. Reading a slice costs the slice, not the table."""
 
     def __init__(self, blocks):
         self._blocks = blocks
@@ -48,8 +48,9 @@ class LiveTable:
 
 
 def _tables_of_manager(state):
-    """The state's own function copies whole tables: 60,000 numbers of a long request, of which a chunk needs sixteen. It is a method of
-    vLLM's KVCacheManager, whose get_blocks() does not copy. None: this vLLM has another one."""
+    """Tables without a copy. The state's own function copies whole tables: 60,000 numbers of a long
+    request, of which a chunk needs sixteen. That function is a method of vLLM's KVCacheManager,
+    whose get_blocks() does not copy. None: this vLLM has another manager."""
     get_blocks = getattr(getattr(getattr(state, "resolve_block_ids", None), "__self__", None), "get_blocks", None)
     if get_blocks is None:
         return None
@@ -61,8 +62,9 @@ def _copy(tables):
 
 
 def load_pages(group, table, chunk, local_blocks):
-    """Where the kept blocks of a chunk go, or None where none of them is to be written: vLLM has hit it by itself, and may share it
-    with running requests, or it lies behind a window."""
+    """The pages for the kept blocks of a chunk, with NO_PAGE for a block that a load must not
+    write: vLLM has hit the block by itself and may share it with running requests, or a window has
+    left the block behind. None: no block of the chunk is written."""
     pages = array("I", group.pages(table, chunk))
     local = local_blocks - (chunk + 1) * group.span + group.blocks
     if local > 0 or 0 in pages:

@@ -63,7 +63,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
                 sleep_mode.take_part(vllm_config.model_config)
         except Unsupported as reason:
             off = str(reason)
-            if not is_scheduler:  # whose half finds the same, or is told of it, and says it once
+            if not is_scheduler:  # the scheduler's half finds or hears the same reason, and logs it once
                 level = logging.DEBUG
         except Exception as error:
             off = words.of_error(error)
@@ -91,7 +91,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         return self._half.get_num_new_matched_tokens(request, num_computed_tokens)
 
     def _look_around(self):
-        """At the first request, when vLLM's scheduler is made."""
+        """Runs at the first request, when vLLM has made its scheduler."""
         self._looked_around = True
         if self._half.off is None and self._half.setup.loads and (reason := surroundings.objection()):
             self._half.turn_off(reason)
@@ -127,7 +127,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         return self._half.reset_cache()
 
     def get_kv_connector_stats(self):
-        """vLLM asks both halves; a worker has nothing to say."""
+        """vLLM asks both halves; a worker has no statistics."""
         return self._half.observed() if isinstance(self._half, LarderConnectorScheduler) else None
 
     @classmethod
@@ -144,23 +144,26 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         self._half.register_kv_caches(kv_caches, self._vllm_config)
 
     def handle_preemptions(self, kv_connector_metadata=None, **_):
-        # vLLM 0.15 names its argument preempted_req_ids, and gives requests of which bind hears as well.
+        # vLLM 0.15 names the argument preempted_req_ids, with requests that bind_connector_metadata
+        # has too.
         if isinstance(kv_connector_metadata, StepWork):
             self._half.handle_preemptions(kv_connector_metadata.preempted, kv_connector_metadata.rewritten)
 
     def bind_connector_metadata(self, connector_metadata):
-        """Keeps nothing: while no metadata is set (has_connector_metadata) vLLM leaves out the empty hooks of the layers."""
+        """Keeps no metadata: without metadata (has_connector_metadata) vLLM skips the empty hooks
+        of the layers."""
         if isinstance(connector_metadata, StepWork):
             self._half.bind_connector_metadata(connector_metadata)
 
     def start_load_kv(self, forward_context, **kwargs):
-        """Nothing: asynchronous loads start in bind_connector_metadata, so that the forward pass hides them."""
+        """Empty: asynchronous loads start in bind_connector_metadata, so that the forward pass
+        hides them."""
 
     def wait_for_layer_load(self, layer_name):
-        """Nothing: no load is synchronous."""
+        """Empty: no load is synchronous."""
 
     def save_kv_layer(self, layer_name, kv_layer, attn_metadata, **kwargs):
-        """Nothing: whole chunks are stored from wait_for_save on."""
+        """Empty: whole chunks are stored from wait_for_save on."""
 
     def finish_forward(self):
         self._half.finish_forward()
@@ -174,7 +177,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         return base.KVConnectorTransferResults(finished_sending=free, finished_recving=ended, failed_recving=failed)
 
     def get_finished(self, finished_req_ids):
-        """Asked by vLLM 0.29 and older, which is then told of what failed by page."""
+        """Called by vLLM 0.29 and older, which hears of failed loads by page."""
         ended, _ = self._half.get_transfer_results()
         return self._half.free_requests() or None, ended or None
 
@@ -187,7 +190,8 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
     # ---- both
 
     def shutdown(self, until=None):
-        """until: of time.monotonic(). Copies that still run then are left to the end of the process; None: their end is waited for."""
+        """until: a time of time.monotonic(). Copies that still run then are left to the end of the
+        process. None: waits for the end of all copies."""
         try:
             if self._naming is not None:
                 self._naming.stop()
@@ -205,13 +209,14 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
 
 
 _LIVING = weakref.WeakSet()
-os.register_at_fork(after_in_child=_LIVING.clear)  # a child has no thread of the library, and its parent ends them
+os.register_at_fork(after_in_child=_LIVING.clear)  # the parent ends the connectors; a child has no thread of the library
 
 
 @atexit.register
 def _shut_down_all():
-    """An interpreter that ends without vLLM's shutdown: copies end before CUDA and the KV pages go. A GPU that hangs, or a larderd
-    that was stopped in mid-copy, holds the process up no longer than EXIT_WAIT_S."""
+    """For an interpreter that ends without vLLM's shutdown: copies end before CUDA and the KV pages
+    go. A GPU that hangs, or a larderd that was stopped in mid-copy, delays the exit by EXIT_WAIT_S
+    at most."""
     until = time.monotonic() + EXIT_WAIT_S
     for one in tuple(_LIVING):
         one.shutdown(until)
@@ -227,7 +232,7 @@ def _stage_and_rank(shards):
 
 
 def _open(setup, shard, who):
-    """Attached without a namespace: the scheduler's half names it (naming)."""
+    """A client without a namespace; the scheduler's half opens the namespace later (naming)."""
     from vllm.version import __version__
 
     client = Client(setup.socket, f"vllm {__version__} {who}", setup.copy_threads)

@@ -1,42 +1,44 @@
-"""Load or recompute: whether chunks that larderd has below its memory are worth waiting for, and how long; and whether asking a
-backend for them is.
+"""Load or recompute: whether chunks in larderd's lower tiers are worth a wait, for how long, and
+whether a probe of the backend is worth its time.
 
-What it goes by is measured: the engine's prefill and load speed by its workers, the device's by larderd, what a look takes by the
-library. Owned by the scheduler's thread. A fetch that came late and did not pay for its waiting stops further ones for a while, longer
-each time: those from the backend and those from the disk each by themselves."""
+All inputs are measured: workers measure the engine's prefill and load speed, larderd the speed of
+the device, the library the time of a probe. A late fetch that did not pay for the wait stops
+further fetches for a while, longer each time; fetches from the backend and from the disk have
+separate pauses. Owned by the scheduler's thread."""
 
 import math
 import time
 from dataclasses import dataclass
 
-# Fetching and loading must take at most this share of the time in which the engine computes the same tokens.
+# Fetch and load together may take at most this share of the time to compute the same tokens.
 WORTH_SHARE = 0.5
-# A request waits for its fetch at most this share of the time in which the engine computes all that the request lacks ...
+# The deadline of a fetch is at most this share of the time to compute all missing tokens.
 DEADLINE_SHARE = 0.25
-# ... and asks for no more than should have come after this part of that.
+# A fetch asks only for chunks that should arrive within this part of the longest deadline.
 DEADLINE_FILLED = 0.8
-# Else a deadline is the estimate so often, and a little more: what a busy machine takes to answer at all.
+# Otherwise the deadline is SLACK times the estimate, plus the time in which a busy machine answers.
 SLACK, SLACK_S = 4, 0.05
-# Of an engine that has computed nothing yet nobody knows how long it takes: it waits so long at most.
+# The longest deadline of an engine whose computing time is not measured yet.
 UNKNOWN_DEADLINE_S = 0.25
-# With less time than this to gain nothing is asked for.
+# With less time than this to gain, no fetch is made.
 LEAST_DEADLINE_S = 0.004
-# A look, which may find nothing, takes at most this share of the time in which the engine computes all that the request lacks ...
+# A probe may find no chunk. Its deadline is this share of the time to compute all missing tokens.
 PROBE_DEADLINE_SHARE = 0.04
-# ... is left out where looks usually take more than this, but for one from time to time ...
+# Where probes usually take more than this share, only one probe is made from time to time.
 PROBE_SHARE = 0.02
-# ... and has this deadline where nobody knows how long the engine takes, and never a shorter one than that.
+# The deadline of a probe before any measurement, and the shortest deadline.
 UNKNOWN_PROBE_DEADLINE_S, LEAST_PROBE_DEADLINE_S = 0.05, 0.005
-# After a fetch that cost more than it brought, and after each further one without a good one between.
+# The pause after a fetch that cost more than it gained; longer after each further such fetch, until
+# a good one.
 FIRST_PAUSE_S, PAUSE_FACTOR, LONGEST_PAUSE_S = 1.0, 4, 300.0
-# Older measurements count half once so much is measured on top of them.
+# Older measurements count half after this much new measurement.
 PREFILL_MEMORY_TOKENS, LOAD_MEMORY_BYTES = 16384, 4 << 30
-# What copying into KV pages takes until a load has been measured.
+# The speed of copies into KV pages before the first measured load.
 ASSUMED_LOAD_BYTES_PER_S = 2e9
 
 
 class Speed:
-    """Units a second over what was measured lately; big measurements count more than small ones."""
+    """Units a second over the recent measurements, each weighted by its size."""
 
     def __init__(self, memory):
         self._memory = memory
@@ -49,12 +51,12 @@ class Speed:
             self._units, self._seconds = self._units / 2, self._seconds / 2
 
     def value(self):
-        """None: nothing was measured."""
+        """None: no measurement yet."""
         return self._units / self._seconds if self._seconds > 0 else None
 
 
 class Pause:
-    """Of what did not pay: longer each time, until it paid again."""
+    """The pause after attempts that did not pay: longer each time, until one paid."""
 
     def __init__(self, clock):
         self._clock = clock
@@ -73,7 +75,8 @@ class Pause:
 
 @dataclass(frozen=True)
 class ProbePlan:
-    """Wait so long for a look, which is worth so long, and look again for so long while something is missing."""
+    """deadline_s: of the probe. worth_s: the time that the probe is worth. patience_s: the time for
+    further probes while chunks are missing."""
 
     deadline_s: float
     worth_s: float
@@ -82,8 +85,8 @@ class ProbePlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """Ask for so many chunks, wait so long. Times in seconds; compute_s: of those chunks, None where it is unknown. shared: some of
-    them are in the backend."""
+    """A fetch of `chunks` chunks with a deadline. compute_s: the time to compute these chunks, None
+    if unknown. shared: some of the chunks are in the backend."""
 
     chunks: int
     deadline_s: float
@@ -113,8 +116,9 @@ class LoadOrRecompute:
         self._load.add(load_bytes, load_ns)
 
     def probe(self, lacking_tokens, awaited=False):
-        """The ProbePlan for a request that lacks so many tokens, or None: what the backend may have of them is computed. awaited: another
-        engine has just computed them, and they are worth waiting for as long as for a fetch."""
+        """The ProbePlan for a request without these tokens. None: the request computes them without
+        a probe. awaited: another engine has just computed the tokens, so they are worth a wait as
+        long as that for a fetch."""
         tokens_per_s = self._prefill.value()
         if tokens_per_s is None:
             longest, deadline = UNKNOWN_DEADLINE_S, UNKNOWN_PROBE_DEADLINE_S
@@ -132,7 +136,7 @@ class LoadOrRecompute:
         return plan
 
     def probed(self, plan, elapsed_s, late):
-        """A look took so long."""
+        """A probe took elapsed_s."""
         usual = elapsed_s if self._usual_look_s is None else self._usual_look_s
         if late or elapsed_s > plan.worth_s:
             self._usual_look_s = max(usual, elapsed_s)
@@ -143,16 +147,17 @@ class LoadOrRecompute:
         self._usual_look_s = (usual + elapsed_s) / 2
 
     def awaited(self, came):
-        """Whether all came that was waited for by looking again."""
+        """The further probes of a request have ended. came: all chunks arrived."""
         if came:
             self._await_pause.paid()
         else:
             self._await_pause.begin()
 
     def plan(self, below, chunks, lacking_tokens, waiting_chunks=0, shared=False):
-        """The Plan for a request that lacks so many tokens, the first `chunks` chunks of which are below memory, or None: compute
-        them. shared: a look has found them, some in the backend, and `below` is what it told. waiting_chunks: what other fetches of
-        this engine have still to bring."""
+        """The Plan for a request without these tokens, whose next `chunks` chunks are below memory.
+        None: compute them. shared: a probe has found the chunks, some in the backend, and `below`
+        is its answer. waiting_chunks: chunks that other fetches of this engine have still to
+        bring."""
         if below is None or not below.serving or chunks <= 0 or self._pauses[shared].lasts():
             return None
         one = self._chunk_bytes / below.read_bytes_per_s if below.read_bytes_per_s else 0.0
@@ -175,7 +180,8 @@ class LoadOrRecompute:
         return Plan(chunks, deadline, estimate, compute, shared)
 
     def ended(self, plan, chunks, elapsed_s, late):
-        """A fetch brought so many of its plan's chunks. One that was late and brought less than it took to wait for is a loss."""
+        """A fetch brought `chunks` of its plan's chunks. A late fetch that gained less than its
+        wait is a loss."""
         gained = None if plan.compute_s is None else plan.compute_s * chunks / plan.chunks
         if not late or (gained is not None and gained >= elapsed_s):
             if chunks:

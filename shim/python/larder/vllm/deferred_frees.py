@@ -1,27 +1,29 @@
-"""Which requests' blocks copies may still read: stores end after the step that began them, and until then vLLM must not give the blocks to
-others.
+"""The requests whose blocks copies may still read. A store ends after the step that began the
+store; until then vLLM must not give the blocks to other requests.
 
-Owned by the scheduler's thread. A request that ends meanwhile keeps its blocks until every worker has reported it (KVConnectorBase_V1's
-request_finished, get_finished); of one that is preempted, whose blocks go at once, the workers are told before anything is written."""
+A request that ends meanwhile keeps its blocks until every worker has reported the request
+(KVConnectorBase_V1's request_finished, get_finished). A preempted request loses its blocks at
+once; the workers are told before any block is written. Owned by the scheduler's thread."""
 
 
 class DeferredFrees:
     def __init__(self, workers):
-        """workers: how many report each step."""
+        """workers: the number of workers that report each step."""
         self._workers = workers
         self._last = 0
         self._steps = {}  # number: [workers that have not reported it, request ids]
         self._kept = set()  # ended; vLLM keeps their blocks
-        self._told = []  # of these, those that the workers are to be told of
+        self._told = []  # the part of _kept that the workers do not know yet
 
     def stores(self, request_ids):
-        """The number of a step that stores for them."""
+        """The number of a step that stores for these requests."""
         self._last += 1
         self._steps[self._last] = [self._workers, set(request_ids)]
         return self._last
 
     def ended(self, steps):
-        """steps: number of a step whose copies have ended: how many workers say so. The numbers that all workers have reported now."""
+        """steps: {number of a step: workers whose copies of the step have ended}. Returns the
+        numbers that all workers have reported by now."""
         done = []
         for number, workers in steps.items():
             step = self._steps.get(number)
@@ -34,14 +36,14 @@ class DeferredFrees:
         return done
 
     def preempted(self, request_ids):
-        """Those of them that are still read. They are nobody's concern here any more."""
+        """The preempted requests whose blocks are still read. This class forgets them."""
         read = tuple(name for name in request_ids if self._is_read(name))
         for _, names in self._steps.values():
             names.difference_update(read)
         return read
 
     def keeps(self, request_id):
-        """The request has ended. Whether vLLM has to keep its blocks."""
+        """The request has ended. Returns whether vLLM has to keep its blocks."""
         if not self._is_read(request_id):  # mutation: ended-keeps-blocks
             return False
         self._kept.add(request_id)
@@ -49,17 +51,17 @@ class DeferredFrees:
         return True
 
     def take_told(self):
-        """Requests whose end the workers do not know yet, and whose copies they are to report."""
+        """Ended requests that the workers do not know yet, and whose copies they must report."""
         told, self._told = tuple(self._told), []
         return told
 
     def free(self, request_ids):
-        """vLLM was told that nobody reads them."""
+        """vLLM was told that no worker reads the blocks of these requests."""
         self._kept.difference_update(request_ids)
 
     @property
     def waits(self):
-        """Whether blocks will come free that vLLM need not take from a running request."""
+        """Whether ended requests still keep blocks, which vLLM gets without a preemption."""
         return bool(self._kept)
 
     def _is_read(self, request_id):

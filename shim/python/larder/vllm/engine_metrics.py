@@ -1,7 +1,8 @@
 """Larder in vLLM's own /metrics: time to first token by hit and miss, requests with multi-modal items
 that run without the cache, and the engine's pool.
 
-The scheduler's process observes (Observed), vLLM carries that to its front end, and Exported counts it there."""
+The scheduler's process observes (Observed), vLLM carries the observations to its front end, and
+Exported counts them there."""
 
 import os
 from dataclasses import dataclass, field
@@ -11,19 +12,20 @@ from vllm.distributed.kv_transfer.kv_connector.v1.metrics import KVConnectorProm
 
 from larder.vllm.fail_safe import logger
 
-# Labels. hit: something was loaded from Larder; own: nothing was, and the engine's own prefix cache had half of the prompt or more.
+# Labels. hit: chunks were loaded from Larder. own: no chunk was, and the engine's own prefix cache
+# had half of the prompt or more.
 CACHES = ("hit", "own", "miss")
 # Why a request with multi-modal items runs without the cache: items.WORDS.
 UNNAMED = ("form", "hidden", "late", "mixed", "other")
 BUCKETS_S = (0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.25, 0.5, 0.75, 1, 1.5, 2.5, 5, 7.5, 10, 20, 40, 80, 160)
-# Between two reports, of which vLLM makes one each step; more are not kept.
+# Observations kept between two reports; vLLM reports once a step.
 MOST_OBSERVED = 4096
 
 
 @dataclass
 class Observed(KVConnectorStats):
-    """Since the last report. vLLM sends `data`: {"hit": [seconds, ...], ..., "unnamed": [reason, ...]},
-    without empty lists."""
+    """Observations since the last report. vLLM sends `data`: {"hit": [seconds, ...], ...,
+    "unnamed": [reason, ...]}, without empty lists."""
 
     data: dict = field(default_factory=dict)
 
@@ -53,7 +55,7 @@ class Observed(KVConnectorStats):
         return self
 
     def reduce(self):
-        """For vLLM's line in the log."""
+        """The numbers for vLLM's log line."""
         said = {}
         for cache in CACHES:
             if kept := self.data.get(cache):
@@ -65,8 +67,8 @@ class Observed(KVConnectorStats):
 
 
 class Exported(KVConnectorPromMetrics):
-    """The series in the registry of this process. Engines of one process share them and differ by labels. Never raises: vLLM would not
-    start, or would end at its next step."""
+    """The series in the registry of this process. Engines of one process share the series and
+    differ by labels. Never raises: an exception would end vLLM at the start or in the next step."""
 
     def __init__(self, vllm_config, metric_types, labelnames, per_engine_labelvalues):
         super().__init__(vllm_config, metric_types, labelnames, per_engine_labelvalues)
@@ -90,7 +92,8 @@ class Exported(KVConnectorPromMetrics):
             documentation="Requests with multi-modal items that ran without Larder's cache, by the reason",
             labelnames=[*labelnames, "reason"],
         )
-        # In placement Node larderd runs in another pod: by this the dashboards know whose engines are whose.
+        # In placement Node larderd runs in another pod. This series joins engines and pools in the
+        # dashboards.
         info = only_one(
             self._gauge_cls,
             name="larder_engine_info",
@@ -100,7 +103,7 @@ class Exported(KVConnectorPromMetrics):
         )
         for values in per_engine_labelvalues.values():
             info.labels(*values, os.environ.get("LARDER_POOL", "")).set(1)
-        # All at zero from the start: a rate needs a value before the first event.
+        # All series start at zero: a rate needs a value before the first event.
         engines = per_engine_labelvalues.items()
         self._seconds = {(e, c): seconds.labels(*values, c) for e, values in engines for c in CACHES}
         self._unnamed = {(e, r): unnamed.labels(*values, r) for e, values in engines for r in UNNAMED}
@@ -117,8 +120,9 @@ class Exported(KVConnectorPromMetrics):
 
 
 def only_one(kind, *, name, labelnames, **given):
-    """A collector of prometheus_client, or the one that an earlier engine of this process has made under this name. One with other
-    labels, which an engine has made by another vLLM or another Larder, makes room."""
+    """A collector of prometheus_client, or the one that an earlier engine of this process has made
+    under the name. A collector with other labels, made by another vLLM or another Larder, is
+    removed."""
     try:
         return kind(name=name, labelnames=labelnames, **given)
     except ValueError:  # duplicated
@@ -132,6 +136,7 @@ def only_one(kind, *, name, labelnames, **given):
 
 
 def _registered(name):
-    """prometheus_client has no call for this. vLLM unregisters its own collectors by the same table."""
+    """The registered collector, or None. prometheus_client has no call for this; vLLM unregisters
+    its own collectors by the same table."""
     name = name.removesuffix("_total")  # as counters keep it
     return next((one for one in tuple(prometheus_client.REGISTRY._collector_to_names) if getattr(one, "_name", "") == name), None)

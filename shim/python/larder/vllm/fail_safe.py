@@ -1,4 +1,4 @@
-"""No exception leaves the connector: what a hook does instead, and the one log line that says so."""
+"""No exception leaves the connector: the answer of a failing hook, and its one log line."""
 
 import contextlib
 import functools
@@ -16,7 +16,8 @@ logger = init_logger("vllm.larder")
 
 
 class FailSafe:
-    """One half of the connector. Once `off` it says nothing more and answers as an empty cache would."""
+    """One half of the connector. Once `off`, the half logs no more and answers like an empty
+    cache."""
 
     def __init__(self, setup, client):
         self.setup = setup
@@ -30,7 +31,8 @@ class FailSafe:
 
 
 def guarded(default):
-    """A method of FailSafe that returns default() where it would raise, and turns its half off."""
+    """Decorates a method of FailSafe: instead of raising, the method turns its half off and returns
+    default()."""
 
     def wrap(method):
         @functools.wraps(method)
@@ -48,8 +50,9 @@ def guarded(default):
 
 
 def _log_is_open():
-    """Whether vLLM's log has a stream that takes lines. At the interpreter's exit its owner (a notebook, a test runner) may have closed
-    it, and logging would print a traceback for each line."""
+    """Whether vLLM's log has a stream that takes lines. At the interpreter's exit the owner of the
+    stream (a notebook, a test runner) may have closed the stream, and logging would print a
+    traceback for each line."""
     closed = []
     node = logger
     while node is not None:

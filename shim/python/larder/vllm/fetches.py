@@ -1,9 +1,11 @@
-"""Fetches of the scheduler's half: what larderd has below its memory is brought up before a request is scheduled.
+"""Fetches of the scheduler's half: chunks of larderd's lower tiers are promoted before a request is
+scheduled.
 
-vLLM is told to ask again ("None") while a fetch runs, or a look before it (looks), and no longer: it then sets the request aside,
-serves the others, and steps on. Both have a deadline, which the library counts, so that no dead or stopped larderd is waited for. Once
-they have ended the request is looked up as ever: what came is hit, the rest is computed. A request looks once and fetches once. Owned
-by the scheduler's thread."""
+While a fetch, or the probe before it, runs, vLLM is told to ask again ("None"). vLLM then sets the
+request aside and serves the others. The library counts the deadlines of both, so a dead or stopped
+larderd delays no request for longer. Afterwards the request is looked up as usual: promoted chunks
+are hits, the rest is computed. A request probes once and fetches once. Owned by the scheduler's
+thread."""
 
 from dataclasses import dataclass
 
@@ -14,13 +16,13 @@ from larder.vllm.keys import stride_of
 from larder.vllm.tier_probes import TierProbes
 from larder.vllm.cost_model import Plan
 
-# How long a step with nothing to compute waits for a fetch or a look: see worker.IDLE_WAIT_MS.
+# The wait of a step without work for a fetch or a probe; see worker.IDLE_WAIT_MS.
 IDLE_WAIT_MS = 2
 
 
 @dataclass
 class Running:
-    """chunks: asked for, of which `there` were in memory already."""
+    """chunks: the chunks asked for; the first `there` were in memory already."""
 
     ticket: int
     chunks: int
@@ -31,17 +33,18 @@ class Running:
 
 class Fetches:
     def __init__(self, client, worth, shared):
-        """shared: SharedLoads. A request waits there where another one has the same chunks fetched."""
+        """shared: SharedLoads, in which a request waits for the fetch of equal chunks by another
+        one."""
         self._client = client
         self._worth = worth
         self._shared = shared
         self._probes = TierProbes(client, worth)
-        self._fetches: dict[str, Running] = {}  # until the request's holds stand, or it ends
+        self._fetches: dict[str, Running] = {}  # until the request has its holds, or ends
         self._decided: set[str] = set()
-        self._recomputed: set[str] = set()  # of these, those for which there was more below, and nothing was fetched
+        self._recomputed: set[str] = set()  # decided requests that had chunks below and fetched none
 
     def runs(self, request_id):
-        """Whether the request waits for its look or its fetch."""
+        """Whether the request waits for its probe or its fetch."""
         if self._probes.runs(request_id):
             return True
         fetch = self._fetches.get(request_id)
@@ -50,8 +53,9 @@ class Fetches:
         return not self._see(request_id, fetch, 0)
 
     def begin(self, request, space, first, hashes, there, local_tokens):
-        """Of a request of whose chunks from number `first` on, with these `hashes`, the first `there` are in memory. Whether the request
-        waits: for its look, its fetch, or a load of another request. local_tokens: what vLLM has of its prompt."""
+        """Returns whether the request waits: for its probe, its fetch, or a load of another
+        request. hashes: of the chunks from number `first` on, of which the first `there` are in
+        memory. local_tokens: the tokens of the prompt in vLLM's own cache."""
         if request.request_id in self._decided:  # mutation: fetch-once
             return False
         lacking_tokens = request.num_tokens - max((first + there) * self._worth.chunk_tokens, local_tokens)
@@ -77,25 +81,26 @@ class Fetches:
         )
 
     def _shared_plan(self, chunks, answer, lacking_tokens):
-        """The Plan for the chunks that a look has found, some of them in the backend, or None."""
+        """The Plan for the chunks that a probe has found, some of them in the backend, or None."""
         speed = LowerTiers(answer.read_bytes_per_s > 0, answer.read_latency_ns, answer.read_bytes_per_s)
         return self._worth.plan(speed, chunks, lacking_tokens, self._waiting_chunks(), shared=True)
 
     def decision(self, request_id, loads):
-        """What was done about the request, before end()."""
+        """The decision about the request; call this before end()."""
         if loads:
             return native.DECIDED_FETCH if request_id in self._fetches else native.DECIDED_LOAD
         more_below = request_id in self._recomputed or request_id in self._fetches
         return native.DECIDED_RECOMPUTE if more_below else native.DECIDED_ABSENT
 
     def end(self, request_id):
-        """The request's holds stand, or it asks for none."""
+        """The request has its holds, or needs none."""
         fetch = self._fetches.pop(request_id, None)
         if fetch is not None:
             self._client.fetch_end(fetch.ticket)
 
     def reset(self):
-        """Nobody finds what they bring any more: an engine that sleeps would keep it in memory for nothing."""
+        """The engine has another namespace and cannot hit the fetched chunks. Ends all fetches;
+        otherwise larderd would keep the chunks in memory while the engine sleeps."""
         for request_id in tuple(self._fetches):
             self.end(request_id)
 
@@ -107,7 +112,8 @@ class Fetches:
         self._recomputed.discard(request_id)
 
     def rest(self):
-        """A step that computes nothing: leaves the processor to whoever brings the chunks, until one look or fetch has ended."""
+        """Waits in a step without work for the end of one probe or fetch, so that larderd gets the
+        processor."""
         if self._probes.rest(IDLE_WAIT_MS):
             return
         for request_id, fetch in self._fetches.items():
@@ -120,7 +126,7 @@ class Fetches:
         try:
             ticket = self._client.fetch(hashes, stride, plan.deadline_ms, space.number)
         except LarderError as refused:
-            if refused.status == native.RESOURCE_EXHAUSTED:  # as soon as others have ended
+            if refused.status == native.RESOURCE_EXHAUSTED:  # tries again when other fetches have ended
                 self._decided.discard(request.request_id)
             return False
         self._fetches[request.request_id] = Running(ticket, len(hashes) // stride, there, plan)
@@ -138,7 +144,7 @@ class Fetches:
         return True
 
     def _see(self, request_id, fetch, wait_ms):
-        """Whether it has ended, and what comes of that."""
+        """Whether the fetch has ended; then notes the result."""
         done = self._client.fetch_poll(fetch.ticket, wait_ms)
         if done is None:
             return False

@@ -1,7 +1,9 @@
-"""KV groups: what of each of vLLM's block tables makes a part of a chunk, and which shard of it a rank holds.
+"""KV groups: the blocks of each of vLLM's block tables that make a part of a chunk, and the shard
+that a rank holds.
 
-Pure, on vLLM's KV cache configuration. A chunk of `chunk_tokens` tokens has one part for each group and shard. Of a sliding window
-only the last blocks of a chunk are kept that a hit ending there can need: the earlier ones are null when a chunk fills."""
+Pure functions of vLLM's KV cache configuration. A chunk of `chunk_tokens` tokens has one part for
+each group and shard. Of a sliding window only the last blocks of a chunk are kept, as many as a hit
+that ends there can need. vLLM has freed the earlier blocks (null blocks) when a chunk fills."""
 
 import math
 import re
@@ -14,34 +16,37 @@ _KINDS = ("FullAttentionSpec", "MLAAttentionSpec", "SlidingWindowSpec")
 
 
 class Unsupported(Exception):
-    """The engine runs without the cache; the text says why, and what to set where something can be set."""
+    """The engine runs without the cache. The text has the reason, and the remedy if there is
+    one."""
 
 
 @dataclass(frozen=True)
 class Group:
-    table: int  # which of vLLM's block tables
+    table: int  # the number of vLLM's block table
     spec: object
     layers: tuple
     page_bytes: int
     block_size: int
     span: int  # blocks that a chunk spans
-    blocks: int  # of these the last ones, which are kept
+    blocks: int  # the kept ones, the last of the span
     window: int | None = None
 
     def pages(self, table, chunk):
-        """The blocks of the table that are kept of a chunk."""
+        """The kept blocks of a chunk."""
         end = (chunk + 1) * self.span
         return table[end - self.blocks : end]
 
     @property
     def needs_one_more(self):
-        """Whether the token before a full hit's end attends to one block more than vLLM allocates: it recomputes that token."""
+        """Whether the last token of a full hit attends to one block more than vLLM allocates. vLLM
+        recomputes this token."""
         return self.window is not None and (self.window - 1) % self.block_size == 0
 
 
 @dataclass(frozen=True)
 class Shards:
-    """Pipeline stages times tensor-parallel ranks that differ; ranks with equal bytes (MLA, replicated heads) are one shard."""
+    """Pipeline stages times different tensor-parallel ranks. Ranks with equal bytes (MLA,
+    replicated heads) are one shard."""
 
     stages: int = 1
     ranks: int = 1  # tensor-parallel ranks
@@ -52,12 +57,14 @@ class Shards:
         return self.stages * (self.ranks // self.replicas)
 
     def of(self, stage, rank):
-        """(shard, which of its replicas this rank is). Replicas take turns to store chunks (Part.of_writer)."""
+        """(shard, number among its replicas). Replicas take turns to store chunks
+        (Part.of_writer)."""
         return stage * (self.ranks // self.replicas) + rank // self.replicas, rank % self.replicas
 
 
 def groups_of(kv_cache_config, chunk_tokens):
-    """The groups in Larder's order, full attention first, and the chunk size. chunk_tokens 0: chosen here."""
+    """The groups in Larder's order, full attention first, and the chunk size. chunk_tokens 0: the
+    default."""
     found = kv_cache_config.kv_cache_groups
     if not found:
         raise Unsupported("this model keeps no KV cache, as encoders and many embedding models: Larder has nothing to store for it")
@@ -87,7 +94,8 @@ def check_sizes(groups, shards):
 
 
 def _check_part(group, least):
-    """What a group and shard has of a chunk. least: chunks are multiples of so many tokens."""
+    """Checks the part of a chunk of one group and shard. least: chunk sizes are multiples of
+    this."""
     tokens, block = group.span * group.block_size, group.page_bytes * len(group.layers)
     if block * group.blocks <= MOST_PART_BYTES:
         return
@@ -119,7 +127,7 @@ def _group(table, group, chunk_tokens):
     span = chunk_tokens // spec.block_size
     window = spec.sliding_window if type(spec).__name__ == "SlidingWindowSpec" else None
     blocks = span if window is None else max(1, min(span, math.ceil((window - 1) / spec.block_size)))
-    # vLLM may pad pages, so that all groups have equal ones: the padding is nobody's, and not stored.
+    # vLLM may pad pages to equal sizes in all groups. The padding has no content and is not stored.
     page_bytes = getattr(spec, "unpadded_page_size_bytes", spec.page_size_bytes)
     return Group(table, spec, tuple(group.layer_names), page_bytes, spec.block_size, span, blocks, window)
 
@@ -130,7 +138,8 @@ def shards_of(parallel_config, kv_cache_config, model_config=None):
         if sizes[name] > 1:
             raise Unsupported(f"{name} {sizes[name]} is not served yet")
     ranks = sizes["tensor_parallel_size"]
-    # vLLM tells of replicas for MLA; where neither it nor the configuration does, each rank stores its own.
+    # vLLM reports replicas for MLA. Where neither vLLM nor the configuration has replicas, each
+    # rank is a shard.
     replicas = max(getattr(kv_cache_config, "kv_tp_replicas", 1), _head_replicas(model_config, kv_cache_config, ranks))
     return Shards(sizes["pipeline_parallel_size"], ranks, replicas if ranks % replicas == 0 else 1)
 
@@ -139,9 +148,9 @@ _KV_HEADS = re.compile(r"(key_value|kv).*head|head.*kv")
 
 
 def _head_replicas(model_config, kv_cache_config, ranks):
-    """Consecutive ranks that vLLM gives the same KV head, because the model has fewer of them than there are ranks. 1 where it
-    cannot be known that every layer has as many heads as the configuration says: ranks taken for equal by mistake would be wrong
-    bytes."""
+    """The number of consecutive ranks with the same KV head, in a model with fewer heads than
+    ranks. 1 unless every layer surely has as many heads as the configuration says: different ranks
+    taken for equal would give wrong bytes."""
     arch = getattr(model_config, "model_arch_config", None)
     heads = getattr(arch, "total_num_kv_heads", None)
     specs = [group.kv_cache_spec for group in kv_cache_config.kv_cache_groups]

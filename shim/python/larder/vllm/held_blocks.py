@@ -1,5 +1,5 @@
-"""References to blocks of vLLM's pool: a block that a store reads goes to no other request,
-whatever becomes of its own.
+"""References to blocks of vLLM's pool: a block that a store reads goes to no other request, even
+after its own request has ended.
 
 vLLM's second runner zeroes blocks that a step newly uses before it tells the connector of
 preemptions. Where blocks are zeroed at all (Setup.zeroes), stored blocks are held here from the
@@ -24,14 +24,15 @@ class HeldBlocks:
         return self._pool is not None
 
     def hold(self, moves):
-        """What a step is to store. REQUIRES: can_hold; requests own the blocks now. Raises what vLLM's pool raises."""
+        """Holds the blocks of the moves that a step stores. REQUIRES: can_hold; requests own the
+        blocks now. Raises the exceptions of vLLM's pool."""
         pages = {page for move in moves for part in move.parts for page in array("I", part.pages)}
         blocks = [self._pool.blocks[page] for page in sorted(pages)]
         self._pool.touch(blocks)
         self._touched = blocks
 
     def begun(self, number):
-        """What is held since the last call belongs to the step of that number."""
+        """The blocks held since the last call belong to the step of this number."""
         if self._touched:
             self._held[number], self._touched = self._touched, []
 

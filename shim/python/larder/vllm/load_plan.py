@@ -1,7 +1,7 @@
 """The loads that a step begins, and the holds on their chunks.
 
-vLLM waits for a load as soon as the request has blocks. Each load therefore goes to the worker, also one without parts, which the worker
-reports as failed. Owned by the scheduler's thread."""
+vLLM waits for a load as soon as the request has blocks. Each load therefore goes to the worker. The
+worker reports a load without parts as failed. Owned by the scheduler's thread."""
 
 from dataclasses import dataclass, replace
 
@@ -60,8 +60,8 @@ class LoadPlan:
         return move, hashes
 
     def pages_at_stake(self, blocks, lookup):
-        """The pages that a load may write, for a vLLM that is told of failures by page. Pages that vLLM has hit by itself are not among
-        them: other requests may share them."""
+        """The pages that a load may write, for a vLLM that hears of failures by page. Pages of
+        vLLM's own hit are not among them, because other requests may share those pages."""
         if not self._setup.fails_by_page:
             return ()
         (table,) = blocks.get_block_ids()
@@ -69,7 +69,7 @@ class LoadPlan:
         return tuple(table[lookup.local_tokens // size : lookup.hit_chunks * self._setup.chunk_tokens // size])
 
     def release(self, request_id):
-        """The load has ended, or the request has."""
+        """The load or the request has ended."""
         hold = self._holds.pop(request_id, None)
         if hold:
             self._client.release(hold)

@@ -1,4 +1,4 @@
-"""What the scheduler's half of the connector tells the worker's half each step, and back. Pickled by vLLM."""
+"""The messages between the two halves of the connector in each step. vLLM pickles them."""
 
 from collections import Counter
 from dataclasses import dataclass, field, fields, replace
@@ -7,22 +7,23 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorMetadat
 
 try:
     from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorWorkerMetadata
-except ImportError:  # an older vLLM, which setup refuses: it is to start all the same
+except ImportError:  # an older vLLM, which setup refuses; the engine must start without the cache
     KVConnectorWorkerMetadata = object
 
-OPEN_WAIT_MS = 20  # for larderd to open one more namespace, once in each process
+OPEN_WAIT_MS = 20  # the wait for larderd to open a namespace, once in each process
 
 
 @dataclass
 class Part:
-    """Chunks of one group: one block hash for each chunk, one uint32 page for each block that is kept of it."""
+    """Chunks of one group: one block hash for each chunk, one uint32 page for each kept block."""
 
     group: int
     hashes: bytes
     pages: bytes
 
     def of_writer(self, writer, writers, stride):
-        """The chunks that one of several workers with equal bytes stores. stride: bytes of a hash. All of them agree by the hashes."""
+        """The chunks that worker `writer` stores, of `writers` workers with equal bytes. The hash
+        decides, so the workers agree without a message. stride: bytes of a hash."""
         if writers == 1:
             return self
         own = Part(self.group, b"", b"")
@@ -38,32 +39,35 @@ class Part:
 
 @dataclass
 class Move:
-    """Chunks of one request, each group's as far as it has any. No parts: a load that the worker reports as failed.
+    """Chunks of one request, a Part for each group with chunks. The worker reports a load without
+    parts as failed.
 
-    `pages`: all that vLLM has for the load, where a failure is told by page (Setup.fails_by_page)."""
+    `pages`: all pages of the load, for a vLLM that hears of failures by page
+    (Setup.fails_by_page)."""
 
     request_id: str
     parts: list[Part] = field(default_factory=list)
-    line: str = ""  # what a reset or the request's adapter adds to the fingerprint
+    line: str = ""  # the lines that a reset or the request's adapter adds to the fingerprint
     pages: tuple[int, ...] = ()
-    adapter: tuple | None = None  # (number, files) of the adapter that `line` names: the worker compares what it holds
+    adapter: tuple | None = None  # (number, files) of the adapter in `line`; the worker compares its own files
 
 
 @dataclass(frozen=True)
 class StepWork(KVConnectorMetadata):
-    """Most steps have nothing for the worker: they share COMPUTES or RESTS, which are pickled by name."""
+    """Most steps have no work for the worker. They share COMPUTES or RESTS, which are pickled by
+    name."""
 
-    namespace: str = ""  # the scheduler's fingerprint, once: in the first step behind which it is known
+    namespace: str = ""  # the scheduler's fingerprint, once: in the first step after it is known
     loads: list[Move] = field(default_factory=list)
     stores: list[Move] = field(default_factory=list)
-    prefill_tokens: int = 0  # computed in this step, where it computes little else
+    prefill_tokens: int = 0  # prefill tokens of a step that computes little else
     computes: bool = False
-    number: int = 0  # of a step that stores: the worker reports when its copies have ended
-    preempted: tuple[str, ...] = ()  # requests whose blocks go to others, though stores of them may still run
-    kept: tuple[str, ...] = ()  # requests that have ended, whose blocks vLLM keeps until they are reported
-    closed: list[tuple[str, bool]] = field(default_factory=list)  # namespaces by Move.line that are closed before this step; with their chunks?
-    rewritten: tuple[int, ...] = ()  # numbers of steps that stored blocks which this step writes, though their requests still run
-    host: str = ""  # the scheduler's, beside the namespace (hosts)
+    number: int = 0  # of a step that stores; the worker reports the end of its copies
+    preempted: tuple[str, ...] = ()  # requests that lose their blocks while stores of them may still run
+    kept: tuple[str, ...] = ()  # ended requests whose blocks vLLM keeps until the worker reports them
+    closed: list[tuple[str, bool]] = field(default_factory=list)  # (Move.line, drop) of closed namespaces
+    rewritten: tuple[int, ...] = ()  # numbers of steps whose stored blocks this step writes while the request runs
+    host: str = ""  # the scheduler's, sent with the namespace (hosts)
 
     def __reduce__(self):
         if self is COMPUTES:
@@ -79,8 +83,9 @@ RESTS = StepWork()
 
 @dataclass
 class WorkerReport(KVConnectorWorkerMetadata):
-    """What a worker did since its last one; `disabled` once, when its half stops using the cache; `failed`: requests whose load did,
-    where vLLM is told of their pages alone."""
+    """A worker's work since its last report. disabled: the reason, once, when the worker's half
+    stops using the cache. failed: requests with a failed load, for a vLLM that hears of failures by
+    page."""
 
     disabled: str = ""
     prefill_tokens: int = 0
@@ -88,12 +93,13 @@ class WorkerReport(KVConnectorWorkerMetadata):
     load_bytes: int = 0
     load_ns: int = 0
     failed: frozenset[str] = frozenset()
-    ended: dict[int, int] = field(default_factory=dict)  # StepWork.number whose copies have ended: on how many workers
-    adapters: dict[int, tuple] = field(default_factory=dict)  # by number: the files that vLLM has loaded; (): not known
+    ended: dict[int, int] = field(default_factory=dict)  # {StepWork.number: workers whose copies of the step have ended}
+    adapters: dict[int, tuple] = field(default_factory=dict)  # by number: the files that vLLM has loaded; (): unknown
     attention: frozenset = frozenset()  # attention_kernels.Attention of the layers, once
 
     def aggregate(self, other):
-        """Of several workers the one that computed longest counts: the ranks of a step wait for each other."""
+        """The sum of two reports. The prefill time is that of the slowest worker, because the ranks
+        of a step wait for each other."""
         longest = max(self, other, key=lambda report: report.prefill_ns)
         return replace(
             longest,
@@ -108,5 +114,5 @@ class WorkerReport(KVConnectorWorkerMetadata):
 
 
 def _unlike(one, other):
-    """Adapters of which two workers hold different files."""
+    """Adapters with different files on two workers."""
     return {number: () for number in one.keys() & other.keys() if one[number] != other[number]}

@@ -7,7 +7,7 @@ from larder.vllm.adapters import Unserved
 from larder.vllm.fail_safe import logger
 from larder.vllm.spaces import NoSpace
 
-_MOST_TOLD = 1024  # adapters of which the log has told; then it may name one again
+_MOST_TOLD = 1024  # adapters in the log; after so many, the log may name one again
 
 
 class RequestSpaces:
@@ -16,8 +16,8 @@ class RequestSpaces:
         self._told: set[str] = set()
 
     def of(self, request):
-        """The request's Space, or None: it runs without the cache. NotYet: ask again, as long as
-        it waits."""
+        """The request's Space. None: the request runs without the cache. NotYet: ask again while
+        the request waits."""
         adapter = request.lora_request
         try:
             line = "" if adapter is None else self._adapters.line(adapter)

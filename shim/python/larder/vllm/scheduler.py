@@ -1,7 +1,8 @@
-"""The scheduler's half: which chunks a request hits, what is fetched before (fetches), what a step loads and stores (store_plan), and
-the holds between.
+"""The scheduler's half: the chunks that a request hits, the fetches before (fetches), the loads and
+stores of a step (load_plan, store_plan), and the holds between.
 
-Owned by the scheduler's thread. A lookup reads shared memory only: no message, no side effect, since vLLM repeats it every step."""
+A look-up reads shared memory only, without a message and without a side effect, because vLLM
+repeats the look-up every step. Owned by the scheduler's thread."""
 
 import time
 
@@ -30,11 +31,11 @@ from larder.vllm.cost_model import LoadOrRecompute
 
 class LarderConnectorScheduler(FailSafe):
     def __init__(self, setup, client, naming=None, vllm_config=None, events=None):
-        """naming: a Naming. Requests run without the cache until it knows the engine's fingerprint.
-        events: TierEvents, where the engine publishes KV events."""
+        """naming: a Naming. Requests run without the cache until the Naming knows the engine's
+        fingerprint. events: TierEvents, if the engine publishes KV events."""
         super().__init__(setup, client)
         self._naming = naming
-        self._text = ""  # the engine's fingerprint, once it is known
+        self._text = ""  # the engine's fingerprint; "" until known
         self._model_config = getattr(vllm_config, "model_config", None)
         self._adapters = Adapters(getattr(vllm_config, "lora_config", None))
         self._spaces = Spaces(client)
@@ -54,13 +55,14 @@ class LarderConnectorScheduler(FailSafe):
         self._fetches = Fetches(client, self._worth, self._shared)
         self._loads = LoadPlan(setup, client, self._items)
         self._lookups: dict[str, Lookup] = {}
-        self._local_tokens: dict[str, int] = {}  # of vLLM's own hit, until it has blocks for the request
-        self._failed: set[str] = set()  # failed a load once: never looked up again
+        self._local_tokens: dict[str, int] = {}  # of vLLM's own hit, until the request has blocks
+        self._failed: set[str] = set()  # requests with a failed load, which are never looked up again
         self._announced = False
 
     @guarded(lambda: None)
     def begin(self, wait_s=0):
-        """Before the first request. Waits `wait_s` at most for the engine's fingerprint."""
+        """Call this before the first request. Waits `wait_s` at most for the engine's
+        fingerprint."""
         try:
             weight_changes.watch(self, self._model_config)
         except Unsupported as reason:
@@ -104,10 +106,11 @@ class LarderConnectorScheduler(FailSafe):
         return external, external > 0
 
     def update_state_after_alloc(self, request, blocks, external_tokens):
-        """vLLM has blocks for the request; where external_tokens is not 0 it now waits for a load."""
+        """vLLM has blocks for the request. If external_tokens is not 0, vLLM now waits for a
+        load."""
         lookup = self._lookups.pop(request.request_id, None)
         self._hand_out(request, blocks)
-        # Empty: the worker reports it as failed.
+        # The worker reports a load without parts as failed.
         load = Move(request.request_id, pages=self._pages_at_stake(blocks, lookup) if external_tokens else ())
         try:
             wanted = self._is_named() and self._wanted(request)
@@ -123,18 +126,18 @@ class LarderConnectorScheduler(FailSafe):
                     if self._events is not None:
                         self._note_hit(request, lookup)
             self._fetches.end(request.request_id)  # mutation: fetch-ended
-        except NotYet:  # it waits no longer: vLLM has blocks for it
+        except NotYet:  # the request has blocks, and runs without the cache
             pass
         except Exception as error:
             self.turn_off(words.of_fault(error, "update_state_after_alloc"))
         if external_tokens:
             self._loads.add(load)
-        if not load.parts:  # others wait for the load of a request that was to have one
+        if not load.parts:  # other requests may wait for the load that this request was to make
             self._shared.end(request.request_id)
 
     @guarded(lambda: None)
     def _hand_out(self, request, blocks):
-        """Blocks of vLLM's own hit are not written, nor are those of a load that has ended."""
+        """No step writes the blocks of vLLM's own hit, or of a load that has ended."""
         own = self._local_tokens.pop(request.request_id, 0)
         self._stored.allocated(blocks, max(own, request.num_computed_tokens))
 
@@ -173,7 +176,7 @@ class LarderConnectorScheduler(FailSafe):
         return True
 
     def _is_named(self, wait_s=0):
-        """Whether the engine's namespace is known and open. Opens it as soon as it is."""
+        """Whether the engine's namespace is known and open. Opens a known namespace."""
         if self.off is None and not self._text:
             try:
                 text = self._naming.poll(wait_s)
@@ -237,7 +240,7 @@ class LarderConnectorScheduler(FailSafe):
         computes = bool(scheduler_output.num_scheduled_tokens)
         if not computes:
             self._rest()
-        if scheduler_output.preempted_req_ids:  # a reset preempts, and the same step may begin the request's load
+        if scheduler_output.preempted_req_ids:  # a step may begin the load of a request that a reset preempts
             for request_id in set(scheduler_output.preempted_req_ids) - {move.request_id for move in loads}:
                 self._shared.end(request_id)
         if stores and not self._hold(stores):
@@ -263,7 +266,7 @@ class LarderConnectorScheduler(FailSafe):
 
     @guarded(lambda: None)
     def _rest(self):
-        if self.off is not None or self.setup.data_parallel:  # whose other ranks would wait for this one
+        if self.off is not None or self.setup.data_parallel:  # other ranks would wait for this one
             return
         if not self._items.rest(IDLE_WAIT_MS) and not self._adapters.rest():
             self._fetches.rest()
@@ -297,11 +300,12 @@ class LarderConnectorScheduler(FailSafe):
             self._loads.release(request_id)
             self._shared.end(request_id)
         for request_id in getattr(output, "failed_recving", None) or (report.failed if report is not None else ()):
-            if request_id in self._tracked:  # else it was aborted meanwhile: nobody asks for it again
+            if request_id in self._tracked:  # otherwise the request was aborted meanwhile
                 self._failed.add(request_id)  # mutation: failed-once
                 self._first_tokens.missed(request_id)
                 old = self._tracked[request_id]
-                # The chunks are stored anew, but not across a reset: their namespace is the old weights'.
+                # The computed chunks are stored again, but not across a reset: their namespace
+                # belongs to the old weights.
                 self._tracked[request_id] = Tracked(old.request, old.space, old.adapter, stale=old.stale)
 
     def _hear(self, report):
@@ -317,7 +321,8 @@ class LarderConnectorScheduler(FailSafe):
             self._worth.measured(report.prefill_tokens, report.prefill_ns, report.load_bytes, report.load_ns)
 
     def _name_anew(self):
-        """The workers' layers know their attention; this half may have had to guess it. Under another name no worker stores or loads."""
+        """Takes the attention of the layers from the workers; this half may have had to guess.
+        Under the wrong fingerprint no worker stores or loads."""
         if self._text:
             self._text, self._announced = "", False
             self._fetches.reset()
@@ -329,7 +334,7 @@ class LarderConnectorScheduler(FailSafe):
 
     @guarded(lambda: None)
     def observed(self):
-        """What vLLM's metrics are to say, since the last time; None: nothing."""
+        """The numbers for vLLM's metrics since the last call; None: no news."""
         self._first_tokens.look()
         if self._observed.is_empty():
             return None
@@ -338,7 +343,8 @@ class LarderConnectorScheduler(FailSafe):
         return told
 
     def request_finished(self, request):
-        """Whether vLLM has to keep its blocks: copies may read them, also where the cache is off by now."""
+        """Whether vLLM has to keep the request's blocks: copies may read the blocks, even after the
+        cache was turned off."""
         self._forget(request)
         return self._stored.keeps(request.request_id)
 
@@ -352,7 +358,7 @@ class LarderConnectorScheduler(FailSafe):
 
     @guarded(lambda: None)
     def bind_gpu_block_pool(self, pool):
-        """vLLM's own, of KV blocks."""
+        """pool: vLLM's BlockPool of KV blocks."""
         self._stored.bind_gpu_block_pool(pool)
 
     @guarded(lambda: None)
@@ -384,12 +390,12 @@ class LarderConnectorScheduler(FailSafe):
 
     @guarded(lambda: None)
     def prefix_cache_emptied(self):
-        """vLLM's own (weight_changes)."""
+        """vLLM has emptied its own prefix cache (weight_changes)."""
         self._local.emptied()
 
     def _leave(self):
-        """From now on the weights may be others. KV that was computed before is not stored any more.
-        KV that is computed from now on goes to a new private namespace."""
+        """The weights may change now. KV that was computed before is no longer stored. KV that is
+        computed from now on goes to a new private namespace."""
         for tracked in self._tracked.values():
             tracked.stale = True
         self._local.weights_change()

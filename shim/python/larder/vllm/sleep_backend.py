@@ -1,17 +1,18 @@
-"""What vLLM makes in a worker's process at its first sleep, where `sleep_mode` has put it: vLLM's own way to sleep, told to the cache.
+"""The sleep backend that vLLM makes in a worker's process at the first sleep (sleep_mode): vLLM's
+own backend, with calls to the cache.
 
-On the worker's thread, between steps. An exception here is vLLM's answer to /sleep."""
+Runs on the worker's thread, between steps. An exception here is vLLM's answer to /sleep."""
 
 from vllm.device_allocator.sleep_mode_backend import CuMemBackend
 
 from larder.vllm import sleep_mode
 
-_KV = "kv_cache"  # vLLM's tag of that memory
+_KV = "kv_cache"  # vLLM's tag of the KV memory
 
 
 class LarderSleepBackend(CuMemBackend):
     def suspend(self, level=1):
-        """Raises before any memory is touched where KV pages may still be copied."""
+        """Raises before any change of memory if KV pages may still be copied."""
         sleep_mode.pages_leave()
         super().suspend(level)
 

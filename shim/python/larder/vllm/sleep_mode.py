@@ -1,8 +1,10 @@
-"""vLLM's sleep mode takes the memory of the KV pages away and brings it back at the same addresses: which engines may fall asleep with
-the cache, and who is told before pages go and when they are there again.
+"""vLLM's sleep mode takes the memory of the KV pages away and brings memory back at the same
+addresses. This module decides which engines may sleep with the cache, and tells the worker's half
+before the pages go and when they are back.
 
-vLLM makes its backend for that by name, at the first sleep (gpu_worker). There is no option for the name (0.32), so that the connector
-puts ours there (sleep_backend), which is vLLM's own with our two words."""
+vLLM makes its sleep backend by name, at the first sleep (gpu_worker). vLLM 0.32 has no option for
+the name, so the connector sets the name of Larder's backend (sleep_backend): vLLM's own with two
+more calls."""
 
 import weakref
 
@@ -10,7 +12,7 @@ from larder.vllm.groups import Unsupported
 
 _NAME = "larder"
 _OF_VLLM = "cumem"
-_ON_PAGES = weakref.WeakSet()  # the workers' halves of this process. vLLM's allocator is one for the process too: all fall asleep together
+_ON_PAGES = weakref.WeakSet()  # the workers' halves of this process, which sleep together: vLLM has one allocator for the process
 
 
 def _may_sleep(model_config):
@@ -19,7 +21,7 @@ def _may_sleep(model_config):
 
 
 def check(model_config):
-    """Unsupported, where memory could be taken that is being copied."""
+    """Unsupported: vLLM could take memory away during a copy."""
     if not _may_sleep(model_config):
         return
     if _factory() is None:
@@ -32,7 +34,8 @@ def check(model_config):
 
 
 def take_part(model_config):
-    """The backend that vLLM makes of this configuration is ours. REQUIRES: check() has passed; no sleep came before."""
+    """Makes vLLM use Larder's backend for this configuration. REQUIRES: check() has passed, and
+    vLLM has not slept yet."""
     if not _may_sleep(model_config):
         return
     factory = _factory()
@@ -44,12 +47,13 @@ def take_part(model_config):
 
 
 def on_pages(half):
-    """`half` copies from and to KV pages from here on, as long as it lives."""
+    """`half` copies from and to KV pages from here on, until it is destroyed."""
     _ON_PAGES.add(half)
 
 
 def pages_leave():
-    """When it returns nothing of this process reads or writes KV pages until pages_are_back(). Raises where that cannot be had."""
+    """After the return no thread of Larder in this process reads or writes KV pages until
+    pages_are_back(). Raises if copies may still run."""
     told = []
     try:
         for half in tuple(_ON_PAGES):

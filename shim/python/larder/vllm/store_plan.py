@@ -1,4 +1,4 @@
-"""What a step stores: the chunks of its requests that are full and not in the index yet.
+"""The stores of a step: the full chunks of its requests that are not in the index yet.
 
 Owned by the scheduler's thread."""
 
@@ -13,7 +13,7 @@ from larder.vllm.fail_safe import late
 from larder.vllm.keys import chunk_hashes, stride_of
 from larder.vllm.messages import Move, Part
 
-# A chunk that larderd's late answer left out is given to the worker again, while its request lives.
+# A chunk that larderd answered too late is given to the worker again, while its request lives.
 STORE_RETRIES = 2
 RETRY_AFTER_S = 0.05
 
@@ -28,15 +28,15 @@ class Tracked:
     stored_chunks: int = 0  # chunks before it were seen in the index
     asked_chunks: int = 0  # chunks before it were given to the worker, or seen
     asked_at: float = 0.0
-    retries: int = 0  # how often those between the two may be given again
-    due_tokens: int = 0  # with fewer computed tokens there is nothing to store
-    stale: bool = False  # its pages may be older than their name: nothing of them is stored
+    retries: int = 0  # how often the chunks between the two may be given again
+    due_tokens: int = 0  # with fewer computed tokens no chunk is due
+    stale: bool = False  # the pages may be older than their name: no chunk is stored
 
 
 class StorePlan:
     def __init__(self, setup, client, tracked, items, note=None):
-        """tracked: the requests by id, which the scheduler's half adds and takes away. items: Items.
-        note: is told what is given to the workers."""
+        """tracked: the requests by id; the scheduler's half adds and removes them. items: Items.
+        note: called with the chunks that go to the workers."""
         self._setup = setup
         self._client = client
         self._tracked = tracked
@@ -45,7 +45,8 @@ class StorePlan:
         self._tables = BlockTables()
 
     def of_step(self, scheduler_output):
-        """Every step passes all running requests, of which a chunk fills in few: the others must cost next to nothing."""
+        """The stores of a step. Each step has all running requests, and a chunk fills in few of
+        them: the others must cost next to no time."""
         scheduled, cached = scheduler_output.num_scheduled_tokens, scheduler_output.scheduled_cached_reqs
         new = scheduler_output.scheduled_new_reqs
         tables_of = self._tables.of_step(scheduler_output)
@@ -69,7 +70,8 @@ class StorePlan:
         self._tables.forget(request_id)
 
     def begin_anew(self, names):
-        """The engine's name was another one, under which no worker stored anything. names: RequestSpaces."""
+        """The engine has another fingerprint, and no worker stored under the former one. names:
+        RequestSpaces."""
         for request_id, old in tuple(self._tracked.items()):
             try:
                 space = names.of(old.request)
@@ -81,7 +83,7 @@ class StorePlan:
                 self._tracked[request_id] = Tracked(old.request, space, old.adapter, stale=old.stale)
 
     def _of_request(self, request_id, tracked, computed_after, tables_of):
-        """What of the request is to be stored now, or None."""
+        """The Move of the request's chunks that are due now, or None."""
         if tracked.stale or (places := self._items.places_to_store(tracked.request)) is None:
             return None
         # Hashes cover accepted tokens only: speculative ones, which may be rejected, stay out.
@@ -111,7 +113,7 @@ class StorePlan:
         return move
 
     def _move(self, request_id, tracked, tables, first, hashes, stride):
-        """All parts of the chunks from `first` on, but of those that a window has already left behind."""
+        """All parts of the chunks from `first` on, except chunks that a window has left behind."""
         groups = self._setup.groups
         parts = [Part(number, b"", b"") for number in range(len(groups))]
         for i in range(len(hashes) // stride):

@@ -1,8 +1,9 @@
-"""Blocks that stores read after the step that began them, as vLLM's scheduler is to treat them.
+"""Blocks that a store reads after the step that began the store, and their treatment by vLLM's
+scheduler.
 
-Three ways for a block to be written under a copy, each with a class of its own: its request ends
-or is preempted (DeferredFrees), a window leaves it behind (WindowBlocks), vLLM zeroes it early
-(HeldBlocks). Owned by the scheduler's thread."""
+A block can be written under a copy in three ways, each with a class: the request ends or is
+preempted (DeferredFrees), a window leaves the block behind (WindowBlocks), vLLM zeroes the block
+early (HeldBlocks). Owned by the scheduler's thread."""
 
 from larder.vllm.fail_safe import logger
 from larder.vllm.held_blocks import HeldBlocks
@@ -28,7 +29,7 @@ class StoredBlocks:
         self._held.bind(pool)
 
     def may_store(self):
-        """Whether blocks of a store can be kept as they are until it ends."""
+        """Whether the blocks of a store can be kept unchanged until the store ends."""
         if not self._zeroes or self._held.can_hold:
             return True
         if not self._told:
@@ -37,24 +38,24 @@ class StoredBlocks:
         return False
 
     def allocated(self, blocks, local_tokens):
-        """As WindowBlocks has it."""
+        """See WindowBlocks."""
         self._windows.allocated(blocks, local_tokens)
 
     def rewritten(self, scheduler_output):
-        """As WindowBlocks has it. Ask before step()."""
+        """See WindowBlocks. Call this before step()."""
         return self._windows.rewritten(scheduler_output)
 
     def all_of_windows(self):
-        """The same where it cannot be told which."""
+        """The answer of rewritten() when the rewritten blocks are unknown."""
         return self._windows.all()
 
     def hold(self, stores):
-        """Before step(), as HeldBlocks has it."""
+        """See HeldBlocks. Call this before step()."""
         if self._zeroes:
             self._held.hold(stores)  # mutation: zeroed-blocks-held
 
     def step(self, preempted, stores):
-        """(number, preempted, kept) of StepWork, for a step that stores these moves, which were held."""
+        """(number, preempted, kept) of StepWork, for a step that stores these held moves."""
         preempted, kept, number = self._kept.preempted(preempted), self._kept.take_told(), 0
         if stores:
             number = self._kept.stores(move.request_id for move in stores)
@@ -63,13 +64,13 @@ class StoredBlocks:
         return number, preempted, kept
 
     def ended(self, steps):
-        """As DeferredFrees has it."""
+        """See DeferredFrees."""
         for number in self._kept.ended(steps):
             self._windows.ended(number)
             self._held.release(number)
 
     def keeps(self, request_id):
-        """The request has ended. Whether vLLM has to keep its blocks."""
+        """The request has ended. Returns whether vLLM has to keep its blocks."""
         return self._kept.keeps(request_id)
 
     def free(self, request_ids):
@@ -78,11 +79,11 @@ class StoredBlocks:
 
     @property
     def waits(self):
-        """Whether blocks will come free that vLLM need not take from a running request."""
+        """Whether blocks will come free without a preemption."""
         return self._kept.waits or self._held.any_alone
 
     @property
     def holds(self):
-        """Whether vLLM must go on stepping until workers have reported: else held blocks stay
-        out of its pool."""
+        """Whether vLLM must go on stepping until the workers have reported; otherwise held blocks
+        would stay out of its pool."""
         return self._held.any

@@ -1,7 +1,8 @@
 """A worker's stores between the step that submitted them and their end.
 
-Owned by the worker's thread; the copies run on the library's threads. Every step that the scheduler has numbered is reported once, whether
-anything of it was stored or not, and so is every request that ended meanwhile: vLLM keeps its blocks until then."""
+Every numbered step is reported exactly once, with or without a store, and so is every request that
+ended meanwhile: vLLM keeps its blocks until the report. Owned by the worker's thread; the copies
+run on the library's threads."""
 
 import math
 import time
@@ -10,9 +11,11 @@ from dataclasses import dataclass
 
 from larder.vllm.fail_safe import late
 
-# How long larderd's answers are waited for. Nobody waits meanwhile, but blocks of a request that ends are kept so long where larderd is silent.
+# The wait for larderd's answers. No step waits meanwhile; but with a silent larderd, an ended
+# request keeps its blocks this long.
 ANSWER_WAIT_MS = 500
-# The same where a window's blocks go to others while their request runs: a step that writes one waits. And how long that waits for copies.
+# The same for models with windows, whose blocks go to other requests while their request runs: a
+# step that writes such a block waits. The second figure bounds that step's wait for copies.
 WINDOW_ANSWER_WAIT_MS, WINDOW_COPY_WAIT_MS = 20, 1000
 
 
@@ -24,25 +27,28 @@ class Step:
 
 class StoresUnderWay:
     def __init__(self, client, windows):
-        """windows: blocks of a running request may be given to others, since groups of it have a sliding window."""
+        """windows: the model has a sliding window, so a running request may lose blocks to
+        others."""
         self._client, self._windows = client, windows
         self._tickets: dict[int, Step] = {}
-        self._overtaken: set[int] = set()  # of these tickets, those of which nothing is committed any more
+        self._overtaken: set[int] = set()  # tickets that commit no further chunk
         self._ended = Counter()  # numbers of steps, not told yet
         self._kept: set[str] = set()  # requests that have ended
 
     def submit(self, step):
-        """What was begun is copied from here on. REQUIRES: a store was begun. Raises LarderError where nothing is."""
+        """The begun stores are copied from here on. REQUIRES: a store was begun. LarderError: no
+        chunk is copied."""
         ticket = self._client.store_submit(WINDOW_ANSWER_WAIT_MS if self._windows else ANSWER_WAIT_MS)
         self._tickets[ticket] = step
 
     def nothing_of(self, number):
-        """Of the step of that number nothing is read."""
+        """No page is read for the step of this number."""
         self._ended[number] += 1
 
     def make_way(self, preempted, rewritten=()):
-        """Before a step writes any block. Nothing is stored any more of requests that were preempted. rewritten: numbers of steps whose stored
-        blocks this step writes; their copies are waited for, so long at most, and then taken back."""
+        """Call this before a step writes any block. Stores of preempted requests are taken back.
+        rewritten: numbers of steps whose stored blocks this step writes. Their copies are waited
+        for, WINDOW_COPY_WAIT_MS at most, and then taken back."""
         if not self._tickets:
             return
         self._overtake(
@@ -59,11 +65,11 @@ class StoresUnderWay:
         self._overtake(self._running(rewritten))
 
     def _running(self, numbers):
-        """Tickets of these steps that may still be committed."""
+        """Tickets of these steps that may still commit chunks."""
         return [ticket for ticket, step in self._tickets.items() if step.number in numbers and ticket not in self._overtaken]
 
     def overtake(self):
-        """What was not read by now is given back. Each still ends in poll()."""
+        """Chunks that are not read by now are given back. Each store still ends in poll()."""
         self._overtake(self._tickets)
 
     def _overtake(self, tickets):
@@ -73,7 +79,7 @@ class StoresUnderWay:
                 self._overtaken.add(ticket)
 
     def keep(self, requests):
-        """They have ended, and vLLM keeps their blocks."""
+        """The requests have ended, and vLLM keeps their blocks."""
         self._kept.update(requests)
 
     @property
@@ -81,7 +87,8 @@ class StoresUnderWay:
         return bool(self._kept)
 
     def poll(self, wait_ms=0):
-        """Notes what has ended; where nothing has, waits for one store, at most so long. Whether any has ended."""
+        """Notes ended stores. If there is none, waits for one, wait_ms at most. Returns whether any
+        has ended."""
         if not self._tickets:
             return False
         done = self._client.store_poll(wait_ms)
@@ -102,14 +109,14 @@ class StoresUnderWay:
         )
 
     def take_ended(self):
-        """{number of a step: 1} for steps whose pages nobody reads any more."""
+        """{number of a step: 1} for steps whose pages no thread reads any more."""
         if not self._ended:
             return {}
         ended, self._ended = dict(self._ended), Counter()
         return ended
 
     def take_free(self):
-        """Requests that have ended and whose blocks nobody reads any more."""
+        """Ended requests whose blocks no thread reads any more."""
         if not self._kept:
             return set()
         read = frozenset().union(*(step.requests for step in self._tickets.values()))

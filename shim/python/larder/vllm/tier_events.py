@@ -1,9 +1,11 @@
-"""vLLM's own KV events for what larderd has in memory, so that routers which listen to them see this tier too.
+"""vLLM's own KV events for the chunks in larderd's memory, so that routers that listen to these
+events see this tier too.
 
-Owned by the scheduler's thread, which is asked at each step and waits for nobody: what is there is read in shared memory. Chunks that
-this engine stored or hit are announced once they are in the index, and looked at again in turn; one that is gone is reported removed.
-An engine that rests says nothing, so events are late by as long as it does. What is tracked is bounded: a chunk that is forgotten for
-room is reported removed, never left standing."""
+Chunks that this engine stored or hit are announced once they are in the index, and then checked in
+turn; a chunk that is gone is reported removed. All checks read shared memory and never wait. An
+idle engine sends no events, so events are late by the idle time. The number of tracked chunks is
+bounded: a chunk that is forgotten for room is reported removed. Owned by the scheduler's thread,
+which asks at each step."""
 
 import time
 from collections import OrderedDict, deque
@@ -11,18 +13,18 @@ from typing import NamedTuple
 
 from larder.vllm.keys import stride_of
 
-OWNERSHIP = "larder"  # how an event names this tier, beside its medium
+OWNERSHIP = "larder"  # the name of this tier in an event, beside the medium
 MOST_PENDING = 4096
 MOST_ANNOUNCED = 16384
-LOOKED_AT = 256  # chunks at one time
+LOOKED_AT = 256  # chunks checked at one time
 EVERY_S = 0.05
-PENDING_S = 5.0  # what is not there by then was not stored
+PENDING_S = 5.0  # a chunk that is not there by then was not stored
 
 
 class Announced(NamedTuple):
     space: int  # the client's number of the namespace
-    key: bytes  # as keys.chunk_hashes has it
-    block_hashes: list  # of the chunk's blocks, as events have them
+    key: bytes  # in the form of keys.chunk_hashes
+    block_hashes: list  # of the chunk's blocks, in the form of events
 
 
 class Pending(NamedTuple):
@@ -37,7 +39,7 @@ class TierEvents:
         self._client = client
         self._clock = clock
         self._pending: deque[Pending] = deque()
-        self._announced: OrderedDict[tuple, Announced] = OrderedDict()  # the one that was looked at longest ago first
+        self._announced: OrderedDict[tuple, Announced] = OrderedDict()  # the longest unchecked first
         self._out = []
         self._due = 0.0
 
@@ -92,7 +94,8 @@ class TierEvents:
             self._removed(self._announced.popitem(last=False)[1])
 
     def _look_at_announced(self):
-        """In turn. One call of the client tells of a run of chunks that are all there."""
+        """Checks announced chunks in turn. One call of the client covers a run of present
+        chunks."""
         turn = [self._announced.popitem(last=False)[1] for _ in range(min(LOOKED_AT, len(self._announced)))]
         while turn:
             run = [chunk for chunk in turn if chunk.space == turn[0].space]
@@ -109,7 +112,7 @@ class TierEvents:
 
 
 def _event(kind, **fields):
-    """Of vLLM, with what names this tier as far as this vLLM's events can."""
+    """An event of vLLM, with the fields that name this tier if this vLLM has them."""
     from vllm.distributed import kv_events
 
     made = getattr(kv_events, kind)

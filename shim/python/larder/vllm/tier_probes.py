@@ -1,9 +1,11 @@
-"""TierProbes of the scheduler's half: asks larderd whether the backend has the chunks that a request misses.
+"""TierProbes of the scheduler's half: asks larderd whether the backend has the chunks that a
+request misses.
 
-Shared memory does not show what other nodes have put into the backend. A probe is short. It is left out where even a short
-probe is long against computing the missing tokens (cost_model), and it has a deadline, which the library counts. A request
-probes once. A request whose prompt another engine has just computed (kv_transfer_params larder: await) probes again while
-chunks are missing, for a share of that time. Owned by the scheduler's thread."""
+Shared memory does not show the chunks that other nodes have put into the backend. A probe is short,
+and is left out where even a short probe is long against computing the missing tokens (cost_model).
+The library counts its deadline. A request probes once. A request whose prompt another engine has
+just computed (kv_transfer_params larder: await) probes again while chunks are missing, for a share
+of the computing time. Owned by the scheduler's thread."""
 
 import math
 import time
@@ -19,14 +21,14 @@ AGAIN_S = 0.01  # between two probes of one request
 
 @dataclass
 class Probe:
-    """For `chunks` of a request, the first of which is its chunk number `first`."""
+    """A probe for `chunks` chunks of a request, from chunk number `first` on."""
 
     question: tuple  # hashes, their stride, the namespace's number
     first: int
     chunks: int
     plan: ProbePlan
     until: float  # the time of its last probe
-    ticket: int | None = None  # None: no larderd is asked just now
+    ticket: int | None = None  # None: no question to larderd is under way
     again_at: float = 0.0
     answer: Probed | None = None
     ended: bool = False
@@ -40,12 +42,13 @@ class TierProbes:
         self._probes: dict[str, Probe] = {}  # until the request ends
 
     def runs(self, request_id):
-        """Whether the request waits for its look."""
+        """Whether the request waits for its probe."""
         probe = self._probes.get(request_id)
         return probe is not None and not probe.ended and not self._see(request_id, probe, 0)
 
     def begin(self, request, space, first, hashes, lacking_tokens):
-        """Whether a look was begun, which the request waits for. It begins one."""
+        """Begins a probe if it is worth the time. Returns whether one was begun, for which the
+        request then waits."""
         if request.request_id in self._probes:
             return False
         awaited = (request.kv_transfer_params or {}).get("larder") == "await"
@@ -61,11 +64,12 @@ class TierProbes:
         return True
 
     def found(self, request_id, first):
-        """(how many chunks from number `first` on a fetch finds, the answer), where some of them are in the backend, else None."""
+        """(the chunks that a fetch finds from number `first` on, the answer); None if the backend
+        has none of them."""
         probe = self._probes.get(request_id)
         if probe is None or not probe.ended or not probe.answer.shared:
             return None
-        if first < probe.first:  # vLLM's own cache has lost what came before: nobody has asked about that
+        if first < probe.first:  # vLLM's own cache has lost earlier chunks, about which the probe did not ask
             return None
         return probe.first + probe.answer.chunks - first, probe.answer
 
@@ -76,7 +80,7 @@ class TierProbes:
             self._client.probe_end(probe.ticket)
 
     def rest(self, wait_ms):
-        """Waits so long at most for one that runs. False: none does."""
+        """Waits wait_ms at most for a running probe. False: no probe runs."""
         for request_id, probe in self._probes.items():
             if not probe.ended:
                 if probe.ticket is None:
@@ -95,7 +99,7 @@ class TierProbes:
         return True
 
     def _see(self, request_id, probe, wait_ms):
-        """Whether it has ended, and what comes of that."""
+        """Whether the probe has ended; then notes the result."""
         if probe.ticket is None:
             if self._clock() < probe.again_at:
                 return False

@@ -1,9 +1,9 @@
 """Blocks of sliding windows under stores: vLLM gives them to others while their request runs, and a
 step that writes one has to wait for the copy (StepWork.rewritten).
 
-Such blocks go to the tail of vLLM's free queue, so that hardly any step waits. A block is
-written in the step that hands it to a request, at the earliest: only blocks that are handed out
-matter, no matter where in them a pass writes. Owned by the scheduler's thread."""
+Such blocks go to the tail of vLLM's free queue, so steps rarely wait. A block is written at the
+earliest in the step that hands the block to a request. Only handed-out blocks matter, wherever a
+pass writes in them. Owned by the scheduler's thread."""
 
 from array import array
 
@@ -27,8 +27,8 @@ class WindowBlocks:
         self._stored.pop(number, None)
 
     def allocated(self, blocks, local_tokens):
-        """vLLM has given a request blocks: those behind its own hit are new, and a load of any
-        connector may write them."""
+        """vLLM has given blocks to a request. The blocks behind vLLM's own hit are new, and a load
+        of any connector may write them."""
         if self._stored:
             self._hand_out(blocks.get_block_ids(), local_tokens)
 
@@ -53,7 +53,7 @@ class WindowBlocks:
         return numbers
 
     def all(self):
-        """As if this step wrote all of them."""
+        """The answer of rewritten() for a step that writes all stored blocks."""
         numbers = tuple(self._stored)
         self._stored.clear()
         return numbers

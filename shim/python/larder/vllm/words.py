@@ -1,6 +1,7 @@
-"""Errors in the words of vLLM's log: what is wrong, and what a user can do. No name of a C function, no number.
+"""Errors in the words of vLLM's log: the problem and the remedy, without names of C functions and
+without numbers.
 
-Pure. Everything that the connector writes about an exception or about the end of a load comes through here."""
+Pure. All lines of the connector about an exception or the end of a load come from here."""
 
 from larder import _native as native
 from larder.client import LarderError
@@ -8,7 +9,7 @@ from larder.client import LarderError
 _REPORT = "this is a fault of Larder: please report this line"
 _RELEASES = "liblarder.so and the Python package larder do not fit together: install both from one release"
 
-# Of a call that the library refused without a text of its own.
+# The texts for calls that the library refused without a text.
 _REFUSED = {
     native.INVALID_ARGUMENT: _RELEASES,
     native.OUT_OF_RANGE: _RELEASES,

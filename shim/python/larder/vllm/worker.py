@@ -1,7 +1,9 @@
-"""The worker's half: moves chunks between KV pages and the arena, one native call a request to load, one a step to store.
+"""The worker's half: moves chunks between KV pages and the arena. A load takes one native call for
+each request and group, a store one for each step and group.
 
-Owned by the worker's thread; the copies run on the library's threads. Every load that vLLM waits for is reported exactly once, well or
-failed, and never while a thread still writes its pages; every request that has ended, once no thread reads its pages (stores_under_way)."""
+Every load is reported to vLLM exactly once, whether it succeeded or failed, and never while a
+thread still writes its pages. Every ended request is reported once no thread reads its pages
+(stores_under_way). Owned by the worker's thread; the copies run on the library's threads."""
 
 import logging
 import sys
@@ -22,12 +24,15 @@ from larder.vllm.messages import COMPUTES, OPEN_WAIT_MS, RESTS, WorkerReport
 from larder.vllm.prefill_clock import DeviceClock, HostClock, Timeline
 from larder.vllm.stores_under_way import Step, StoresUnderWay
 
-# How long a step with nothing to compute waits for a load, or for a store whose request has ended. vLLM's processes spin between steps: on few processors they would take
-# them from the copy. A request that comes meanwhile waits as long.
+# The wait of a step without work for a load, or for a store whose request has ended. vLLM's
+# processes spin between steps, and with few processors they would take the processor from the copy.
+# A request that arrives meanwhile waits as long.
 IDLE_WAIT_MS = 2
-# How long an engine that falls asleep waits for copies. A load that cannot begin fails after 5 s, a chunk takes milliseconds: what takes longer hangs.
+# The wait of an engine that falls asleep for its copies. A load that cannot begin fails after 5 s,
+# and a chunk takes milliseconds: a copy that takes longer hangs.
 SLEEP_WAIT_S = 10
-# Then for larderd to close memory in which it copies itself. Where it does not, that memory comes free later, and nothing goes wrong.
+# The wait for larderd to close memory in which larderd copies. Without an answer the memory comes
+# free later, which does no harm.
 CLOSE_WAIT_MS = 1000
 _OTHER_HOST = "its workers run on several machines, which is not served yet: a hit would need the memory of every machine's larderd"
 
@@ -35,39 +40,40 @@ _NOTHING = WorkerReport()
 
 
 class LarderConnectorWorker(FailSafe):
-    """`shard`: the one whose pages this worker holds; `replica`: which of the workers with equal bytes this one is.
-    lora_config: vLLM's, of this engine."""
+    """shard: the shard of this worker's pages. replica: the number of this worker among the workers
+    with equal bytes. lora_config: that of vLLM."""
 
     def __init__(self, setup, client, shard=0, replica=0, lora_config=None):
         super().__init__(setup, client)
         self._loaded = LoadedAdapters(lora_config)
         self._shard, self._replica = shard, replica
-        self._text = ""  # the scheduler's fingerprint, once it is known
+        self._text = ""  # the scheduler's fingerprint; "" until known
         self._attention = setup.attention if setup is not None else None
-        self._misnamed = False  # the scheduler has told a fingerprint with another attention
-        self._spaces = {}  # the client's namespaces, by what is added to the fingerprint
+        self._misnamed = False  # the scheduler's fingerprint has another attention
+        self._spaces = {}  # numbers of the client's namespaces, by the lines behind the fingerprint
         self._loads = LoadsUnderWay(client)
         self._failed_pages: set[int] = set()
-        self._stream = None  # gives the address of the stream that computes, where pages are on a GPU
+        self._stream = None  # for pages on a GPU: a function that gives the address of the computing stream
         self._clock = HostClock()
         windows = setup is not None and any(group.window is not None for group in setup.groups)
         self._under_way = StoresUnderWay(client, windows)
-        self._step = None  # a Step in which a store was begun, until it is submitted
-        self._passed = False  # its forward pass was launched to the end
-        self._adapters = ()  # (number, files) of the adapters in that step
-        self._away = False  # the memory of the pages
+        self._step = None  # a Step with a begun store, until the store is submitted
+        self._passed = False  # the forward pass of _step was launched to the end
+        self._adapters = ()  # (number, files) of the adapters in _step
+        self._away = False  # the pages have no memory (sleep mode)
         self._computes = False
         self._registered = self._shared = False
         self._reported_off = False
         self._measured = WorkerReport()  # not reported yet
 
     def turn_off(self, why, level=logging.WARNING):
-        """Nobody finishes any more what was begun: larderd gets its grants back."""
+        """Gives the grants of begun stores back to larderd, because no later hook would finish
+        them."""
         super().turn_off(why, level)
         self._abandon()
 
     def _abandon(self):
-        """What was begun in the open step is given back."""
+        """Gives back the stores that were begun in the open step."""
         if self.client is not None:
             self.client.store_abandon()
         self._nothing_of_step()
@@ -80,8 +86,9 @@ class LarderConnectorWorker(FailSafe):
 
     @guarded(lambda: None)
     def register_kv_caches(self, kv_caches, vllm_config=None):
-        """Gives the library the address of every page of every layer. vllm_config: knows the layers, which the connector's hook has."""
-        if self._registered:  # vLLM has one connector for all workers of a process, and does not say whose step it is
+        """Gives the library the address of every page of every layer. vllm_config: knows the
+        layers; only the connector's hook has it."""
+        if self._registered:  # a second engine: vLLM has one connector for all workers of a process (one_process)
             self._shared = True
             one_process.share()
             return self.turn_off(one_process.SHARED)
@@ -105,7 +112,8 @@ class LarderConnectorWorker(FailSafe):
     # ---- sleep
 
     def pages_leave(self):
-        """Their memory is about to go: nothing is copied until pages_are_back(). RuntimeError: copies may still run, and it must stay."""
+        """The memory of the pages is about to go: no copy runs until pages_are_back().
+        RuntimeError: copies may still run, and the memory must stay."""
         self._abandon()
         self._under_way.overtake()
         if running := await_copies(self.client, time.monotonic() + SLEEP_WAIT_S):
@@ -127,14 +135,16 @@ class LarderConnectorWorker(FailSafe):
 
     @guarded(lambda: None)
     def handle_preemptions(self, preempted=(), rewritten=()):
-        """Before anything of a step: blocks may be written from here on. preempted, rewritten: of StepWork."""
+        """Call this first in a step: blocks may be written from here on. preempted, rewritten: of
+        StepWork."""
         step = self._step
         if step is not None and (step.number in rewritten or not step.requests.isdisjoint(preempted)):
             self._abandon()
         self._under_way.make_way(preempted, rewritten)
 
     def bind_connector_metadata(self, work):
-        """Before the forward pass: loads start, and larderd is asked for room for what this step fills."""
+        """Call this before the forward pass. Starts loads, and asks larderd for room for the chunks
+        that this step fills."""
         self._computes = work.computes
         self.handle_preemptions(work.preempted, work.rewritten)
         self._end_last_step()
@@ -152,8 +162,9 @@ class LarderConnectorWorker(FailSafe):
 
     @guarded(lambda: None)
     def _end_last_step(self):
-        """Its copies come behind all that the engine has queued by now. A step that was not seen to pass is not stored: pages that a pass
-        left half written would verify for ever."""
+        """Submits the stores of the last step, behind all work that the engine has queued by now. A
+        step whose pass was not seen to end is not stored: half-written pages would verify for
+        ever."""
         if self._step is None:
             return
         if self._passed:
@@ -164,20 +175,22 @@ class LarderConnectorWorker(FailSafe):
 
     @guarded(lambda: None)
     def _order(self):
-        """What copies from here on comes behind what the engine has queued: pages are written by that, or are still read by it."""
+        """Orders later copies behind the work that the engine has queued, because that work writes
+        or reads the pages."""
         if self._stream is None or self.off is not None:
             return
         try:
             self.client.after_stream(self._stream())
         except LarderError as error:
-            if error.status == FAILED_PRECONDITION:  # it is being captured: the library refuses what is asked in this step, and nothing else
+            if error.status == FAILED_PRECONDITION:  # a capture is under way: refused for this step alone
                 return logger.debug("Larder: nothing is copied in this step: %s", words.of_error(error))
             self.turn_off("copies from and to the GPU have ended: a CUDA error has stopped them until the engine restarts")
 
     @guarded(lambda: None)
     def _name(self, work):
-        """The scheduler tells the fingerprint. Its first part must be what this worker finds: the shape of the KV that it holds. The scheduler
-        may have guessed the attention: it gets this worker's report of it, and tells another fingerprint."""
+        """Takes the scheduler's fingerprint. Its first part, the shape of the KV, must equal the
+        one that this worker derives. The scheduler may have guessed the attention. It then gets
+        this worker's report, and sends another fingerprint."""
         text = work.namespace
         if self.off is not None or not text:
             return
@@ -201,7 +214,8 @@ class LarderConnectorWorker(FailSafe):
                 self.client.close_namespace(number, drop)
 
     def _orders_of(self, move):
-        """What is asked of the library for a load, a group each. LookupError: nothing; the text says why."""
+        """The arguments of Client.load, for each group. LookupError: there is no load; the text is
+        the reason."""
         if self._misnamed:
             raise LookupError("the scheduler does not know the attention of the layers yet")
         if self.off is not None or self._away or not move.parts:
@@ -227,7 +241,7 @@ class LarderConnectorWorker(FailSafe):
             self._step = Step(work.number, frozenset(move.request_id for move in work.stores))
         self._adapters = {move.adapter for move in work.stores if move.adapter is not None}
         begun, may_store = False, self.off is None and not self._away and not self._misnamed
-        # A line that the scheduler has closed, of an adapter that was loaded again, must not be opened once more.
+        # The line of an adapter that was loaded again may be closed, and must not be opened again.
         stores = [move for move in work.stores if self._holds(move)] if may_store else ()
         for (space, group), parts in self._by_call(stores).items():
             hashes, pages = (b"".join(one) for one in zip(*((part.hashes, part.pages) for part in parts)))
@@ -236,7 +250,8 @@ class LarderConnectorWorker(FailSafe):
             self._nothing_of_step()
 
     def _by_call(self, moves):
-        """Parts by (space, group): requests whose chunks fill in one step share a call, and larderd's answer."""
+        """Parts by (space, group): requests whose chunks fill in one step share a call and
+        larderd's answer."""
         calls = {}
         for move in moves:
             space = self._space_of(move)
@@ -248,23 +263,24 @@ class LarderConnectorWorker(FailSafe):
 
     @guarded(lambda: None)
     def finish_forward(self):
-        """The forward pass was launched, and its sampling was not. An older vLLM does not tell."""
+        """The forward pass was launched, its sampling was not. An older vLLM does not call this."""
         self._clock.end()
 
     @guarded(lambda: None)
     def wait_for_save(self):
-        """After the forward pass: what was granted is copied from here on, behind what the engine has queued."""
+        """The forward pass has ended: granted chunks are copied from here on, behind the queued
+        work of the engine."""
         self._end_pass()
         if self._step is not None and self._passed and not self._stores_late():
             self._submit()
 
     def _stores_late(self):
-        """vLLM's first runner saves before it samples. On a GPU copies then would stand before the sampled tokens on their way to the
-        host: the next step submits them."""
+        """vLLM's first runner saves before it samples. On a GPU such copies would delay the sampled
+        tokens on their way to the host, so the next step submits the stores."""
         return self._stream is not None and not self.setup.v2_runner
 
     def _end_pass(self):
-        """vLLM's hooks behind a forward pass come here by a `finally`."""
+        """vLLM calls the hooks behind a forward pass in a `finally`, also after a failed pass."""
         failed = sys.exc_info()[0]
         if failed is not None:  # mutation: half-pass
             self._clock.drop()
@@ -282,12 +298,12 @@ class LarderConnectorWorker(FailSafe):
 
     def _submit(self):
         self._order()
-        if self._step is None:  # it went off
+        if self._step is None:  # this half was turned off
             return
         try:
             self._under_way.submit(self._step)
             self._step = None
-        except LarderError as error:  # the library has given back what was begun
+        except LarderError as error:  # the library has given the begun stores back
             logger.debug("Larder: nothing of a step is stored: %s", words.of_error(error))
             self._nothing_of_step()
 
@@ -304,18 +320,19 @@ class LarderConnectorWorker(FailSafe):
             return
         for tokens, nanoseconds in self._clock.take():
             self.client.report_prefill(tokens, nanoseconds)
-            if tokens >= self.setup.chunk_tokens and self._tells_speed():  # in a shorter step it is not the tokens that take the time
+            if tokens >= self.setup.chunk_tokens and self._tells_speed():  # a shorter step does not measure the speed of tokens
                 self._measured.prefill_tokens += tokens
                 self._measured.prefill_ns += nanoseconds
 
     def _tells_speed(self):
-        """The scheduler asks how fast this engine is only where larderd has something to fetch."""
+        """The scheduler needs this engine's speed only if larderd has lower tiers."""
         return self.setup.fetches and self.client.lower_tiers() is not None
 
     # ---- ends
 
     def get_transfer_results(self):
-        """(ended, failed): request ids of loads that ended since the last call; the failed are among the ended."""
+        """(ended, failed): request ids of loads that ended since the last call. `ended` includes
+        `failed`."""
         self._end_step()
         self._poll_stores()
         if not self._loads:
@@ -329,7 +346,8 @@ class LarderConnectorWorker(FailSafe):
 
     @guarded(lambda: None)
     def _end_step(self):
-        """A step of vLLM's first runner that speculates comes here before wait_for_save(), and on a stage that is not the last without."""
+        """A speculating step of vLLM's first runner comes here before wait_for_save(). On a stage
+        other than the last, vLLM does not call wait_for_save()."""
         self._end_pass()
 
     def _note(self, failures):
@@ -340,12 +358,14 @@ class LarderConnectorWorker(FailSafe):
         return failed
 
     def get_block_ids_with_load_errors(self):
-        """Those of the loads that get_transfer_results() has called failed since the last call, where vLLM is told of them by page."""
+        """The pages of loads that failed since the last call, for a vLLM that hears of failures by
+        page."""
         pages, self._failed_pages = self._failed_pages, set()
         return pages
 
     def _idle_wait_ms(self):
-        """A GPU engine's copies need no processor. Other data-parallel ranks compute while this one waits, and would wait for it."""
+        """0 for a GPU, whose copies need no processor, and with data parallelism, where other ranks
+        would wait for this one."""
         return 0 if self._stream is not None or self.setup is None or self.setup.data_parallel else IDLE_WAIT_MS
 
     @guarded(lambda: None)
@@ -354,7 +374,7 @@ class LarderConnectorWorker(FailSafe):
         self._under_way.poll(self._idle_wait_ms() if rests else 0)
 
     def free_requests(self):
-        """Requests that have ended, and whose pages no thread reads any more; each once."""
+        """Ended requests whose pages no thread reads any more; each once."""
         return self._under_way.take_free()
 
     @guarded(list)
@@ -362,8 +382,8 @@ class LarderConnectorWorker(FailSafe):
         return self._loads.poll(0 if self._computes else self._idle_wait_ms())
 
     def report(self):
-        """For the scheduler: how fast this worker was, and once that it is off; to schedulers of several engines each time. Mostly
-        nothing."""
+        """The report for the scheduler, mostly None: this worker's speed and ended steps, and once
+        that this half is off. With several engines in the process, every report says so."""
         self._measured.ended.update(self._under_way.take_ended())
         self._measured.adapters.update(self._loaded.take_news())
         if self.off is not None and (self._shared or not self._reported_off):
@@ -375,5 +395,6 @@ class LarderConnectorWorker(FailSafe):
         return report
 
     def _holds(self, move):
-        """Whether KV of this move is what vLLM computes: it holds the files of its adapter, or would read them now."""
+        """Whether KV of this move equals the KV that vLLM computes: vLLM holds the files of the
+        move's adapter, or would read these files now."""
         return move.adapter is None or self._loaded.matches(*move.adapter)
