@@ -7,7 +7,7 @@ from pathlib import Path
 
 from commands import PAGES, PROSE, blocks, commands_of, words
 from pages import ROOT, tracked
-from sources import body_of, code_of, has
+from code_of_tests import body_of, code_of, has
 
 
 @cache

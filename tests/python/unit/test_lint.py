@@ -7,11 +7,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "lint"))
 import classes  # noqa: E402
+import code_of_tests  # noqa: E402
 import commands  # noqa: E402
 import guides  # noqa: E402
 import links  # noqa: E402
 import pages  # noqa: E402
-import sources  # noqa: E402
 import words  # noqa: E402
 
 
@@ -187,16 +187,16 @@ def test_a_mark_stands_directly_above_a_block(tmp_path):
 def test_comments_and_docstrings_of_a_test_run_nothing(tmp_path):
     test = tmp_path / "test_x.py"
     test.write_text('"""larderctl top"""\n\n\ndef test_x():\n    run("larderctl")  # top\n')
-    own, imported, strings = sources.code_of(test)
-    assert sources.has(own, ["larderctl"]) and not sources.has(own, ["top"])
+    own, imported, strings = code_of_tests.code_of(test)
+    assert code_of_tests.has(own, ["larderctl"]) and not code_of_tests.has(own, ["top"])
     assert own in imported and "larderctl" in strings
-    assert sources.body_of(test.read_text(), "test_x") == "def test_x():\n    run('larderctl')"
+    assert code_of_tests.body_of(test.read_text(), "test_x") == "def test_x():\n    run('larderctl')"
 
 
 def test_a_test_of_cc_ends_with_its_brace():
     text = "TEST_F(ATest, Runs) {\n  run(kLarderd);  // top\n}\n\nTEST(ATest, Not) {\n  top();\n}\n"
-    assert sources.body_of(text, "ATest.Runs").strip() == "run(kLarderd);"
-    assert sources.body_of(text, "ATest.Gone") is None
+    assert code_of_tests.body_of(text, "ATest.Runs").strip() == "run(kLarderd);"
+    assert code_of_tests.body_of(text, "ATest.Gone") is None
 
 
 @pytest.mark.parametrize(
