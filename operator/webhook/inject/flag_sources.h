@@ -74,7 +74,7 @@ class FlagSources {
   std::set<std::string> circles_;  // those that depend on themselves: X=${X:-1}
   VariableSources known_;          // of the container's variables
   FlagSource arguments_;           // what follows the script
-  std::size_t tier_probes_ = 0;
+  std::size_t script_looks_ = 0;
 };
 
 // The same of words without a shell, of argv_of(container) from `first` on: Kubernetes puts
