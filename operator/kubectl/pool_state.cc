@@ -23,8 +23,8 @@ Findings unwell(const Object& object) {
     const bool bad = status == (type.ends_with("Missing") ? "True" : "False");
     if (!bad) continue;
     // Advice, and what only waits for a moment that suits.
-    const bool mild = type == "PodsUpToDate" || type == "WellSet" || type == "EnginesAttached" || type == "Helping" ||
-                      api::text_at(condition, "reason") == "Starting";
+    const bool mild = type == "PodsUpToDate" || type == "WellSet" || type == "EnginesAttached" || type == "CacheServes" ||
+                      type == "Helping" || api::text_at(condition, "reason") == "Starting";
     Diagnostic finding{mild ? Diagnostic::Weight::kPerhaps : Diagnostic::Weight::kProblem, text(condition, "reason", "Unknown"),
                        base::printable(type) + ": " + text(condition, "message", ""), ""};
     (type == "Ready" ? ready : findings.emplace_back()) = std::move(finding);

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "operator/api/cache_backend.h"
 #include "operator/k8s/informer.h"
@@ -14,7 +15,9 @@ namespace larder::reconcile {
 // What the larderd of those pods say whose pool uses this backend.
 struct SidecarsView {
   std::size_t asked = 0, serving = 0;
-  std::string why_not;  // of one that does not
+  std::string why_not;                     // of one that does not
+  std::vector<std::string> degraded = {};  // pods, sorted, that read from it and have a reason against it: it refuses chunks, say
+  std::string why_degraded = {};           // of the first one
 };
 
 struct BackendFacts {
