@@ -13,8 +13,11 @@ namespace larder::kubectl {
 // What one larderd says of its backend.
 struct BackendOfPod {
   std::string pod;
-  std::string place;   // its URL; empty: its larderd has none (yet)
-  std::string reason;  // why it does not serve as it should; empty: it does
+  std::string place;     // its URL; empty: its larderd has none (yet)
+  std::string reason;    // why it does not serve as it should; empty: it does
+  bool serving = false;  // answers reads
+
+  bool uses() const { return !place.empty() && (serving || reason.empty()); }
 };
 
 struct BackendState {

@@ -244,7 +244,8 @@ TEST(PoolConditionsTest, WhetherItHelpsAndWhoServesNobody) {
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "True AllReady");
 }
 
-// A pool that works with less than it was given: told by pod, in larderd's own words, and ready all the same. covers F-130
+// A pool that works with less than it was given: told by pod, in larderd's own words, and ready all the same.
+// covers F-130
 TEST(PoolConditionsTest, WhatLarderdHasAgainstItsTiersAndEngines) {
   PoolFacts facts = facts_of(kSmall);
   facts.pods = {ready_pod(0), ready_pod(1), ready_pod(2)};
