@@ -21,7 +21,7 @@ std::string key_of(const std::string& path) {
 }
 
 // The annotations PREFIXsection.resource of a pod, written over `resources`. The first path that has one; empty: none.
-std::string override(Object& resources, const Object& pod, const std::string& prefix) {
+std::string apply_annotations(Object& resources, const Object& pod, const std::string& prefix) {
   std::string first;
   for (const std::string_view section : kSections)
     for (const std::string_view resource : kResources) {
@@ -46,9 +46,9 @@ Status refusal(const Object& pod, const std::string& prefix, const std::string& 
 }  // namespace
 
 Result<api::CachePool> with_overrides(const Object& pod, api::CachePool pool) {
-  if (const std::string first = override(pool.spec.resources, pod, ""); !first.empty())
+  if (const std::string first = apply_annotations(pool.spec.resources, pod, ""); !first.empty())
     if (const std::optional<api::WrongResource> wrong = api::wrong_resources(pool.spec)) return refusal(pod, "", first, *wrong);
-  if (const std::string first = override(pool.spec.injection.payload_resources, pod, kPayloadPrefix); !first.empty())
+  if (const std::string first = apply_annotations(pool.spec.injection.payload_resources, pod, kPayloadPrefix); !first.empty())
     if (const std::optional<api::WrongResource> wrong = api::wrong_payload(pool.spec.injection))
       return refusal(pod, kPayloadPrefix, first, *wrong);
   return pool;

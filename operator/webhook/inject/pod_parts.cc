@@ -15,12 +15,12 @@ namespace {
 
 using api::Object;
 
-// Init containers of Istio, Linkerd, Kuma and Consul that make the pod's network work: what comes before them has none. Larder's image
-// needs no network, but larderd reaches its backend the sooner.
+// Init containers of Istio, Linkerd, Kuma and Consul that set up the pod's network. larderd starts behind them, so that it reaches its
+// backend at once; Larder's image needs no network.
 constexpr std::array<std::string_view, 11> kNetworkFirst{
     "istio-init", "istio-validation", "istio-proxy",  "linkerd-init",     "linkerd-network-validator", "linkerd-proxy",
     "kuma-init",  "kuma-validation",  "kuma-sidecar", "consul-dataplane", "consul-connect-inject-init"};
-// With the service's name behind them, where Consul's annotation names several.
+// A pod of several Consul services has one of each per service: NAME-SERVICE.
 constexpr std::array<std::string_view, 2> kNetworkFirstOfService{"consul-connect-inject-init-", "consul-dataplane-"};
 
 bool makes_network(std::string_view name) {
