@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <string>
 #include <string_view>
 
 #include "operator/api/names.h"
-#include "operator/api/resource_rules.h"
 
 namespace larder::api {
 namespace {
@@ -54,20 +52,18 @@ Object read_entries(SpecReader& reader, const std::string& path, bool label) {
   return entries;
 }
 
-Object read_payload(SpecReader& reader) {
-  const std::string path = "spec.injection.payloadResources";
-  Object resources = reader.map(path);
-  const std::optional<WrongResource> wrong = wrong_resource(resources, {kLeastPayload, "the copy"});
-  if (wrong) reader.refuse(path + "." + wrong->path, wrong->why);
-  return resources;
-}
-
 }  // namespace
+
+std::optional<WrongResource> wrong_payload(const InjectionSpec& injection) {
+  return wrong_resource(injection.payload_resources, {kLeastPayload, "the copy"});
+}
 
 InjectionSpec read_injection(SpecReader& reader) {
   InjectionSpec injection;
   injection.user_ids = static_cast<UserIdSource>(reader.choice("spec.injection.userIds", kUserIds, "Auto"));
-  injection.payload_resources = read_payload(reader);
+  injection.payload_resources = reader.map("spec.injection.payloadResources");
+  if (const std::optional<WrongResource> wrong = wrong_payload(injection))
+    reader.refuse("spec.injection.payloadResources." + wrong->path, wrong->why);
   injection.labels = read_entries(reader, "spec.injection.labels", true);
   injection.annotations = read_entries(reader, "spec.injection.annotations", false);
   return injection;

@@ -2,7 +2,10 @@
 // thread-compatible.
 #pragma once
 
+#include <optional>
+
 #include "operator/api/object.h"
+#include "operator/api/resource_rules.h"
 #include "operator/api/spec_reader.h"
 
 namespace larder::api {
@@ -17,7 +20,10 @@ struct InjectionSpec {
   Object labels, annotations;  // set if the pod has no entry of the name; null: not given
 };
 
-// Refuses, through `reader`, values that would make a pod which the API server refuses.
+// The first of `payload_resources` that the container larder-payload cannot have.
+std::optional<WrongResource> wrong_payload(const InjectionSpec& injection);
+
+// Notes in `reader` what would make a pod that the API server refuses.
 InjectionSpec read_injection(SpecReader& reader);
 
 }  // namespace larder::api

@@ -25,13 +25,13 @@ std::string server_of(const Object& backend) {
 }
 
 void add_pods(BackendState& seen) {
-  std::vector<std::string> failing, without;
-  std::string why;
+  std::vector<std::string> failing, degraded, without;
+  std::string why, why_degraded;
   for (const BackendOfPod& pod : seen.pods) {
     if (pod.place.empty()) without.push_back(pod.pod);
     if (pod.place.empty() || pod.reason.empty()) continue;
-    failing.push_back(pod.pod);
-    if (why.empty()) why = pod.reason;
+    (pod.uses() ? degraded : failing).push_back(pod.pod);
+    if (std::string& first = pod.uses() ? why_degraded : why; first.empty()) first = pod.reason;
   }
   if (!failing.empty())
     seen.findings.push_back(
@@ -39,6 +39,12 @@ void add_pods(BackendState& seen) {
          std::to_string(failing.size()) + " of " + std::to_string(seen.pods.size()) + " larderd cannot use it (" +
              reconcile::some_of(failing) + "): " + why,
          "where the operator reaches it and they do not: a NetworkPolicy, or a password that they do not have yet"});
+  if (!degraded.empty())
+    seen.findings.push_back({Weight::kPerhaps, "BackendDegraded",
+                             std::to_string(degraded.size()) + " of " + std::to_string(seen.pods.size()) +
+                                 " larderd read from it and cannot use it as they should (" + reconcile::some_of(degraded) +
+                                 "): " + why_degraded,
+                             "a full server: maxmemory-policy allkeys-lru, or more maxmemory"});
   if (!without.empty())
     seen.findings.push_back({Weight::kPerhaps, "PodsWithoutIt",
                              std::to_string(without.size()) + " larderd run without it (" + reconcile::some_of(without) +
@@ -49,7 +55,7 @@ void add_pods(BackendState& seen) {
 }  // namespace
 
 bool BackendState::unusable() const {
-  const bool used = std::ranges::any_of(pods, [](const BackendOfPod& pod) { return !pod.place.empty() && pod.reason.empty(); });
+  const bool used = std::ranges::any_of(pods, &BackendOfPod::uses);
   return has_problem(findings) && !used;
 }
 
@@ -88,7 +94,8 @@ std::string backend_text(const BackendState& seen) {
 
 std::string backend_json(const BackendState& seen) {
   Object pods = Object::array();
-  for (const BackendOfPod& pod : seen.pods) pods.push_back({{"pod", pod.pod}, {"backend", pod.place}, {"reason", pod.reason}});
+  for (const BackendOfPod& pod : seen.pods)
+    pods.push_back({{"pod", pod.pod}, {"backend", pod.place}, {"reason", pod.reason}, {"serving", pod.serving}});
   return json_text({{"namespace", seen.ns},
                     {"backend", seen.name},
                     {"usable", !seen.unusable()},

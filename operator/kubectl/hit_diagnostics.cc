@@ -174,7 +174,10 @@ Findings of_attached(const HitFacts& facts, const Snapshot& now) {
                     "wait, then send a prompt; the engine's log has lines with \"Larder: weights\"")};
   }
   Findings found = namespace_findings(now, facts.others);
-  if (facts.has_backend && !now.backend.reason.empty())
+  if (facts.has_backend && now.backend.serving && !now.backend.reason.empty())
+    found.push_back(perhaps("BackendDegraded", "the backend is read and not used as it should be: " + now.backend.reason,
+                            "a full server: maxmemory-policy allkeys-lru, or more maxmemory"));
+  else if (facts.has_backend && !now.backend.reason.empty())
     found.push_back(
         problem("BackendDown", "the backend does not serve: " + now.backend.reason, "kubectl larder backend check says more"));
   if (!now.disk.place.empty() && !now.disk.reason.empty())

@@ -73,7 +73,7 @@ Result<Outcome> check_backend(const Arguments& arguments, const Cluster& cluster
     const Fleet fleet(cluster, *std::move(pods), most_asked(arguments));
     for (const PodState& pod : fleet.pods())
       if (const ctl::Snapshot* now = fleet.answer_of(pod))
-        said.push_back({pod.view.name, now->backend.place, now->backend.reason});
+        said.push_back({pod.view.name, now->backend.place, now->backend.reason, now->backend.serving});
   }
   const BackendState seen = backend_seen(*backend, std::move(pools), std::move(said));
   const bool warned =

@@ -22,9 +22,9 @@ Findings unwell(const Object& object) {
     const std::string type = api::text_at(condition, "type"), status = api::text_at(condition, "status");
     const bool bad = status == (type.ends_with("Missing") ? "True" : "False");
     if (!bad) continue;
-    // Advice, and work that waits for a convenient moment.
-    const bool mild = type == "PodsUpToDate" || type == "WellSet" || type == "EnginesAttached" || type == "Helping" ||
-                      api::text_at(condition, "reason") == "Starting";
+    // Advice, and what only waits for a moment that suits.
+    const bool mild = type == "PodsUpToDate" || type == "WellSet" || type == "EnginesAttached" || type == "CacheServes" ||
+                      type == "Helping" || api::text_at(condition, "reason") == "Starting";
     Diagnostic finding{mild ? Diagnostic::Weight::kPerhaps : Diagnostic::Weight::kProblem, text(condition, "reason", "Unknown"),
                        base::printable(type) + ": " + text(condition, "message", ""), ""};
     (type == "Ready" ? ready : findings.emplace_back()) = std::move(finding);

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "operator/api/cache_backend.h"
 #include "operator/k8s/informer.h"
@@ -15,7 +16,9 @@ namespace larder::reconcile {
 // Answers of larderds whose pool uses this backend.
 struct SidecarsView {
   std::size_t asked = 0, serving = 0;
-  std::string why_not;  // reason of a larderd that does not serve
+  std::string why_not;                     // of one that does not
+  std::vector<std::string> degraded = {};  // pods, sorted, that read from it and have a reason against it: it refuses chunks, say
+  std::string why_degraded = {};           // of the first one
 };
 
 struct BackendFacts {

@@ -1,5 +1,6 @@
 #include "operator/reconcile/backend_reconciler.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "operator/api/cache_pool.h"
@@ -38,13 +39,20 @@ SidecarsView BackendReconciler::sidecars_of(const k8s::Key& key) const {
   for (const api::CachePool& pool : pools_of(key))
     for (const k8s::ObjectPtr& pod : world_.pods.all(key.ns))
       if (api::label(*pod, api::kPoolLabel) == pool.name) pods.push_back(view_of(*pod));
-  for (const auto& [uid, answer] : answers_(pods)) {
-    if (!answer.backend) continue;
-    // A backend that is only slow at the moment has no reason and counts as reached.
-    const bool uses = answer.backend->serving || answer.backend->reason.empty();
+  std::ranges::sort(pods, {}, &PodView::name);
+  const auto answers = answers_(pods);
+  for (const PodView& pod : pods) {
+    const auto found = answers.find(pod.uid);
+    if (found == answers.end() || !found->second.backend) continue;
+    const LarderdAnswer::Backend& backend = *found->second.backend;
+    // One that is only too slow just now has no reason against it: it is reached.
+    const bool uses = backend.serving || backend.reason.empty();
     ++view.asked;
     view.serving += uses ? 1 : 0;
-    if (!uses) view.why_not = answer.backend->reason;
+    if (!uses) view.why_not = backend.reason;
+    if (!uses || backend.reason.empty()) continue;
+    if (view.degraded.empty()) view.why_degraded = backend.reason;
+    view.degraded.push_back(pod.name);
   }
   return view;
 }

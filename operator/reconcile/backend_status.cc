@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "operator/reconcile/cache_serves.h"
 #include "operator/reconcile/objects_applied.h"
 #include "operator/reconcile/pool_status.h"
 
@@ -139,6 +140,7 @@ std::vector<Condition> backend_conditions(const BackendFacts& facts) {
     conditions.push_back(secret_missing(facts));
     conditions.push_back(reachable(facts));
     conditions.push_back(well_set(facts));
+    conditions.push_back(cache_serves(facts.sidecars));
   }
   conditions.insert(conditions.begin(), ready(facts, conditions));
   return conditions;

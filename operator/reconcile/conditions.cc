@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <ctime>
 
+#include "shim/base/utf8.h"
+
 namespace larder::reconcile {
 namespace {
 
 using api::Object;
 
-constexpr std::size_t kMostNames = 5;
+constexpr std::size_t kMostNames = 5, kMostQuoted = 300;
 
 std::string_view word(Truth truth) {
   return truth == Truth::kTrue ? "True" : truth == Truth::kFalse ? "False" : "Unknown";
@@ -25,10 +27,7 @@ const Object& of_type(const Object& conditions, std::string_view type) {
 }  // namespace
 
 std::string bounded(const std::string& text) {
-  if (text.size() <= kMostMessage) return text;
-  std::size_t end = kMostMessage - 3;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return text.substr(0, end) + "...";
+  return text.size() <= kMostMessage ? text : std::string(cut_text(text, kMostMessage - 3)) + "...";
 }
 
 Object conditions_json(const std::vector<Condition>& conditions, const Object& before, std::int64_t generation,
@@ -64,6 +63,14 @@ std::string some_of(const std::vector<std::string>& names) {
   for (std::size_t i = 0; i < std::min(names.size(), kMostNames); ++i) text += (i == 0 ? "" : ", ") + names[i];
   if (names.size() > kMostNames) text += " and " + std::to_string(names.size() - kMostNames) + " more";
   return text;
+}
+
+std::string of_pods(const std::vector<std::string>& names, std::size_t all) {
+  return std::to_string(names.size()) + " of " + std::to_string(all) + " pods (" + some_of(names) + ")";
+}
+
+std::string quoted(const std::string& text) {
+  return text.size() <= kMostQuoted ? text : std::string(cut_text(text, kMostQuoted)) + "...";
 }
 
 std::string rfc3339(std::int64_t seconds) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "operator/api/object.h"
+#include "shim/base/utf8.h"
 
 namespace larder::reconcile {
 namespace {
@@ -11,19 +12,15 @@ using api::Object;
 
 constexpr std::uint64_t kMostBytes = 1ULL << 50;  // per larderd, so that sums over thousands fit
 constexpr std::uint64_t kMostCount = 1ULL << 53;
-constexpr std::size_t kMostText = 200, kMostFallbacks = 8;
+constexpr std::size_t kMostText = 200, kMostReason = 500, kMostFallbacks = 16;
 
 std::uint64_t count_at(const Object& object, std::string_view path, std::uint64_t most = kMostCount) {
   const std::int64_t number = api::number_at(object, path);
   return number < 0 ? 0 : std::min(static_cast<std::uint64_t>(number), most);
 }
 
-std::string short_text(const Object& object, std::string_view path) {
-  std::string text = api::text_at(object, path);
-  if (text.size() <= kMostText) return text;
-  std::size_t end = kMostText;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return text.substr(0, end);
+std::string short_text(const Object& object, std::string_view path, std::size_t most = kMostText) {
+  return std::string(cut_text(api::text_at(object, path), most));
 }
 
 }  // namespace
@@ -50,10 +47,11 @@ Result<LarderdAnswer> read_answer(std::string_view body) {
   }
   answer.engines = api::at(status, "sessions.attached").size();
   if (api::at(status, "backend").is_object())
-    answer.backend = LarderdAnswer::Backend{api::truth_at(status, "backend.serving"), short_text(status, "backend.reason")};
+    answer.backend =
+        LarderdAnswer::Backend{api::truth_at(status, "backend.serving"), short_text(status, "backend.reason", kMostReason)};
   for (const Object& fallback : api::at(status, "fallbacks"))
     if (answer.fallbacks.size() < kMostFallbacks)
-      answer.fallbacks.push_back(short_text(fallback, "kind") + ": " + short_text(fallback, "why"));
+      answer.fallbacks.push_back({short_text(fallback, "kind"), short_text(fallback, "why", kMostReason)});
   return answer;
 }
 

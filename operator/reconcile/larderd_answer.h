@@ -24,11 +24,14 @@ struct LarderdAnswer {
   std::uint64_t tokens_asked = 0, tokens_hit = 0;
   std::uint64_t engines = 0;  // attached now
   struct Backend {
-    bool serving = false;
-    std::string reason;  // why not
+    bool serving = false;  // answers reads
+    std::string reason;    // against it: it does not serve, or it serves and refuses chunks
   };
-  std::optional<Backend> backend = {};      // empty: no backend
-  std::vector<std::string> fallbacks = {};  // missing features with reasons; at most 8
+  struct Fallback {
+    std::string kind, why;  // "disk"; larderd's own words
+  };
+  std::optional<Backend> backend = {};   // nothing: it has none
+  std::vector<Fallback> fallbacks = {};  // what it does without, and why; 16 at most
 };
 
 inline constexpr std::size_t kMostAnswerBytes = 1u << 20;

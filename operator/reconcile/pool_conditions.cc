@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "operator/reconcile/cache_serves.h"
 #include "operator/reconcile/objects_applied.h"
 #include "operator/reconcile/pod_trouble.h"
 #include "operator/reconcile/pool_status.h"
@@ -13,12 +14,6 @@ namespace {
 using api::CachePool;
 using Names = std::vector<std::string>;
 
-constexpr std::size_t kMostQuoted = 300;
-
-std::string quoted(const std::string& text) {
-  return text.size() <= kMostQuoted ? text : text.substr(0, kMostQuoted) + "...";
-}
-
 Names names_where(const std::vector<PodView>& pods, const std::function<bool(const PodView&)>& test) {
   Names names;
   for (const PodView& pod : pods)
@@ -27,7 +22,7 @@ Names names_where(const std::vector<PodView>& pods, const std::function<bool(con
 }
 
 std::string of_pods(const Names& names, const PoolFacts& facts) {
-  return std::to_string(names.size()) + " of " + std::to_string(facts.pods.size()) + " pods (" + some_of(names) + ")";
+  return reconcile::of_pods(names, facts.pods.size());
 }
 
 Condition sizes_fit(const PoolFacts& facts) {
@@ -256,7 +251,8 @@ bool is_bad(const Condition& condition) {
 // Work in progress, and work that waits for a convenient moment, leaves the pool ready.
 bool is_harmless(const Condition& condition) {
   return condition.type == "PodsUpToDate" || condition.type == "EnginesAttached" || condition.type == "Helping" ||
-         condition.type == "GpuVisible" || condition.reason == "Starting" || condition.reason == "NotChecked";
+         condition.type == "GpuVisible" || condition.type == "CacheServes" || condition.reason == "Starting" ||
+         condition.reason == "NotChecked";
 }
 
 Condition ready(const PoolFacts& facts, const std::vector<Condition>& others) {
@@ -286,6 +282,7 @@ std::vector<Condition> pool_conditions(const PoolFacts& facts) {
     conditions.push_back(pods_ready(facts));
     conditions.push_back(pods_up_to_date(facts));
     if (facts.pool->spec.placement == api::Placement::kSidecar) conditions.push_back(engines_attached(facts));
+    conditions.push_back(cache_serves(facts));
     conditions.push_back(helping(facts));
   }
   conditions.insert(conditions.begin(), ready(facts, conditions));

@@ -6,8 +6,12 @@
 // BackendReady      with a backendRef: the backend exists and is reachable
 // SecretMissing     with a backendRef: a Secret of the backend does not exist (True is bad)
 // HugepagesMissing  with hugepages: pods wait for pages that no node has free (True is bad)
+// GpuVisible        with transfer: sidecar: every larderd sees a GPU
 // PodsReady         larderd runs in every pod of the pool
-// PodsUpToDate      no pod needs a restart for a change since its start
+// PodsUpToDate      no pod needs a restart for what has changed since it started
+// EnginesAttached   placement Sidecar: every larderd that answered has an engine
+// CacheServes       no larderd has a reason against an engine, its memory, its backend or its disk
+// Helping           prompts were looked up, and some were found
 #pragma once
 
 #include <vector>

@@ -76,6 +76,7 @@ TierState read_tier(const json& status, const char* name, const char* place) {
   const json& gets = tier->at("gets");
   state.place = text_at(*tier, place);
   state.reason = text_at(*tier, "reason");
+  state.serving = tier->contains("serving") && tier->at("serving").get<bool>();  // an older larderd's has none
   state.capacity_bytes = number_at(*tier, "capacity_bytes");
   state.used_bytes = number_at(*tier, "used_bytes");
   state.chunks = number_at(*tier, "chunks");

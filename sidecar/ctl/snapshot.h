@@ -41,8 +41,9 @@ struct EstimatedHit {
 };
 
 struct TierState {
-  std::string place;   // the directory of the disk, the URL of the backend; empty without the tier
-  std::string reason;  // why the tier is degraded; else empty
+  std::string place;     // the disk's directory, the backend's URL; empty: there is no such tier
+  std::string reason;    // why it does not serve as it should; empty while it does
+  bool serving = false;  // answers reads; with a reason it refuses chunks, or serves in part
   std::uint64_t capacity_bytes = 0, used_bytes = 0, chunks = 0, write_queue = 0;
   std::uint64_t put = 0, put_bytes = 0, got = 0, got_bytes = 0, failed = 0;
 };

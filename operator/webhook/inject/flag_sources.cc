@@ -134,8 +134,8 @@ void FlagSources::find_setters(std::size_t place) {
 }
 
 bool FlagSources::is_spent(std::size_t looks) {
-  tier_probes_ += looks;
-  return tier_probes_ > kMostLooks;
+  script_looks_ += looks;
+  return script_looks_ > kMostLooks;
 }
 
 FlagSource FlagSources::of_engine(std::size_t engine) {
@@ -221,7 +221,7 @@ FlagSource FlagSources::of_variable(const std::string& name) {
       found = worse(found, worse(connector(named(name), set_in(word.known)), of_word(word)));
   }
   place_ = used;
-  if (tier_probes_ > kMostLooks) found = unread(named(name), "its script is longer than can be read");
+  if (script_looks_ > kMostLooks) found = unread(named(name), "its script is longer than can be read");
   if (circles_.erase(name) > 0) replaced = false;
   if (!replaced && !file.empty()) found = worse(found, unread(named(name), file + " may set it"));
   if (!replaced && file.empty()) found = worse(found, of_container(container_, name, known_));

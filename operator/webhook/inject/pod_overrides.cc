@@ -14,31 +14,44 @@ using api::Object;
 
 constexpr std::array<std::string_view, 2> kSections{"requests", "limits"};
 constexpr std::array<std::string_view, 3> kResources{"cpu", "memory", "ephemeral-storage"};
+constexpr const char* kPayloadPrefix = "payload.";
 
 std::string key_of(const std::string& path) {
   return std::string(api::kGroup) + "/" + path;
 }
 
-}  // namespace
-
-Result<api::CachePool> with_overrides(const Object& pod, api::CachePool pool) {
+// The annotations PREFIXsection.resource of a pod, written over `resources`. The first path that has one; empty: none.
+std::string apply_annotations(Object& resources, const Object& pod, const std::string& prefix) {
   std::string first;
   for (const std::string_view section : kSections)
     for (const std::string_view resource : kResources) {
       const std::string path = std::string(section) + "." + std::string(resource);
-      const std::optional<std::string> amount = api::annotation(pod, key_of(path));
+      const std::optional<std::string> amount = api::annotation(pod, key_of(prefix + path));
       if (!amount) continue;
       if (first.empty()) first = path;
-      Object& resources = pool.spec.resources;
       if (!resources.is_object()) resources = Object::object();
       map_in(resources, section.data())[std::string(resource)] = *amount;
     }
-  if (first.empty()) return pool;
-  const std::optional<api::WrongResource> wrong = api::wrong_resources(pool.spec);
-  if (!wrong) return pool;
-  const std::string key = api::annotation(pod, key_of(wrong->path)) ? key_of(wrong->path) : key_of(first);
-  return Status(Code::kUnsupported, "its annotation " + key + " gives larderd resources that it cannot have: " + wrong->path +
-                                        ": " + wrong->why + "; mend the annotation, or remove it");
+  return first;
+}
+
+// Names the annotation that is wrong, or the first one where the pool's own value no longer fits.
+Status refusal(const Object& pod, const std::string& prefix, const std::string& first, const api::WrongResource& wrong) {
+  const std::string own = key_of(prefix + wrong.path), key = api::annotation(pod, own) ? own : key_of(prefix + first);
+  const std::string container(prefix.empty() ? "larderd" : api::kPayloadContainer);
+  return {Code::kUnsupported, "its annotation " + key + " gives " + container + " resources that it cannot have: " + wrong.path +
+                                  ": " + wrong.why + "; mend the annotation, or remove it"};
+}
+
+}  // namespace
+
+Result<api::CachePool> with_overrides(const Object& pod, api::CachePool pool) {
+  if (const std::string first = apply_annotations(pool.spec.resources, pod, ""); !first.empty())
+    if (const std::optional<api::WrongResource> wrong = api::wrong_resources(pool.spec)) return refusal(pod, "", first, *wrong);
+  if (const std::string first = apply_annotations(pool.spec.injection.payload_resources, pod, kPayloadPrefix); !first.empty())
+    if (const std::optional<api::WrongResource> wrong = api::wrong_payload(pool.spec.injection))
+      return refusal(pod, kPayloadPrefix, first, *wrong);
+  return pool;
 }
 
 }  // namespace larder::webhook

@@ -15,10 +15,18 @@ namespace {
 
 using api::Object;
 
-// Init containers that set up the pod's network. Earlier containers have no network. Larder starts
-// without one, and reaches its backend sooner after these containers.
-constexpr std::array<std::string_view, 7> kNetworkFirst{
-    "istio-init", "istio-validation", "istio-proxy", "linkerd-init", "linkerd-proxy", "linkerd-network-validator", "kuma-init"};
+// Init containers of Istio, Linkerd, Kuma and Consul that set up the pod's network. larderd starts behind them, so that it reaches its
+// backend at once; Larder's image needs no network.
+constexpr std::array<std::string_view, 11> kNetworkFirst{
+    "istio-init", "istio-validation", "istio-proxy",  "linkerd-init",     "linkerd-network-validator", "linkerd-proxy",
+    "kuma-init",  "kuma-validation",  "kuma-sidecar", "consul-dataplane", "consul-connect-inject-init"};
+// A pod of several Consul services has one of each per service: NAME-SERVICE.
+constexpr std::array<std::string_view, 2> kNetworkFirstOfService{"consul-connect-inject-init-", "consul-dataplane-"};
+
+bool makes_network(std::string_view name) {
+  return std::ranges::find(kNetworkFirst, name) != kNetworkFirst.end() ||
+         std::ranges::any_of(kNetworkFirstOfService, [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
 
 bool on_node(const Input& input) {
   return input.pool->spec.placement == api::Placement::kNode;
@@ -28,10 +36,8 @@ bool on_node(const Input& input) {
 // containers that set up the network.
 std::size_t place_among(const Object& init_containers) {
   std::size_t place = 0;
-  for (std::size_t at = 0; at < init_containers.size(); ++at) {
-    const std::string name = api::text_at(init_containers[at], "name");
-    if (std::ranges::find(kNetworkFirst, std::string_view(name)) != kNetworkFirst.end()) place = at + 1;
-  }
+  for (std::size_t at = 0; at < init_containers.size(); ++at)
+    if (makes_network(api::text_at(init_containers[at], "name"))) place = at + 1;
   return place;
 }
 

@@ -167,6 +167,13 @@ TEST(HitFindings, WhatDoesNotServe) {
   HitFacts facts = facts_of(pod(), now);
   facts.has_backend = true;
   EXPECT_EQ(first(facts), "BackendDown");
+  // A full one answers reads: no word of a backend that does not serve.
+  HitFacts full = facts;
+  Snapshot refusing = now;
+  refusing.backend.serving = true;
+  full.larderd = &refusing;
+  EXPECT_TRUE(has(full, "BackendDegraded"));
+  EXPECT_FALSE(has(full, "BackendDown"));
   now.disk.place = "/var/lib/larder";
   now.disk.reason = "writes fail";
   EXPECT_TRUE(has(facts, "DiskDegraded"));

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "operator/reconcile/conditions.h"
 #include "tests/unit/operator/reconcile/operator_world.h"
 
 namespace larder::reconcile {
@@ -134,6 +135,27 @@ TEST(BackendReconcilerTest, WhereTheSecretMayNotBeReadTheSidecarsSay) {
   run.answers["chat-1"].backend = LarderdAnswer::Backend{true, ""};
   run.once();
   EXPECT_EQ(run.ready(), "True BySidecars");
+}
+
+// Redis with maxmemory and noeviction: it serves what it has, and refuses every write.
+TEST(BackendReconcilerTest, AFullOneIsReachableAndSaysWhatItRefuses) {
+  Reconciling run;
+  run.backend("cache", R"({"endpoints": ["redis:6379"]})");
+  run.pool("chat", R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
+  run.api.as_user(resources::kPods, pod({}));
+  run.once();
+  EXPECT_EQ(run.condition(resources::kBackends, "cache", "CacheServes"), "Unknown NotAsked");
+  run.answers["chat-1"].backend = LarderdAnswer::Backend{true, "OOM command not allowed when used memory > 'maxmemory'"};
+  run.once();
+  EXPECT_EQ(run.ready(), "True Answers");
+  EXPECT_EQ(run.condition(resources::kBackends, "cache", "Reachable"), "True Answers");
+  EXPECT_EQ(run.condition(resources::kBackends, "cache", "CacheServes"), "False BackendDegraded");
+  const std::string message = message_of(*run.api.find(resources::kBackends, "ml", "cache"), "CacheServes");
+  EXPECT_NE(message.find("(chat-1) read from it"), std::string::npos) << message;
+  EXPECT_NE(message.find("OOM command not allowed"), std::string::npos) << message;
+  run.answers["chat-1"].backend->reason.clear();
+  run.once();
+  EXPECT_EQ(run.condition(resources::kBackends, "cache", "CacheServes"), "True Serves");
 }
 
 TEST(BackendReconcilerTest, AManagedOneHasItsObjectsAndASecondTimeIsQuiet) {

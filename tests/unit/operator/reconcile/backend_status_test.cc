@@ -110,6 +110,26 @@ TEST(BackendStatusTest, WhatNoSidecarReachesIsNotReachable) {
   EXPECT_EQ(backend_status(facts, Object(), "now")["reachable"], false);
 }
 
+// A full one, or one that refuses large values: it answers reads, and what it refuses is told in larderd's words.
+TEST(BackendStatusTest, OneThatRefusesChunksStaysReachable) {
+  BackendFacts facts = facts_of(kRedis);
+  facts.seen = valkey();
+  EXPECT_EQ(in_short(of_type(facts, "CacheServes")), "Unknown NotAsked");
+  facts.sidecars = {3, 3, ""};
+  EXPECT_EQ(in_short(of_type(facts, "CacheServes")), "True Serves");
+  facts.sidecars.degraded = {"chat-1", "chat-2"};
+  facts.sidecars.why_degraded = "OOM command not allowed when used memory > 'maxmemory'";
+  EXPECT_EQ(in_short(of_type(facts, "CacheServes")), "False BackendDegraded");
+  EXPECT_EQ(
+      of_type(facts, "CacheServes").message,
+      "2 of 3 pods (chat-1, chat-2) read from it and cannot use it as they should: OOM command not allowed when used memory "
+      "> 'maxmemory'");
+  EXPECT_EQ(in_short(of_type(facts, "Reachable")), "True Answers");
+  EXPECT_EQ(in_short(of_type(facts, "Ready")), "True Answers");
+  facts.sidecars = {2, 0, "refused"};
+  EXPECT_EQ(in_short(of_type(facts, "CacheServes")), "Unknown NotAsked");
+}
+
 TEST(BackendStatusTest, AManagedOneStarts) {
   BackendFacts facts = facts_of(R"({"managed": {"memory": "1Gi"}})");
   ASSERT_TRUE(facts.parsed.ok()) << facts.parsed.text();

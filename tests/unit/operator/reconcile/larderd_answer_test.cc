@@ -40,7 +40,9 @@ TEST(LarderdAnswerTest, ALarderdsOwnStatusIsRead) {
   ASSERT_TRUE(answer->backend);
   EXPECT_FALSE(answer->backend->serving);
   EXPECT_EQ(answer->backend->reason, "refused");
-  EXPECT_EQ(answer->fallbacks, std::vector<std::string>{"config: memory.size waits for a restart"});
+  ASSERT_EQ(answer->fallbacks.size(), 1U);
+  EXPECT_EQ(answer->fallbacks[0].kind, "config");
+  EXPECT_EQ(answer->fallbacks[0].why, "memory.size waits for a restart");
   EXPECT_EQ(answer->disk_capacity_bytes, 0U);
 }
 
@@ -50,6 +52,23 @@ TEST(LarderdAnswerTest, WithoutABackendThereIsNone) {
   const Result<LarderdAnswer> answer = read_answer(pages::status_json(stats, true, true));
   ASSERT_TRUE(answer.ok());
   EXPECT_FALSE(answer->backend);
+}
+
+// What a person has to set stands at the end of a reason. All kinds that larderd has at once, and four refused engines, fit in.
+TEST(LarderdAnswerTest, AReasonIsReadToItsEnd) {
+  stats::Stats stats = sample();
+  const std::string reason = std::string(400, 'x') + ": set disk.size to at least 128MiB";
+  stats.backend.reason = reason;
+  stats.fallbacks.clear();
+  for (const char* kind : {"hugepages", "numa", "restart", "pidfd", "config", "memory", "disk", "backend", "transfer"})
+    stats.fallbacks.emplace_back(kind, reason);
+  for (int i = 0; i < 4; ++i) stats.fallbacks.emplace_back("engines", reason);
+  const Result<LarderdAnswer> answer = read_answer(pages::status_json(stats, true, true));
+  ASSERT_TRUE(answer.ok()) << answer.status().text();
+  EXPECT_EQ(answer->backend->reason, reason);
+  ASSERT_EQ(answer->fallbacks.size(), 13U);
+  EXPECT_EQ(answer->fallbacks.back().kind, "engines");
+  EXPECT_EQ(answer->fallbacks.back().why, reason);
 }
 
 TEST(LarderdAnswerTest, WhatIsNoLarderdIsRefused) {

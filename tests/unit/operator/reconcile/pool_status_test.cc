@@ -244,6 +244,67 @@ TEST(PoolConditionsTest, WhetherItHelpsAndWhoServesNobody) {
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "True AllReady");
 }
 
+// A pool that works with less than it was given: told by pod, in larderd's own words, and ready all the same.
+// covers F-130
+TEST(PoolConditionsTest, WhatLarderdHasAgainstItsTiersAndEngines) {
+  PoolFacts facts = facts_of(kSmall);
+  facts.pods = {ready_pod(0), ready_pod(1), ready_pod(2)};
+  EXPECT_EQ(in_short(of_type(facts, "CacheServes")), "Unknown NotAsked");
+  for (const char* uid : {"uid-0", "uid-1", "uid-2"})
+    facts.heard.answers[uid].fallbacks = {{"hugepages", "none are free"}, {"transfer", "no GPU"}, {"config", "wait"}};
+  EXPECT_EQ(in_short(of_type(facts, "CacheServes")), "True Serves");
+  auto& second = facts.heard.answers["uid-1"].fallbacks;
+  second.push_back({"disk", "disk.size: a chunk has 32MiB, and the disk keeps 40MiB: set it to at least 128MiB"});
+  EXPECT_EQ(in_short(of_type(facts, "CacheServes")), "False DiskDegraded");
+  EXPECT_EQ(of_type(facts, "CacheServes").message,
+            "1 of 3 pods (chat-1): disk: disk.size: a chunk has 32MiB, and the disk keeps 40MiB: set it to at least 128MiB");
+  facts.heard.answers["uid-2"].fallbacks.push_back({"backend", "OOM command not allowed when used memory > 'maxmemory'"});
+  facts.heard.answers["uid-0"].fallbacks.push_back({"backend", "OOM command not allowed when used memory > 'maxmemory'"});
+  EXPECT_EQ(in_short(of_type(facts, "CacheServes")), "False BackendDegraded");
+  EXPECT_EQ(of_type(facts, "CacheServes").message.substr(0, 85),
+            "2 of 3 pods (chat-0, chat-2): backend: OOM command not allowed when used memory > 'ma");
+  EXPECT_NE(of_type(facts, "CacheServes").message.find(". 1 of 3 pods (chat-1): disk: "), std::string::npos);
+  second.push_back({"memory", "512 MiB of 1 GiB: Cannot allocate memory"});
+  EXPECT_EQ(in_short(of_type(facts, "CacheServes")), "False MemoryShort");
+  EXPECT_EQ(in_short(of_type(facts, "Ready")), "True AllReady");
+}
+
+// larderd counts refusals; a status whose text counts them would be written anew every 30 s.
+TEST(PoolConditionsTest, ARefusedEngineIsToldWithoutItsCount) {
+  PoolFacts facts = facts_of(kSmall);
+  facts.pods = {ready_pod(0)};
+  const auto message = [&](const char* why) {
+    facts.heard.answers["uid-0"].fallbacks = {{"engines", why}, {"engines", "another (9 times): x"}};
+    return of_type(facts, "CacheServes").message;
+  };
+  const std::string once =
+      message("an engine is refused and runs without the cache (1 time): a chunk has 2 GiB: raise memory.size");
+  EXPECT_EQ(in_short(of_type(facts, "CacheServes")), "False EngineRefused");
+  EXPECT_EQ(
+      once,
+      "1 of 1 pods (chat-0): engines: an engine is refused and runs without the cache: a chunk has 2 GiB: raise memory.size");
+  EXPECT_EQ(message("an engine is refused and runs without the cache (12 times): a chunk has 2 GiB: raise memory.size"), once);
+  for (const char* text : {"", "(", " times): ", " (x times): y", "of old (larderd) times): y"})
+    EXPECT_EQ(message(text), std::string("1 of 1 pods (chat-0): engines: ") + text);
+}
+
+// However many pods and however long their words, in whole characters.
+TEST(PoolConditionsTest, WhatLarderdSaysIsBounded) {
+  PoolFacts facts = facts_of(kSmall);
+  std::string words;
+  for (int i = 0; i < 200; ++i) words += "\xc3\xa4";
+  for (int i = 0; i < 100; ++i) {
+    facts.pods.push_back(ready_pod(i));
+    auto& said = facts.heard.answers["uid-" + std::to_string(i)].fallbacks;
+    for (const char* kind : {"engines", "memory", "backend", "disk"}) said.push_back({kind, "x" + words});
+  }
+  const Condition serves = of_type(facts, "CacheServes");
+  EXPECT_NE(serves.message.find("100 of 100 pods (chat-0, chat-1, chat-2, chat-3, chat-4 and 95 more)"), std::string::npos);
+  EXPECT_NE(serves.message.find("\xa4..."), std::string::npos);
+  EXPECT_EQ(serves.message.find("\xc3..."), std::string::npos);
+  EXPECT_LE(bounded(serves.message).size(), kMostMessage);
+}
+
 TEST(PoolConditionsTest, ADaemonSetWithoutPods) {
   PoolFacts facts = facts_of(R"({"memory": {"size": "1Gi"}, "placement": "Node"})");
   EXPECT_EQ(in_short(of_type(facts, "PodsReady")), "True NoPods");

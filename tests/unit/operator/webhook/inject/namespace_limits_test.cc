@@ -224,6 +224,40 @@ TEST(PodOverrides, AreOfLarderdAndNamedWhereTheyAreWrong) {
   }
 }
 
+TEST(PodOverrides, AreOfThePayloadUnderItsOwnPrefix) {
+  InjectionCase one = engine();
+  Object& annotations = one.pod["metadata"]["annotations"];
+  annotations = {{"larder.dev/payload.requests.cpu", "50m"},
+                 {"larder.dev/payload.requests.memory", "80Mi"},
+                 {"larder.dev/payload.limits.memory", "96Mi"},
+                 {"larder.dev/payload.limits.ephemeral-storage", "1Gi"}};
+  const Object payload = resources_of(one, api::kPayloadContainer);
+  EXPECT_EQ(payload["requests"]["cpu"], "50m");
+  EXPECT_EQ(payload["requests"]["memory"], "80Mi");
+  EXPECT_EQ(payload["limits"], (Object{{"memory", "96Mi"}, {"ephemeral-storage", "1Gi"}}));
+  EXPECT_EQ(resources_of(one), resources_of(engine()));  // larderd's stay
+  for (const auto& [key, value] :
+       {std::pair{"larder.dev/payload.limits.memory", "1Mi"}, std::pair{"larder.dev/payload.requests.cpu", "many"},
+        std::pair{"larder.dev/payload.requests.memory", "1Gi"}, std::pair{"larder.dev/payload.limits.cpu", "1m"}}) {
+    InjectionCase wrong = one;
+    wrong.pod["metadata"]["annotations"][key] = value;
+    const std::string refused = wrong.inject().refused;
+    EXPECT_THAT(refused, HasSubstr("its annotation larder.dev/payload.")) << key << ": " << value;
+    EXPECT_THAT(refused, HasSubstr("gives larder-payload resources that it cannot have")) << key << ": " << value;
+    EXPECT_EQ(wrong.inject().kind, webhook::Refusal::kPod);
+  }
+}
+
+// A pod's annotation wins over the pool, and what it leaves out stays the pool's.
+TEST(PodOverrides, OfThePayloadComeOverThoseOfThePool) {
+  InjectionCase one = engine();
+  one.pool->spec.injection.payload_resources = {{"requests", {{"cpu", "20m"}}}, {"limits", {{"cpu", "1"}, {"memory", "96Mi"}}}};
+  one.pod["metadata"]["annotations"]["larder.dev/payload.limits.memory"] = "128Mi";
+  const Object payload = resources_of(one, api::kPayloadContainer);
+  EXPECT_EQ(payload["limits"], (Object{{"cpu", "1"}, {"memory", "128Mi"}}));
+  EXPECT_EQ(payload["requests"]["cpu"], "20m");
+}
+
 // The pool's hash, by which the operator knows what a restart would change, is of the pool alone.
 TEST(PodOverrides, LeaveThePoolsHashAsItIs) {
   const auto hash = [](const InjectionCase& one) {
@@ -232,6 +266,7 @@ TEST(PodOverrides, LeaveThePoolsHashAsItIs) {
   InjectionCase one = engine();
   const std::string before = hash(one);
   one.pod["metadata"]["annotations"]["larder.dev/requests.cpu"] = "2";
+  one.pod["metadata"]["annotations"]["larder.dev/payload.requests.cpu"] = "20m";
   EXPECT_EQ(hash(one), before);
 }
 

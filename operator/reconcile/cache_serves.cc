@@ -1,0 +1,70 @@
+#include "operator/reconcile/cache_serves.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace larder::reconcile {
+namespace {
+
+struct Kind {
+  std::string_view fallback, reason;
+};
+
+// Kinds of larderd's fallbacks that cost hits, the worst first. Other conditions tell of the other kinds, or nothing is lost by them.
+constexpr std::array<Kind, 4> kKinds{
+    {{"engines", "EngineRefused"}, {"memory", "MemoryShort"}, {"backend", "BackendDegraded"}, {"disk", "DiskDegraded"}}};
+
+// larderd counts refusals, and a count would make the status new every time: "refused (3 times): why" as "refused: why".
+std::string without_count(const std::string& why) {
+  for (const std::string_view end : {" time): ", " times): "}) {
+    const std::size_t at = why.find(end), begin = at == std::string::npos ? at : why.rfind(" (", at);
+    if (begin == std::string::npos) continue;
+    const std::string_view count = std::string_view(why).substr(begin + 2, at - begin - 2);
+    if (count.find_first_not_of("0123456789") == std::string_view::npos)
+      return why.substr(0, begin) + why.substr(at + end.size() - 2);
+  }
+  return why;
+}
+
+// What that kind costs the pods, in the words of the first one; empty: no pod has it.
+std::string told(const PoolFacts& facts, std::string_view kind) {
+  std::vector<std::string> names;
+  std::string why;
+  for (const PodView& pod : facts.pods) {
+    const auto answer = facts.heard.answers.find(pod.uid);
+    if (answer == facts.heard.answers.end()) continue;
+    const auto found = std::ranges::find(answer->second.fallbacks, kind, &LarderdAnswer::Fallback::kind);
+    if (found == answer->second.fallbacks.end()) continue;
+    if (names.empty()) why = quoted(without_count(found->why));
+    names.push_back(pod.name);
+  }
+  return names.empty() ? "" : of_pods(names, facts.pods.size()) + ": " + std::string(kind) + ": " + why;
+}
+
+}  // namespace
+
+Condition cache_serves(const PoolFacts& facts) {
+  if (facts.heard.answers.empty()) return {"CacheServes", Truth::kUnknown, "NotAsked", "no larderd has answered yet"};
+  std::string_view reason;
+  std::string message;
+  for (const Kind& kind : kKinds) {
+    const std::string text = told(facts, kind.fallback);
+    if (text.empty()) continue;
+    if (reason.empty()) reason = kind.reason;
+    message += (message.empty() ? "" : ". ") + text;
+  }
+  if (!reason.empty()) return {"CacheServes", Truth::kFalse, std::string(reason), message};
+  return {"CacheServes", Truth::kTrue, "Serves", "every larderd that answered serves its engines from all its tiers"};
+}
+
+Condition cache_serves(const SidecarsView& sidecars) {
+  if (sidecars.serving == 0) return {"CacheServes", Truth::kUnknown, "NotAsked", "no larderd that reads from it has answered"};
+  if (sidecars.degraded.empty())
+    return {"CacheServes", Truth::kTrue, "Serves", "no larderd that reads from it has a reason against it"};
+  return {"CacheServes", Truth::kFalse, "BackendDegraded",
+          of_pods(sidecars.degraded, sidecars.asked) +
+              " read from it and cannot use it as they should: " + quoted(sidecars.why_degraded)};
+}
+
+}  // namespace larder::reconcile
