@@ -40,11 +40,23 @@ class LoadedAdapters:
     def matches(self, number, files):
         """Whether this worker computes the adapter's KV from these files: the worker has loaded these
         files, or would read them now. None: not known yet, ask again. Never waits."""
-        for manager, record in self._mine():
-            if number in manager.list_adapters():
-                return record.loaded.get(number) == files
+        loaded = self._loaded(number)
+        if loaded is not None:
+            return loaded == files
         found = self._folders.files(os.path.dirname(files[0].path))
         return None if found is None else found == files
+
+    def computed(self, number, files):
+        """Whether the step that ends now computed the adapter's KV from these files: vLLM has loaded
+        each adapter of the step by then."""
+        return self._loaded(number) == files
+
+    def _loaded(self, number):
+        """The files of an adapter that vLLM holds, or None."""
+        for manager, record in self._mine():
+            if number in manager.list_adapters():
+                return record.loaded.get(number, ())
+        return None
 
     def wait(self, seconds):
         """Until matches() may know more, so long at most. For a step without computation."""

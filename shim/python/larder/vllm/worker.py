@@ -289,7 +289,7 @@ class LarderConnectorWorker(FailSafe):
         if self._step is None or self._passed:
             return
         self._passed = True
-        if not all(self._loaded.matches(*adapter) for adapter in self._adapters):
+        if not all(self._loaded.computed(*adapter) for adapter in self._adapters):
             logger.warning("Larder: nothing of a step is stored: vLLM holds other files of an adapter than those that were read")
             self._abandon()
 
