@@ -154,6 +154,22 @@ class TestVllmsOwnLoad:
         assert held.take_news() == {7: ()}
 
 
+    # covers F-089
+    def test_what_was_seen_before_it_does_not_count_behind_it(self, folder, mount, clock):
+        """vLLM loads the adapter, lets it go, and the folder is overwritten, all within a second."""
+        held, manager = loaded_adapters.LoadedAdapters(), Manager()
+        held._folders._clock = clock
+        files = files_of(folder)
+        while held.matches(7, files) is None:
+            time.sleep(0.001)
+        loaded_adapters._noted(Manager._load_adapter)(manager, request(f"{folder}/", 7))
+        manager.held.clear()
+        (folder / "adapter_model.safetensors").write_bytes(b"others")
+        while (answer := held.matches(7, files)) is None:
+            time.sleep(0.001)
+        assert answer is False
+
+
 class TestWorker:
     """Loads of an adapter that the worker has not loaded."""
 

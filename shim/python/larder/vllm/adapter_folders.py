@@ -1,6 +1,7 @@
 """The files in adapters' folders, for a thread that must not wait for a mount.
 
-A background thread looks at a folder, once a second at most. An answer counts for a second."""
+A background thread looks at a folder, once a second at most between two loads of vLLM. An answer
+counts for a second, and no longer than until vLLM loads the adapter."""
 
 import time
 from collections import OrderedDict
@@ -32,6 +33,10 @@ class AdapterFolders:
         while len(self._reads) > _MOST_FOLDERS:
             self._reads.popitem(last=False)
         return None if read is None else read.result
+
+    def forget(self, folder):
+        """vLLM has read the folder. Once vLLM has let the adapter go, the next load may find others."""
+        self._reads.pop(folder, None)
 
     def wait(self, seconds):
         """Until a look that runs has ended, so long at most."""

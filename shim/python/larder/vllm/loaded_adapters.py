@@ -97,6 +97,9 @@ def _noted(original):
         before = look(lora_request.lora_path, LOOK_WAIT_S)
         adapter = original(self, lora_request)
         files = before if before and before == look(lora_request.lora_path, LOOK_WAIT_S) else ()
+        folder = os.path.dirname(os.path.join(lora_request.lora_path, ""))  # as matches() has it
+        for engine in tuple(_engines):
+            engine._folders.forget(folder)
         number, record = lora_request.lora_int_id, _record_of(self)
         record.loaded[number] = record.news[number] = files
         for gone in set(record.loaded) - set(self.list_adapters()) - {number}:
