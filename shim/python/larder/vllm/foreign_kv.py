@@ -101,7 +101,7 @@ class ForeignKv:
         if first is not None:
             self._first[request_id] = first
             self._tell(request_id, first)
-            self._blind |= waits and not any(tables)
+            self._blind |= not any(tables)
         self._write(first is not None, self._behind(tables, local if first is None else first))
 
     def _hit(self, tables, local):
