@@ -1,5 +1,7 @@
-"""A connector beside Larder that fails: it offers all of a prompt that begins with FIRST, loads it within the step, leaves other bytes in
-the blocks, and tells vLLM afterwards that they failed. Each prompt once."""
+"""Connectors beside Larder that leave other bytes in the blocks. Each offers all of a prompt that begins with FIRST, once.
+
+FailingNeighbour loads within the step, and tells vLLM afterwards that the blocks failed. ForeignNeighbour loads between steps, as NIXL
+does from an engine with other weights, and all is well."""
 
 from dataclasses import dataclass, field
 
@@ -16,6 +18,7 @@ FIRST = 7
 @dataclass
 class Blocks(KVConnectorMetadata):
     blocks: list = field(default_factory=list)
+    requests: list = field(default_factory=list)
 
 
 class FailingNeighbour(KVConnectorBase_V1, SupportsHMA):
@@ -71,3 +74,32 @@ class FailingNeighbour(KVConnectorBase_V1, SupportsHMA):
 
     def wait_for_save(self):
         pass
+
+
+class ForeignNeighbour(FailingNeighbour):
+    def __init__(self, vllm_config, role: KVConnectorRole, kv_cache_config):
+        super().__init__(vllm_config, role, kv_cache_config)
+        self._requests, self._loaded = [], set()
+
+    def get_num_new_matched_tokens(self, request, num_computed_tokens):
+        tokens, _ = super().get_num_new_matched_tokens(request, num_computed_tokens)
+        return tokens, tokens > 0
+
+    def update_state_after_alloc(self, request, blocks, num_external_tokens):
+        super().update_state_after_alloc(request, blocks, num_external_tokens)
+        if num_external_tokens:
+            self._requests.append(request.request_id)
+
+    def build_connector_meta(self, scheduler_output):
+        told = super().build_connector_meta(scheduler_output)
+        told.requests, self._requests = self._requests, []
+        return told
+
+    def start_load_kv(self, forward_context, **kwargs):
+        super().start_load_kv(forward_context, **kwargs)
+        self._failed.clear()
+        self._loaded.update(self._get_connector_metadata().requests)
+
+    def get_finished(self, finished_req_ids):
+        loaded, self._loaded = self._loaded, set()
+        return None, loaded or None

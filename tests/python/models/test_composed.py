@@ -112,3 +112,18 @@ def test_what_a_neighbour_loads_and_fails_is_not_stored(model, alone, tmp_path):
         assert failed["tokens"] == expected, "vLLM computes what failed"
         assert computed["tokens"] == expected, "what the failed blocks held is no KV of this prompt"
         assert (computed["hit"], hit["hit"], hit["tokens"]) == (0, 512, expected)
+
+
+# covers F-256
+def test_what_a_neighbour_brings_from_other_weights_is_not_stored(model, alone, tmp_path):
+    neighbour = {"kv_connector": "ForeignNeighbour", "kv_connector_module_path": "neighbour", "kv_role": "kv_both"}
+    with start_larderd(tmp_path) as larderd:
+        env = {"PYTHONPATH": f"{HERE}:{HERE.parents[2] / 'shim' / 'python'}"}
+        walk = Walk(larderd, tmp_path, model, env=env, dtype="float32")
+        steps = [ask(FAILING), *walk.settled(), ask(FAILING), *walk.settled(), ask(FAILING)]
+        (brought, computed, hit), log = walk.run(steps, timeout_s=600, connector=multi(neighbour, CONNECTOR, **POLICY))
+        expected = alone[tuple(FAILING)]
+        assert brought["tokens"] != expected, "the control: KV of other weights changes the answer"
+        assert (computed["hit"], computed["tokens"]) == (0, expected), "it is not in the cache"
+        assert (hit["hit"], hit["tokens"]) == (512, expected), "and the own one is"
+        assert log.count("another connector of this engine loads KV") == 1

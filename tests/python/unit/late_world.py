@@ -50,6 +50,12 @@ def cache_of(specs, blocks):
     return KVCacheConfig(num_blocks=blocks, kv_cache_tensors=[], kv_cache_groups=groups, hash_block_size=BLOCK)
 
 
+def work_of(output):
+    """Larder's message of a step; of a MultiConnector the last child's."""
+    told = output.kv_connector_metadata
+    return getattr(told, "metadata", (told,))[-1]
+
+
 class Worker:
     """All ranks of an engine as one. zeroes_first: as vLLM's second runner, before it tells of preemptions. reads_later: as under its
     first runner on a GPU, where a store reads from the next step on, unless that step writes its blocks or preempts its request.
@@ -64,7 +70,7 @@ class Worker:
 
     def execute(self, output, lengths):
         self.step += 1
-        work = output.kv_connector_metadata
+        work = work_of(output)
         if self.zeroes_first:
             self._writes(output.new_block_ids_to_zero or ())
         self._make_way(work)
@@ -176,7 +182,7 @@ class Worker:
 class World:
     """An engine under load. depth: steps that are under way at once."""
 
-    def __init__(self, config, cache, hash_function, rng, depth, late, **worker):
+    def __init__(self, config, cache, hash_function, rng, depth, late, kind=Worker, **worker):
         self.scheduler = config.scheduler_config.get_scheduler_cls()(
             vllm_config=config,
             kv_cache_config=cache,
@@ -184,10 +190,10 @@ class World:
             block_size=BLOCK,
             hash_block_size=BLOCK,
         )
-        self.half = self.scheduler.connector._half
+        self.half = getattr(self.scheduler.connector, "sub_connectors", [self.scheduler.connector])[-1]._half
         assert self.half.off is None, self.half.off
         self.rng, self.depth, self.blocks = rng, depth, cache.num_blocks
-        self.worker = Worker(self.half, rng, late, **worker)
+        self.worker = kind(self.half, rng, late, **worker)
         self.counts = self.worker.counts
         init_none_hash(hash_function)
         self.hasher = get_request_block_hasher(BLOCK, hash_function)
@@ -212,7 +218,7 @@ class World:
             if self.scheduler.has_requests():
                 output = self.scheduler.schedule()
                 self.counts["preempted"] += len(output.preempted_req_ids or ())
-                self.counts["loads"] += len(output.kv_connector_metadata.loads)
+                self.counts["loads"] += len(work_of(output).loads)
                 under_way.append((output, self.worker.execute(output, self.lengths)))
                 self.counts["steps"] += 1
             if under_way and (len(under_way) >= self.depth or not self.scheduler.has_requests() or self.rng.random() < 0.3):

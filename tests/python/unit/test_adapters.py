@@ -16,6 +16,7 @@ from vllm.config.lora import LoRAConfig  # noqa: E402
 from larder.vllm import adapters as module  # noqa: E402
 from larder.vllm import loaded_adapters  # noqa: E402
 from larder.vllm.adapter_files import files_of  # noqa: E402
+from larder.vllm.adapter_folders import AdapterFolders  # noqa: E402
 from larder.vllm.adapters import Adapters, NotYet, Unserved  # noqa: E402
 from larder.weights import UnknownWeights  # noqa: E402
 
@@ -52,7 +53,7 @@ def patient(monkeypatch):
     monkeypatch.setattr(module, "LOOK_AGAIN_S", 0)
     yield
     until = time.monotonic() + 20
-    while module._Reading.running:
+    while module._readers.running:
         assert time.monotonic() < until, "a reader is left"
         time.sleep(0.01)
 
@@ -206,6 +207,16 @@ class Manager:
         return "adapter"
 
 
+def seen(held, files, patience_s=20):
+    """What matches() says a second later."""
+    held._folders = AdapterFolders()
+    until = time.monotonic() + patience_s
+    while (answer := held.matches(7, files)) is None:
+        assert time.monotonic() < until
+        time.sleep(0.001)
+    return answer
+
+
 class TestWhatAWorkerHolds:
     @pytest.fixture
     def manager(self, monkeypatch):
@@ -227,11 +238,11 @@ class TestWhatAWorkerHolds:
         manager._load_adapter(request(folder, 7))
         files = files_of(folder)
         manager.held.clear()  # vLLM needed the room
-        assert held.matches(7, files)
+        assert seen(held, files) is True
         (folder / "adapter_model.safetensors").write_bytes(b"others")
-        assert not held.matches(7, files)
+        assert seen(held, files) is False
         shutil.rmtree(folder)
-        assert not held.matches(7, files)
+        assert seen(held, files) is False
 
     def test_what_vllm_let_go_is_forgotten(self, manager, folder):
         manager._load_adapter(request(folder, 7))

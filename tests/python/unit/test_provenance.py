@@ -189,8 +189,10 @@ class TestPrefixCache:
             "again": [*TABLE[:5], *OTHER],
             "other": [*TABLE[:5], *range(41, 51)],
         }
-        for request, local in ((first, 0), (again, 160), (other, 160)):
+        asked = ((first, 0), (again, 160), (other, 160))
+        for request, local in asked:  # before vLLM admits one: a step admits and computes
             digested(half, request, local)
+        for request, _ in asked:
             half.update_state_after_alloc(request, blocks(tables[request.request_id]), 0)
         made = step(
             new=[("first", 0, 300), ("again", 160, 140), ("other", 160, 140)], tables=tables

@@ -9,19 +9,20 @@ thread."""
 
 import dataclasses
 import json
-import threading
 import time
 from collections import OrderedDict
 
 from larder.vllm import engine_config
 from larder.vllm.adapter_files import FilesUnknown, files_of
+from larder.vllm.background_reads import BackgroundReads
 from larder.weights import UnknownWeights, files_identity
 
 # The first request of an adapter waits this long at most for the files to be read. Then the request
 # runs without the cache.
 READ_WAIT_S = 0.1
 LOOK_AGAIN_S = 1.0  # between two looks at the files of an adapter that could not be named
-_MOST_READERS = 4  # threads that read at once. One that hangs keeps its place
+_MOST_READERS = 4  # that read at once
+_readers = BackgroundReads(_MOST_READERS)  # of this process
 _MOST_KNOWN = 4096
 _REST_S = 0.001
 
@@ -51,7 +52,7 @@ class _Adapter:
     files: tuple = ()  # of `identity`
     identity: str = ""
     why_not: str = ""
-    reading: object = None  # a _Reading
+    reading: object = None  # a Read of _named()
     read_at: float = float("-inf")  # the time at which the last reading began
 
 
@@ -119,10 +120,11 @@ class Adapters:
 
     def _read(self, request, adapter):
         adapter.read_at = self._clock()
-        if _Reading.running >= _MOST_READERS:
+        reading = _readers.begin(_named, request.lora_path, self._loaded.get(request.lora_int_id))
+        if reading is None:
             adapter.why_not = f"the files of {_MOST_READERS} other adapters are being read, as many as may be at once"
             return
-        adapter.reading = _Reading(request.lora_path, self._loaded.get(request.lora_int_id))
+        adapter.reading = reading
         self._awaited.append(adapter)
 
     def _take(self, adapter):
@@ -131,27 +133,6 @@ class Adapters:
             return
         adapter.reading = None
         adapter.files, adapter.identity, adapter.why_not = done
-
-
-class _Reading:
-    """One pass over the files of an adapter, on a thread of its own. `result`: None while the pass
-    runs, then (files, identity, reason against it)."""
-
-    running = 0  # in this process; a hanging reading keeps its place until the read returns
-    _lock = threading.Lock()
-
-    def __init__(self, path, held):
-        self.result = None
-        with _Reading._lock:
-            _Reading.running += 1
-        threading.Thread(target=self._run, args=(path, held), name="larder-adapter", daemon=True).start()
-
-    def _run(self, path, held):
-        try:
-            self.result = _named(path, held)
-        finally:
-            with _Reading._lock:
-                _Reading.running -= 1
 
 
 def _named(path, held):

@@ -1,17 +1,22 @@
 """The files of each adapter that a worker has loaded.
 
 vLLM reads an adapter when the adapter is added or first used, and again after an eviction. A
-wrapper of WorkerLoRAManager._load_adapter notes the files before and after vLLM reads them. A
-process may have several engines: each LoadedAdapters is told of its own engine's loads. Owned by
-the worker's thread."""
+wrapper of WorkerLoRAManager._load_adapter notes the files before and after vLLM reads them. Other
+threads look at the folders (adapter_folders): a mount that hangs holds up no step. A process may
+have several engines: each LoadedAdapters is told of its own engine's loads. Owned by the worker's
+thread."""
 
 import dataclasses
 import functools
 import os
 import weakref
 
-from larder.vllm.adapter_files import FilesUnknown, files_of
+from larder.vllm.adapter_folders import AdapterFolders, look
 from larder.vllm.groups import Unsupported
+
+# vLLM's load of an adapter takes so much longer at most, where the folder does not answer. vLLM reads
+# the same folder in the same call, without a bound.
+LOOK_WAIT_S = 1.0
 
 _engines = weakref.WeakSet()  # each LoadedAdapters of this process
 _records = weakref.WeakKeyDictionary()  # by vLLM's manager: its _Record
@@ -29,18 +34,33 @@ class LoadedAdapters:
 
     def __init__(self, lora_config=None):
         self.lora_config = lora_config
+        self._folders = AdapterFolders()
         _engines.add(self)
 
     def matches(self, number, files):
         """Whether this worker computes the adapter's KV from these files: the worker has loaded these
-        files, or would read them now."""
+        files, or would read them now. None: not known yet, ask again. Never waits."""
+        loaded = self._loaded(number)
+        if loaded is not None:
+            return loaded == files
+        found = self._folders.files(os.path.dirname(files[0].path))
+        return None if found is None else found == files
+
+    def computed(self, number, files):
+        """Whether the step that ends now computed the adapter's KV from these files: vLLM has loaded
+        each adapter of the step by then."""
+        return self._loaded(number) == files
+
+    def _loaded(self, number):
+        """The files of an adapter that vLLM holds, or None."""
         for manager, record in self._mine():
             if number in manager.list_adapters():
-                return record.loaded.get(number) == files
-        try:
-            return files_of(os.path.dirname(files[0].path)) == files
-        except FilesUnknown:
-            return False
+                return record.loaded.get(number, ())
+        return None
+
+    def wait(self, seconds):
+        """Until matches() may know more, so long at most. For a step without computation."""
+        self._folders.wait(seconds)
 
     def take_news(self):
         """{number: files} of the loads since the last call."""
@@ -74,9 +94,12 @@ def watch():
 def _noted(original):
     @functools.wraps(original)
     def _load_adapter(self, lora_request):
-        before = _files(lora_request.lora_path)
+        before = look(lora_request.lora_path, LOOK_WAIT_S)
         adapter = original(self, lora_request)
-        files = before if before == _files(lora_request.lora_path) else ()
+        files = before if before and before == look(lora_request.lora_path, LOOK_WAIT_S) else ()
+        folder = os.path.dirname(os.path.join(lora_request.lora_path, ""))  # as matches() has it
+        for engine in tuple(_engines):
+            engine._folders.forget(folder)
         number, record = lora_request.lora_int_id, _record_of(self)
         record.loaded[number] = record.news[number] = files
         for gone in set(record.loaded) - set(self.list_adapters()) - {number}:
@@ -92,10 +115,3 @@ def _record_of(manager):
         config = getattr(manager, "lora_config", None)
         _records[manager] = _Record(config if any(one.lora_config is config for one in tuple(_engines)) else None)
     return _records[manager]
-
-
-def _files(path):
-    try:
-        return files_of(path)
-    except FilesUnknown:
-        return ()

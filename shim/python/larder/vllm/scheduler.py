@@ -12,6 +12,7 @@ from larder.vllm.adapters import Adapters, NotYet
 from larder.vllm.engine_metrics import Observed
 from larder.vllm.fetches import IDLE_WAIT_MS, Fetches
 from larder.vllm.first_tokens import FirstTokens
+from larder.vllm.foreign_kv import ForeignKv
 from larder.vllm.groups import Unsupported
 from larder.vllm.fail_safe import FailSafe, guarded, late, logger
 from larder.vllm.hosts import this_host
@@ -46,7 +47,8 @@ class LarderConnectorScheduler(FailSafe):
         self._observed = Observed()
         self._items = Items(setup, self._observed)
         note = events.note if events else None
-        self._stores = StorePlan(setup, client, self._tracked, self._items, note)
+        self._foreign = ForeignKv(setup)
+        self._stores = StorePlan(setup, client, self._tracked, self._items, self._foreign, note)
         self._neighbours = Neighbours(getattr(vllm_config, "max_concurrent_batches", 1))
         self._stored = StoredBlocks(setup)
         self._worth = LoadOrRecompute(setup.chunk_bytes * setup.shards.count, setup.chunk_tokens) if setup else None
@@ -109,8 +111,8 @@ class LarderConnectorScheduler(FailSafe):
         """vLLM has blocks for the request. If external_tokens is not 0, vLLM now waits for a
         load."""
         lookup = self._lookups.pop(request.request_id, None)
-        self._hand_out(request, blocks)
-        # The worker reports a load without parts as failed.
+        self._hand_out(request, blocks, external_tokens)
+        # Empty: the worker reports it as failed.
         load = Move(request.request_id, pages=self._pages_at_stake(blocks, lookup) if external_tokens else ())
         try:
             wanted = self._is_named() and self._wanted(request)
@@ -136,10 +138,14 @@ class LarderConnectorScheduler(FailSafe):
             self._shared.end(request.request_id)
 
     @guarded(lambda: None)
-    def _hand_out(self, request, blocks):
-        """No step writes the blocks of vLLM's own hit, or of a load that has ended."""
-        own = self._local_tokens.pop(request.request_id, 0)
-        self._stored.allocated(blocks, max(own, request.num_computed_tokens))
+    def _hand_out(self, request, blocks, external_tokens):
+        """Blocks of vLLM's own hit are not written, nor are those of a load that has ended."""
+        own = self._local_tokens.pop(request.request_id, None)
+        self._stored.allocated(blocks, max(own or 0, request.num_computed_tokens))
+        if own is not None:  # else a load has ended, or a streaming session goes on: nothing was looked up
+            self._foreign.admitted(request.request_id, own, external_tokens, blocks)
+            if request.request_id in self._tracked:
+                self._tracked[request.request_id].due_tokens = 0
 
     def _fill(self, load, request, blocks, lookup):
         load, hashes = self._loads.fill(load, request, blocks, lookup, self._names.adapter_of(request))
@@ -276,6 +282,7 @@ class LarderConnectorScheduler(FailSafe):
         """(namespace, stores, prefill_tokens) of StepWork."""
         scheduled = scheduler_output.num_scheduled_tokens
         self._neighbours.step(scheduler_output, self._tracked)
+        self._foreign.step(scheduler_output)
         may_store = scheduled and self.setup.stores and self._stored.may_store()
         stores = self._stores.of_step(scheduler_output) if may_store else []
         namespace = "" if self._announced else self._text
@@ -370,6 +377,7 @@ class LarderConnectorScheduler(FailSafe):
         self._fetches.forget(request.request_id)
         self._items.forget(request.request_id)
         self._stores.forget(request.request_id)
+        self._foreign.forget(request.request_id)
         self._tracked.pop(request.request_id, None)
         self._lookups.pop(request.request_id, None)
         self._local_tokens.pop(request.request_id, None)

@@ -15,7 +15,7 @@ from larder.vllm.identity import facts_of
 from larder.vllm.items import items_hidden
 
 MOST_SOCKET_BYTES = 107  # sockaddr_un
-_OPTIONS = ("socket", "chunk_tokens", "min_tokens", "weights_id", "allow_weak_hash", "copy_threads", "fetch")
+_OPTIONS = ("socket", "chunk_tokens", "min_tokens", "weights_id", "allow_weak_hash", "copy_threads", "fetch", "trust_other_connectors")
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ class Setup:
     attention: Attention | None = None  # as this process knows it; None: only the layers know
     data_parallel: bool = False  # other ranks compute in step with this engine
     v2_runner: bool = False  # vLLM's second model runner, CUDA's default
+    trusts_other_connectors: bool = False  # KV that they bring is stored (foreign_kv)
     zeroes: bool = False  # ... zeroes new blocks before it tells the connector of preemptions
 
     @property
@@ -91,6 +92,7 @@ def setup_of(vllm_config, kv_cache_config):
         attention=attention_of(vllm_config, kv_cache_config, groups),
         data_parallel=getattr(vllm_config.parallel_config, "data_parallel_size", 1) > 1,
         v2_runner=v2_runner,
+        trusts_other_connectors=_switch(options, "trust_other_connectors", False),
         zeroes=v2_runner and bool(getattr(kv_cache_config, "needs_kv_cache_zeroing", False)),
     )
 

@@ -2,6 +2,7 @@
 
 Owned by the scheduler's thread."""
 
+import math
 import time
 from array import array
 from dataclasses import dataclass
@@ -28,19 +29,20 @@ class Tracked:
     stored_chunks: int = 0  # chunks before it were seen in the index
     asked_chunks: int = 0  # chunks before it were given to the worker, or seen
     asked_at: float = 0.0
-    retries: int = 0  # how often the chunks between the two may be given again
-    due_tokens: int = 0  # with fewer computed tokens no chunk is due
-    stale: bool = False  # the pages may be older than their name: no chunk is stored
+    retries: int = 0  # how often those between the two may be given again
+    due_tokens: float = 0  # with fewer computed tokens there is nothing to store
+    stale: bool = False  # its pages may be older than their name: nothing of them is stored
 
 
 class StorePlan:
-    def __init__(self, setup, client, tracked, items, note=None):
-        """tracked: the requests by id; the scheduler's half adds and removes them. items: Items.
-        note: called with the chunks that go to the workers."""
+    def __init__(self, setup, client, tracked, items, foreign, note=None):
+        """tracked: the requests by id, which the scheduler's half adds and takes away. items: Items.
+        foreign: ForeignKv. note: is told what is given to the workers."""
         self._setup = setup
         self._client = client
         self._tracked = tracked
         self._items = items
+        self._foreign = foreign
         self._note = note
         self._tables = BlockTables()
 
@@ -62,7 +64,7 @@ class StorePlan:
             if move is not None:
                 stores.append(move)
             waits = tracked.retries and tracked.asked_chunks > tracked.stored_chunks
-            tracked.due_tokens = 0 if waits else (tracked.asked_chunks + 1) * self._setup.chunk_tokens
+            tracked.due_tokens = 0 if waits else self._next_due(request_id, tracked.asked_chunks)
         return stores
 
     def forget(self, request_id):
@@ -82,6 +84,10 @@ class StorePlan:
             else:
                 self._tracked[request_id] = Tracked(old.request, space, old.adapter, stale=old.stale)
 
+    def _next_due(self, request_id, asked_chunks):
+        foreign, end = self._foreign.first(request_id), (asked_chunks + 1) * self._setup.chunk_tokens
+        return end if foreign is None or end <= foreign else math.inf  # until the request is admitted anew
+
     def _of_request(self, request_id, tracked, computed_after, tables_of):
         """The Move of the request's chunks that are due now, or None."""
         if tracked.stale or (places := self._items.places_to_store(tracked.request)) is None:
@@ -89,6 +95,9 @@ class StorePlan:
         # Hashes cover accepted tokens only: speculative ones, which may be rejected, stay out.
         request = tracked.request
         full = min(computed_after // self._setup.chunk_tokens, len(request.block_hashes) // self._setup.hashes_per_chunk)
+        foreign = self._foreign.first(request_id)
+        if foreign is not None:
+            full = min(full, foreign // self._setup.chunk_tokens)
         if full > tracked.asked_chunks:
             tracked.retries = STORE_RETRIES
         elif full > tracked.stored_chunks and tracked.retries and time.monotonic() >= tracked.asked_at + RETRY_AFTER_S:

@@ -15,6 +15,7 @@ from larder.client import LarderError, await_copies
 from larder.kv_pages import stream_of
 from larder.vllm import one_process, pages, sleep_mode, words
 from larder.vllm.attention_kernels import attention_of_worker
+from larder.vllm.awaited_adapters import AwaitedAdapters
 from larder.vllm.groups import Unsupported
 from larder.vllm.fail_safe import FailSafe, guarded, logger
 from larder.vllm.hosts import this_host
@@ -46,6 +47,7 @@ class LarderConnectorWorker(FailSafe):
     def __init__(self, setup, client, shard=0, replica=0, lora_config=None):
         super().__init__(setup, client)
         self._loaded = LoadedAdapters(lora_config)
+        self._awaited = AwaitedAdapters(self._loaded)
         self._shard, self._replica = shard, replica
         self._text = ""  # the scheduler's fingerprint; "" until known
         self._attention = setup.attention if setup is not None else None
@@ -153,12 +155,19 @@ class LarderConnectorWorker(FailSafe):
         self._under_way.keep(work.kept)
         self._name(work)
         self._close(work.closed)
-        if work.loads:
-            self._order()
-        for load in work.loads:
-            self._loads.begin(Load(load.request_id, load.pages), self._orders_of(load))
+        self._begin_loads(work.loads)
         self._store(work)
         self._begin_clock(work.prefill_tokens)
+
+    def _begin_loads(self, moves=()):
+        """These, and those that waited for their adapter."""
+        if not moves and not self._awaited:
+            return
+        ready = self._awaited.ready(moves)
+        if ready:
+            self._order()
+        for move in ready:
+            self._loads.begin(Load(move.request_id, move.pages), self._orders_of(move))
 
     @guarded(lambda: None)
     def _end_last_step(self):
@@ -208,6 +217,8 @@ class LarderConnectorWorker(FailSafe):
 
     @guarded(lambda: None)
     def _close(self, lines):
+        if self._awaited:
+            self._awaited.close({line for line, _ in lines})
         for line, drop in lines:
             number = self._spaces.pop(line, None)
             if number:
@@ -220,8 +231,9 @@ class LarderConnectorWorker(FailSafe):
             raise LookupError("the scheduler does not know the attention of the layers yet")
         if self.off is not None or self._away or not move.parts:
             raise LookupError(self.off or ("the KV pages are away" if self._away else "nothing to load"))
-        if not self._holds(move):
-            raise LookupError("vLLM holds other files of its adapter")
+        holds = self._holds(move)
+        if not holds:
+            raise LookupError("the files of its adapter are not known yet" if holds is None else "vLLM holds other files of its adapter")
         space = self._space_of(move)
         for part in move.parts:
             yield part.hashes, self._stride(part), part.pages, part.group, self._shard, space
@@ -241,8 +253,9 @@ class LarderConnectorWorker(FailSafe):
             self._step = Step(work.number, frozenset(move.request_id for move in work.stores))
         self._adapters = {move.adapter for move in work.stores if move.adapter is not None}
         begun, may_store = False, self.off is None and not self._away and not self._misnamed
-        # The line of an adapter that was loaded again may be closed, and must not be opened again.
-        stores = [move for move in work.stores if self._holds(move)] if may_store else ()
+        # A line that the scheduler has closed, of an adapter that was loaded again, must not be opened once more. An adapter that is not
+        # loaded yet is loaded by this step: _end_pass() looks again.
+        stores = [move for move in work.stores if self._holds(move) is not False] if may_store else ()
         for (space, group), parts in self._by_call(stores).items():
             hashes, pages = (b"".join(one) for one in zip(*((part.hashes, part.pages) for part in parts)))
             begun |= self.client.store_begin(hashes, self._stride(parts[0]), pages, group, self._shard, space)
@@ -292,7 +305,7 @@ class LarderConnectorWorker(FailSafe):
         if self._step is None or self._passed:
             return
         self._passed = True
-        if not all(self._loaded.matches(*adapter) for adapter in self._adapters):
+        if not all(self._loaded.computed(*adapter) for adapter in self._adapters):
             logger.warning("Larder: nothing of a step is stored: vLLM holds other files of an adapter than those that were read")
             self._abandon()
 
@@ -335,6 +348,9 @@ class LarderConnectorWorker(FailSafe):
         `failed`."""
         self._end_step()
         self._poll_stores()
+        self._begin_loads()
+        if self._awaited and not self._loads and not self._computes:
+            self._awaited.wait(self._idle_wait_ms() / 1e3)
         if not self._loads:
             return set(), set()
         ended = self._loads.take_ended(self._poll())
@@ -370,7 +386,7 @@ class LarderConnectorWorker(FailSafe):
 
     @guarded(lambda: None)
     def _poll_stores(self):
-        rests = not self._computes and self._under_way.keeps and not self._loads
+        rests = not self._computes and self._under_way.keeps and not self._loads and not self._awaited
         self._under_way.poll(self._idle_wait_ms() if rests else 0)
 
     def free_requests(self):
@@ -395,6 +411,5 @@ class LarderConnectorWorker(FailSafe):
         return report
 
     def _holds(self, move):
-        """Whether KV of this move equals the KV that vLLM computes: vLLM holds the files of the
-        move's adapter, or would read these files now."""
+        """Whether KV of this move is what vLLM computes: it holds the files of its adapter, or would read them now. None: not known yet."""
         return move.adapter is None or self._loaded.matches(*move.adapter)

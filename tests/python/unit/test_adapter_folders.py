@@ -1,0 +1,301 @@
+"""A worker's look at an adapter's folder: on another thread, once a second at most, and no step waits for it."""
+
+import ast
+import os
+import pathlib
+import threading
+import time
+
+import pytest
+
+pytest.importorskip("vllm")
+
+from test_adapters import Manager, folder, request  # noqa: E402, F401
+from worker_fakes import client, completion, half, move, named  # noqa: E402, F401
+
+from larder.vllm import adapter_files, adapter_folders, awaited_adapters, loaded_adapters  # noqa: E402
+from larder.vllm.adapter_files import files_of  # noqa: E402
+from larder.vllm.adapter_folders import AdapterFolders  # noqa: E402
+from larder.vllm.messages import COMPUTES, RESTS, StepWork  # noqa: E402
+
+A_STEP_S = 0.05  # no hook takes so long, on a machine that may be busy
+
+
+class Mount:
+    """os.scandir of all folders: hangs while `hangs` is set, and is counted."""
+
+    def __init__(self):
+        self.looks, self._answers = 0, threading.Event()
+        self._answers.set()
+
+    def scandir(self, path):
+        self.looks += 1
+        assert self._answers.wait(60)
+        return os.scandir(path)
+
+    def hang(self):
+        self._answers.clear()
+
+    def answer(self):
+        self._answers.set()
+
+
+@pytest.fixture(autouse=True)
+def mount(monkeypatch):
+    made = Mount()
+    monkeypatch.setattr(adapter_files, "os", type("os", (), {"scandir": made.scandir, "stat": os.stat}))
+    yield made
+    made.answer()
+    until = time.monotonic() + 20
+    while adapter_folders._looks.running:
+        assert time.monotonic() < until, "a thread is left"
+        time.sleep(0.001)
+
+
+@pytest.fixture
+def files(folder):
+    return files_of(folder)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that a test sets."""
+    made = type("Clock", (), {"now": 100.0, "__call__": lambda self: self.now})()
+    return made
+
+
+def settled(folders, folder):
+    until = time.monotonic() + 20
+    while folders.files(folder) is None:
+        assert time.monotonic() < until
+        time.sleep(0.001)
+    return folders.files(folder)
+
+
+def with_adapter(files, request_id="r"):
+    made = move(request_id)
+    made.adapter, made.line = (7, files), "adapter: x\n"
+    return made
+
+
+class TestFolders:
+    def test_an_answer_counts_for_a_second(self, folder, mount, clock):
+        folders = AdapterFolders(clock)
+        found = settled(folders, folder)
+        looks = mount.looks
+        (folder / "adapter_model.safetensors").write_bytes(b"others")
+        clock.now += 0.99
+        assert folders.files(folder) == found and mount.looks == looks
+        clock.now += 0.02
+        assert settled(folders, folder) == files_of(folder) != found
+        assert mount.looks == looks + 2, "one of them is the test's own"
+
+    # covers F-091
+    def test_a_mount_that_hangs_is_looked_at_once(self, folder, mount, clock):
+        mount.hang()
+        folders, begin = AdapterFolders(clock), time.monotonic()
+        for _ in range(5):
+            assert folders.files(folder) is None
+            clock.now += 2
+        assert time.monotonic() - begin < A_STEP_S
+        mount.answer()
+        assert settled(folders, folder) == files_of(folder)
+
+    def test_as_many_hanging_looks_as_there_may_be(self, folder, tmp_path, mount):
+        mount.hang()
+        folders = AdapterFolders()
+        for i in range(20):
+            assert folders.files(tmp_path / f"{i}") is None
+        assert adapter_folders._looks.running == 4
+        mount.answer()
+        assert settled(folders, folder)
+
+    def test_a_thread_ends_with_its_look(self, folder):
+        settled(AdapterFolders(), folder)
+        until = time.monotonic() + 20
+        while any(thread.name == "larder-adapter" for thread in threading.enumerate()):
+            assert time.monotonic() < until
+
+    @pytest.mark.parametrize("path", ["missing", "no\0path"])
+    def test_a_folder_that_cannot_be_read_has_no_files(self, tmp_path, path):
+        assert settled(AdapterFolders(), str(tmp_path / path)) == ()
+
+    def test_the_table_is_bounded(self, tmp_path):
+        folders = AdapterFolders()
+        for i in range(300):
+            settled(folders, str(tmp_path / f"{i}"))
+        assert len(folders._reads) <= 256
+
+    def test_no_thread_to_be_had_is_not_known(self, folder, monkeypatch):
+        def start(self):
+            raise RuntimeError("can't start new thread")
+
+        monkeypatch.setattr(threading.Thread, "start", start)
+        assert AdapterFolders().files(folder) is None and adapter_folders._looks.running == 0
+
+
+class TestVllmsOwnLoad:
+    @pytest.fixture
+    def load(self, monkeypatch):
+        monkeypatch.setattr(loaded_adapters, "LOOK_WAIT_S", 0.02)
+        manager, held = Manager(), loaded_adapters.LoadedAdapters()
+        one = loaded_adapters._noted(Manager._load_adapter)
+        return lambda path: one(manager, request(path, 7)) and held.take_news()
+
+    # covers F-091
+    def test_a_mount_that_hangs_holds_it_up_for_a_moment(self, load, folder, mount):
+        mount.hang()
+        assert load(folder) == {7: ()}
+
+    def test_and_where_the_mount_hangs_behind_what_vllm_reads(self, monkeypatch, folder, mount):
+        monkeypatch.setattr(loaded_adapters, "LOOK_WAIT_S", 0.02)
+        manager, held = Manager(), loaded_adapters.LoadedAdapters()
+        loaded_adapters._noted(lambda self, asked: mount.hang())(manager, request(folder, 7))
+        assert held.take_news() == {7: ()}
+
+
+    # covers F-089
+    def test_what_was_seen_before_it_does_not_count_behind_it(self, folder, mount, clock):
+        """vLLM loads the adapter, lets it go, and the folder is overwritten, all within a second."""
+        held, manager = loaded_adapters.LoadedAdapters(), Manager()
+        held._folders._clock = clock
+        files = files_of(folder)
+        while held.matches(7, files) is None:
+            time.sleep(0.001)
+        loaded_adapters._noted(Manager._load_adapter)(manager, request(f"{folder}/", 7))
+        manager.held.clear()
+        (folder / "adapter_model.safetensors").write_bytes(b"others")
+        while (answer := held.matches(7, files)) is None:
+            time.sleep(0.001)
+        assert answer is False
+
+
+class TestWorker:
+    """Loads of an adapter that the worker has not loaded."""
+
+    @pytest.fixture(autouse=True)
+    def no_adapter_is_loaded(self, monkeypatch):
+        monkeypatch.setattr(loaded_adapters, "_records", {})
+
+    def ended(self, half, patience_s=20):
+        until = time.monotonic() + patience_s
+        while time.monotonic() < until:
+            ended = half.get_transfer_results()
+            if ended != (set(), set()):
+                return ended
+        raise TimeoutError("no load has ended")
+
+    # covers F-091
+    def test_a_mount_that_hangs_costs_the_load_and_no_step(self, half, client, files, mount):
+        mount.hang()
+        begin = time.monotonic()
+        half.bind_connector_metadata(StepWork(loads=[with_adapter(files)]))
+        assert half.get_transfer_results() == (set(), set())
+        for _ in range(3):
+            half.bind_connector_metadata(COMPUTES)
+            half.get_transfer_results()
+        assert time.monotonic() - begin < A_STEP_S
+        assert self.ended(half) == ({"r"}, {"r"}) and client.loads == [] and half.off is None
+        assert time.monotonic() - begin < 2
+        assert half.get_transfer_results() == (set(), set()), "told once"
+
+    def test_a_folder_that_answers_costs_no_load(self, half, client, files):
+        half.bind_connector_metadata(StepWork(loads=[with_adapter(files)]))
+        until = time.monotonic() + 20
+        while not client.loads:
+            assert time.monotonic() < until
+            assert half.get_transfer_results() == (set(), set())
+        client.done = [completion(1)]
+        assert half.get_transfer_results() == ({"r"}, set())
+
+    # covers F-089
+    def test_other_files_than_those_of_the_kv(self, half, client, files, folder):
+        (folder / "adapter_model.safetensors").write_bytes(b"others")
+        half.bind_connector_metadata(StepWork(loads=[with_adapter(files)]))
+        assert self.ended(half) == ({"r"}, {"r"}) and client.loads == []
+
+    def test_loads_of_other_requests_go_on(self, half, client, files, mount):
+        mount.hang()
+        half.bind_connector_metadata(StepWork(loads=[with_adapter(files), move("plain")]))
+        assert len(client.loads) == 1
+        client.done = [completion(1)]
+        assert half.get_transfer_results() == ({"plain"}, set())
+        assert self.ended(half) == ({"r"}, {"r"})
+
+    def test_two_loads_of_one_adapter_take_one_look(self, half, client, files, mount):
+        looks = mount.looks
+        half.bind_connector_metadata(StepWork(loads=[with_adapter(files, "a"), with_adapter(files, "b")]))
+        until = time.monotonic() + 20
+        while len(client.loads) < 2:
+            assert time.monotonic() < until
+            half.get_transfer_results()
+        assert mount.looks == looks + 1
+
+    @pytest.mark.parametrize("event", ["off", "away", "closed"])
+    def test_a_load_that_waits_is_told_as_failed_once(self, half, client, files, mount, event):
+        mount.hang()
+        half.bind_connector_metadata(StepWork(loads=[with_adapter(files)]))
+        if event == "off":
+            half.turn_off("made to")
+        elif event == "away":
+            half._away = True
+        else:
+            half.bind_connector_metadata(StepWork(closed=[("adapter: x\n", False)]))
+        mount.answer()
+        assert self.ended(half) == ({"r"}, {"r"}) and client.loads == []
+        assert client.namespaces == ["engine: test\n"], "the closed one is not opened again"
+        assert half.get_transfer_results() == (set(), set())
+
+    def test_a_step_that_rests_leaves_the_processor_to_the_look(self, half, files, mount):
+        mount.hang()
+        half.bind_connector_metadata(StepWork(loads=[with_adapter(files)]))
+        half.bind_connector_metadata(RESTS)
+        begin = time.monotonic()
+        half.get_transfer_results()
+        assert 0.001 < time.monotonic() - begin < A_STEP_S
+
+    # covers F-091
+    def test_a_store_of_an_adapter_that_this_step_loads_waits_for_no_mount(self, half, client, files, mount, monkeypatch):
+        """vLLM loads the adapter between the two hooks: the files that it loaded then decide."""
+        mount.hang()
+        begin = time.monotonic()
+        half.bind_connector_metadata(StepWork(computes=True, number=1, stores=[with_adapter(files)]))
+        assert len(client.begun) == 1
+        manager = Manager()
+        manager.held.add(7)
+        record = loaded_adapters._Record(None, loaded={7: files})
+        monkeypatch.setattr(loaded_adapters, "_records", {manager: record})
+        half.wait_for_save()
+        assert time.monotonic() - begin < A_STEP_S and len(client.submitted) == 1 and client.abandoned == 0
+
+    def test_a_store_of_an_adapter_of_which_nothing_is_known_in_the_end(self, half, client, files, mount):
+        mount.hang()
+        half.bind_connector_metadata(StepWork(computes=True, number=1, stores=[with_adapter(files)]))
+        half.wait_for_save()
+        assert client.submitted == [] and client.abandoned == 1
+
+
+def test_a_load_waits_as_long_as_a_name_of_its_adapter():
+    from larder.vllm import adapters
+
+    assert awaited_adapters.WAIT_S == adapters.READ_WAIT_S
+
+
+# covers F-091
+def test_only_these_modules_of_the_connector_touch_a_file_system():
+    """A new one needs a reason why no step waits for it."""
+    reasons = {
+        "adapter_files": "runs on threads of background_reads alone",
+        "naming": "/proc of the kernel, once, while the engine starts",
+        "hosts": "/proc of the kernel",
+    }
+    touching = {"open", "stat", "lstat", "scandir", "listdir", "walk", "readlink", "realpath", "glob", "exists", "isfile", "isdir",
+                "getsize", "getmtime", "read_text", "read_bytes", "iterdir", "rglob"}  # fmt: skip
+    found = set()
+    for path in pathlib.Path(loaded_adapters.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                name = getattr(node.func, "attr", None) or getattr(node.func, "id", None)
+                if name in touching:
+                    found.add(path.stem)
+    assert found == set(reasons)
