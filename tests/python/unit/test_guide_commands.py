@@ -105,7 +105,10 @@ def test_a_namespace_is_dropped(root, env, tmp_path):
     with larderd("larderd", env, tmp_path), Client(env["LARDER_SOCKET"], "test") as engine:
         engine.set_namespace(f"engine: test\nchunk_tokens: {TOKENS}\n", "m", TOKENS, [(4096, 2, 1)])
         assert engine.wait_attached(10_000)
-        (space,) = json.loads(follow("larderctl status --json", env, tmp_path))["namespaces"]
+        deadline, spaces = time.monotonic() + 30, []
+        while not spaces and time.monotonic() < deadline:  # the status tells what larderd saw at its last tick
+            spaces = json.loads(follow("larderctl status --json", env, tmp_path))["namespaces"]
+        (space,) = spaces
         assert "0 chunks" in follow(command.replace("NAMESPACE", space["id"]), env, tmp_path)
 
 
