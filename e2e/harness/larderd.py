@@ -65,6 +65,18 @@ class Larderd(Process):
     def wait_ready(self, timeout_s: float = 60, progress=None) -> None:
         self.wait_until(lambda: self.request("GET", "/readyz")[0] == 200, timeout_s, progress)
 
+    def wait_settled(self, timeout_s: float = 60) -> dict:
+        """Until no grant is left that could still be committed; gives the status. larderd tells what it saw at its last tick: only a later one has
+        seen all that was granted until now."""
+        earlier, now = self.status()["uptime_seconds"], {}
+
+        def settled() -> bool:
+            now.update(self.status())
+            return now["uptime_seconds"] > earlier and now["memory"]["slots"]["granted"] == 0
+
+        self.wait_until(settled, timeout_s)
+        return now
+
     def wait_touched(self, timeout_s: float = 120, progress=None) -> None:
         def touched() -> bool:
             memory = self.status()["memory"]

@@ -20,10 +20,10 @@ struct InjectionSpec {
   Object labels, annotations;  // set if the pod has no entry of the name; null: not given
 };
 
-// The first of `payload_resources` that the container larder-payload cannot have.
+// The first entry of `payload_resources` that a container cannot have.
 std::optional<WrongResource> wrong_payload(const InjectionSpec& injection);
 
-// Notes in `reader` what would make a pod that the API server refuses.
+// Refuses, through `reader`, values that would make a pod which the API server refuses.
 InjectionSpec read_injection(SpecReader& reader);
 
 }  // namespace larder::api

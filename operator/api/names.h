@@ -18,6 +18,9 @@ inline constexpr std::string_view kNoticeAnnotation = "larder.dev/notice";      
 inline constexpr std::string_view kConfigAnnotation =
     "larder.dev/config";  // larderd's configuration: YAML, read through the downward API
 inline constexpr std::string_view kRestartAnnotation = "larder.dev/restart-hash";  // desired::restart_hash()
+// Names of volumes, with commas between them. The cluster-autoscaler moves a pod with an emptyDir only
+// if all of the pod's emptyDirs stand here.
+inline constexpr std::string_view kMovableVolumesAnnotation = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes";
 
 // Holds a deleted pool of placement Node until its nodes are free of its memory
 // (reconcile/memory_freeing.h).

@@ -153,7 +153,7 @@ Object stateful_set(const CacheBackend& backend, const Defaults& defaults) {
   // The server reads its configuration once; the hash restarts the pod. It writes nothing to its emptyDir, for which the cluster-autoscaler would
   // keep the node.
   const Object annotations{{std::string(api::kRestartAnnotation), short_hash(server_config(backend))},
-                           {"cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes", kDataVolume}};
+                           {std::string(api::kMovableVolumesAnnotation), kDataVolume}};
   Object set = object_head("apps/v1", "StatefulSet", backend);
   set["spec"] = Object{
       {"replicas", 1},

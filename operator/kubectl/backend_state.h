@@ -13,8 +13,8 @@ namespace larder::kubectl {
 // The answer of a larderd about its backend.
 struct BackendOfPod {
   std::string pod;
-  std::string place;     // its URL; empty: its larderd has none (yet)
-  std::string reason;    // why it does not serve as it should; empty: it does
+  std::string place;     // the URL; empty: larderd has no backend (yet)
+  std::string reason;    // why the backend does not serve in full; empty: it serves
   bool serving = false;  // answers reads
 
   bool uses() const { return !place.empty() && (serving || reason.empty()); }

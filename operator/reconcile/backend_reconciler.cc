@@ -45,7 +45,7 @@ SidecarsView BackendReconciler::sidecars_of(const k8s::Key& key) const {
     const auto found = answers.find(pod.uid);
     if (found == answers.end() || !found->second.backend) continue;
     const LarderdAnswer::Backend& backend = *found->second.backend;
-    // One that is only too slow just now has no reason against it: it is reached.
+    // A backend that is only slow at the moment has no reason and counts as reached.
     const bool uses = backend.serving || backend.reason.empty();
     ++view.asked;
     view.serving += uses ? 1 : 0;

@@ -8,10 +8,10 @@
 // HugepagesMissing  with hugepages: pods wait for pages that no node has free (True is bad)
 // GpuVisible        with transfer: sidecar: every larderd sees a GPU
 // PodsReady         larderd runs in every pod of the pool
-// PodsUpToDate      no pod needs a restart for what has changed since it started
+// PodsUpToDate      no pod needs a restart for a change since its start
 // EnginesAttached   placement Sidecar: every larderd that answered has an engine
 // CacheServes       no larderd has a reason against an engine, its memory, its backend or its disk
-// Helping           prompts were looked up, and some were found
+// Helping           lookups of prompts found chunks
 #pragma once
 
 #include <vector>

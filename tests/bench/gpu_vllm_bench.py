@@ -62,9 +62,9 @@ def connectors(memory: int) -> dict[str, dict]:
 def started(name: str, connector: dict, model: pathlib.Path, kv_bytes: int, larderd: Larderd) -> EngineProcess:
     llm = {"load_format": "dummy", "skip_tokenizer_init": True, "enforce_eager": True, "seed": 0, "max_model_len": 16384, "max_num_batched_tokens": 16384,
            "kv_cache_memory_bytes": kv_bytes, "gpu_memory_utilization": 0.3, "disable_log_stats": False, "attention_config": {"backend": os.environ.get("GPU_VLLM_ATTENTION", "FLASH_ATTN")}}
-    os.environ.update(engine_env(larderd.socket, os.environ["LARDER_LIBRARY"]))
     job = {"model": str(model), "connector": connector, "llm": llm}
-    return EngineProcess(BUILD / f"gpu-vllm-{name}.log", (str(pathlib.Path(__file__).with_name("gpu_vllm_engine.py")),), **job)
+    program = (str(pathlib.Path(__file__).with_name("gpu_vllm_engine.py")),)
+    return EngineProcess(BUILD / f"gpu-vllm-{name}.log", program, engine_env(larderd.socket, os.environ["LARDER_LIBRARY"]), **job)
 
 
 def round_of(engine: EngineProcess, tokens: list[int], stored: Callable[[], None]) -> dict[str, float]:
@@ -127,7 +127,7 @@ def measured(shape: Shape, tokens: int) -> list[dict]:
         larderd.wait_ready()
         larderd.wait_touched(TOUCH_S)
         model = model_of(shape, BUILD / "gpu-vllm" / "model")
-        arms = [Arm(name, stack.enter_context(started(name, connector, model, 5 * size // 2, larderd)), settled(larderd) if name == "larder" else lambda: time.sleep(NATIVE_S))
+        arms = [Arm(name, stack.enter_context(started(name, connector, model, 5 * size // 2, larderd)), (lambda: larderd.wait_settled(SETTLE_S)) if name == "larder" else lambda: time.sleep(NATIVE_S))
                 for name, connector in connectors(memory).items()]
         numbers = random.Random(7)
         for arm in arms:
@@ -139,20 +139,6 @@ def measured(shape: Shape, tokens: int) -> list[dict]:
     common = {"shape": shape.name, "tokens": tokens, "bytes": size, "device": machine, "copy_gb_s": rate / 1e9}
     rows = [{**arm.row(), **common} for arm in arms]
     return [{**row, "ceiling_s": size / rate + row["own_s"]} if "own_s" in row else row for row in rows]
-
-
-def settled(larderd: Larderd) -> Callable[[], None]:
-    """Waits until what was stored is committed: no slot is granted at a tick after this moment."""
-    def wait() -> None:
-        earlier = larderd.status()["uptime_seconds"]
-
-        def done() -> bool:
-            now = larderd.status()
-            return now["uptime_seconds"] > earlier and now["memory"]["slots"]["granted"] == 0
-
-        larderd.wait_until(done, SETTLE_S)
-
-    return wait
 
 
 def judge(rows: list[dict]) -> list[dict]:

@@ -21,13 +21,13 @@ class Died(RuntimeError):
 class EngineProcess:
     """`program`: Python's arguments; the options follow as the last one."""
 
-    def __init__(self, log, program=("-m", "paged_engine.process"), **options):
-        path = os.pathsep.join((str(HERE), str(HERE.parents[1] / "shim" / "python"), os.environ.get("PYTHONPATH", "")))
+    def __init__(self, log, program=("-m", "paged_engine.process"), env=os.environ, **options):
+        path = os.pathsep.join((str(HERE), str(HERE.parents[1] / "shim" / "python"), env.get("PYTHONPATH", "")))
         command = [sys.executable, *program, json.dumps(options)]
         self._log = log
         with open(log, "wb") as out:
             self._child = subprocess.Popen(
-                command, env={**os.environ, "PYTHONPATH": path}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=out, start_new_session=True
+                command, env={**env, "PYTHONPATH": path}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=out, start_new_session=True
             )
         self._unread = b""
 

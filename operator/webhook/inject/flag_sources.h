@@ -67,11 +67,12 @@ class FlagSources {
   std::set<std::string> functions_;
   std::vector<std::size_t> positional_;                     // commands() that are `set ...`
   std::vector<std::pair<std::size_t, std::string>> files_;  // commands() that may set any variable: source FILE, eval "$(...)"
-  std::size_t place_ = 0;          // in commands(), of the words that are looked at: what comes later has not set their variables
-  std::set<std::string> inside_;   // variables that are being looked at, against circles
-  std::set<std::string> circles_;  // those that depend on themselves: X=${X:-1}
-  VariableSources known_;          // of the container's variables
-  FlagSource arguments_;           // what follows the script
+  // Index in commands() of the current words. Later commands have not yet set their variables.
+  std::size_t place_ = 0;
+  std::set<std::string> inside_;   // variables in progress, against cycles
+  std::set<std::string> circles_;  // variables that depend on themselves: X=${X:-1}
+  VariableSources known_;          // sources of the container's variables
+  FlagSource arguments_;           // source of the args behind the script
   std::size_t script_looks_ = 0;
 };
 

@@ -13,8 +13,7 @@ namespace {
 
 using api::Object;
 
-constexpr const char* kMovable = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes";
-constexpr const char* kNotBackedUp = "backup.velero.io/backup-volumes-excludes";
+constexpr std::string_view kNotBackedUp = "backup.velero.io/backup-volumes-excludes";
 
 bool is_listed(std::string_view list, std::string_view name) {
   while (true) {
@@ -25,7 +24,7 @@ bool is_listed(std::string_view list, std::string_view name) {
   }
 }
 
-void add_to_list(Object& annotations, const char* key, const std::vector<std::string>& names) {
+void add_to_list(Object& annotations, std::string_view key, const std::vector<std::string>& names) {
   std::string list = annotations.contains(key) ? annotations[key].get<std::string>() : "";
   for (const std::string& name : names)
     if (!is_listed(list, name)) list += (list.empty() ? "" : ",") + name;
@@ -73,7 +72,7 @@ void mark_volumes(Object& pod, const Object& before) {
     if (empty || volume.contains("hostPath")) local.push_back(name);
     if (empty || volume.contains("ephemeral")) backed_up.push_back(name);
   }
-  add_to_list(annotations_of(pod), kMovable, local);
+  add_to_list(annotations_of(pod), api::kMovableVolumesAnnotation, local);
   add_to_list(annotations_of(pod), kNotBackedUp, backed_up);
 }
 

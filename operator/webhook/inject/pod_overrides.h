@@ -1,5 +1,5 @@
-// What a pod's own annotations change of its pool, for this pod: larder.dev/requests.cpu, larder.dev/limits.memory and the like for
-// larderd, larder.dev/payload.requests.cpu and the like for the container larder-payload.
+// Overrides of the pool by annotations of a pod: larder.dev/requests.cpu and the like for larderd,
+// larder.dev/payload.requests.cpu and the like for the container larder-payload.
 //
 // Pure; thread-safe; never throws.
 #pragma once
@@ -8,7 +8,8 @@
 
 namespace larder::webhook {
 
-// `pool` with the resources that the pod's annotations give to our containers. kUnsupported: an annotation is wrong, and what to write.
+// `pool` with the resources from the pod's annotations. kUnsupported: a wrong annotation, and the
+// text to write.
 Result<api::CachePool> with_overrides(const api::Object& pod, api::CachePool pool);
 
 }  // namespace larder::webhook

@@ -15,8 +15,9 @@ namespace {
 
 using api::Object;
 
-// Init containers of Istio, Linkerd, Kuma and Consul that set up the pod's network. larderd starts behind them, so that it reaches its
-// backend at once; Larder's image needs no network.
+// Init containers of Istio, Linkerd, Kuma and Consul that set up the pod's network. Earlier
+// containers have no network. Larder starts without one, and reaches its backend sooner after these
+// containers.
 constexpr std::array<std::string_view, 11> kNetworkFirst{
     "istio-init", "istio-validation", "istio-proxy",  "linkerd-init",     "linkerd-network-validator", "linkerd-proxy",
     "kuma-init",  "kuma-validation",  "kuma-sidecar", "consul-dataplane", "consul-connect-inject-init"};

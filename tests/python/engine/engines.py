@@ -133,17 +133,8 @@ def run_offline(model, socket, steps, extra=None, env=None, timeout_s=180, scrip
 
 
 def committed_chunks(larderd):
-    """How many chunks were ever committed, once no grant is left that could still be. larderd tells what it saw at its last tick:
-    only a later one has seen all that was granted until now."""
-    earlier = larderd.status()["uptime_seconds"]
-    now = {}
-
-    def settled():
-        now.update(larderd.status())
-        return now["uptime_seconds"] > earlier and now["memory"]["slots"]["granted"] == 0
-
-    wait_for(settled, PATIENCE_S, "committing what was stored")
-    return now["memory"]["chunks_committed"]
+    """How many chunks were ever committed, once no grant is left."""
+    return larderd.wait_settled(PATIENCE_S)["memory"]["chunks_committed"]
 
 
 def wait_for(condition, timeout_s, what):

@@ -4,6 +4,7 @@ attention of the layers are known.
 A thread reads the weights. Meanwhile the engine runs without the cache. Owned by the scheduler's
 thread."""
 
+import math
 import multiprocessing
 import os
 import time
@@ -35,7 +36,7 @@ class Naming:
         self._reader.start()
         self._weights = self._text = self._objection = None
         self._told = set()  # by workers, in whatever step
-        self._unreported_since = None  # time.monotonic() of the first poll that only workers could have answered; False: warned
+        self._warn_at = None  # time.monotonic(), from the first poll on that only workers could have answered
 
     def poll(self, wait_s=0):
         """The text, or None while the weights are being read or the attention is not known.
@@ -65,10 +66,11 @@ class Naming:
         return self._text
 
     def _warn_of_silent_workers(self):
-        if self._unreported_since is None:
-            self._unreported_since = time.monotonic()
-        elif self._unreported_since and time.monotonic() - self._unreported_since >= REPORT_WAIT_S:
-            self._unreported_since = False
+        now = time.monotonic()
+        if self._warn_at is None:
+            self._warn_at = now + REPORT_WAIT_S
+        elif now >= self._warn_at:
+            self._warn_at = math.inf  # once
             logger.warning(
                 "Larder: no worker has reported the attention of its layers within %d s of requests: this engine runs without the cache until one does. "
                 "A connector beside Larder, or a vLLM that drops build_connector_worker_meta, can be the cause",
