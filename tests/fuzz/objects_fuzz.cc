@@ -90,8 +90,9 @@ void check_backend(const Object& object) {
 void check_answers(const std::string& text) {
   if (const auto answer = reconcile::read_answer(text); answer.ok()) {
     must(answer->used_bytes <= answer->capacity_bytes, "no more is used than there is");
-    must(answer->version.size() <= kMostText && answer->fallbacks.size() <= 8, "what a pod says is bounded");
-    for (const std::string& one : answer->fallbacks) must(one.size() <= kMostText, "what a pod says is short");
+    must(answer->version.size() <= kMostText && answer->fallbacks.size() <= 16, "what a pod says is bounded");
+    for (const auto& one : answer->fallbacks)
+      must(one.kind.size() <= kMostText && one.why.size() <= kMostText, "what a pod says is short");
   }
   if (const auto down = reconcile::read_supervisor(text); down.ok())
     must(down->why.size() <= kMostText, "what a supervisor says is short");
