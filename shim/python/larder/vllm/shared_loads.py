@@ -97,10 +97,12 @@ class SharedLoads:
         return True
 
     def _shareable(self, request, end_chunk, ends_with_it):
-        """Tokens. vLLM computes the last token of a prompt, and hits whole blocks alone. A load brings the window before its own end, and
-        no hit of a model with windows can end anywhere else."""
+        """Tokens. A load brings the window before its own end, and no hit of a model with windows can end anywhere else."""
         block = math.lcm(*(group.block_size for group in self._setup.groups))
         end = end_chunk * self._setup.chunk_tokens
+        # vLLM's own hit ends before the last token, which vLLM computes, and has whole blocks alone (KVCacheManager.get_computed_blocks).
+        # So vLLM never shares the last block of a prompt of whole blocks. A connector gives vLLM tokens, never the number of a block:
+        # each waiter of such a prompt loads that one block into a block of its own.
         most = (request.num_tokens - 1) // block * block
         return 0 if self._windows and not (ends_with_it and end <= most) else min(end, most)
 
