@@ -2,7 +2,7 @@
 # C++ build, so that too little disk or memory for it is said at once.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-BENCHES = bench-copy bench-curve bench-disk bench-gpu bench-index bench-lookup bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-operator bench-rivals bench-serve bench-webhook bench-weights
+BENCHES = bench-copy bench-curve bench-disk bench-equal bench-gpu bench-index bench-lookup bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-operator bench-rivals bench-serve bench-webhook bench-weights
 .PHONY: $(BENCHES) carry-gpu docs docs-map deps-docs help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs test-models test-mutations test-names test-asan test-crash test-fence test-gpu test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures test-dashboards deps-kserve e2e-kserve deps-dist dist deps-lint
 
 PREFIX ?= /usr/local
@@ -117,7 +117,7 @@ FUZZ_SECONDS ?= 60
 fuzz: deps-tools build/fuzz/build.ninja ## hostile bytes into every door, FUZZ_SECONDS (60) each; fails if something is found
 	@cmake --build --preset fuzz -j$(JOBS) --target fuzz_targets && tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
 
-bench-*: ## lookup, copy, curve (TRACE=FILE), disk, gpu, index, recovery, remote, remote-lookup, remote-outage, restart, start, ttft, ttft-disk, ttft-remote, engine, operator, rivals, serve, webhook, weights: a table, and build/bench/NAME.json
+bench-*: ## lookup, copy, curve (TRACE=FILE), disk, equal, gpu, index, recovery, remote, remote-lookup, remote-outage, restart, start, ttft, ttft-disk, ttft-remote, engine, operator, rivals, serve, webhook, weights: a table, and build/bench/NAME.json
 bench-disk: deps-bench
 bench-copy bench-disk bench-index bench-recovery: bench-%: release
 	@cmake --build --preset release -j$(JOBS) --target $*_bench
@@ -150,6 +150,8 @@ bench-operator: deps-kubernetes release
 	@build/release/bin/operator_bench build/bench $(CURDIR)/build/release/bin
 bench-ttft: deps-python release
 	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) $(PYTHON) tests/bench/ttft_bench.py
+bench-equal: deps-python release
+	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd $(PYTHON) tests/bench/equal_bench.py
 bench-ttft-disk: deps-python release
 	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) $(PYTHON) tests/bench/ttft_disk_bench.py
 bench-ttft-remote: deps-python deps-servers release
