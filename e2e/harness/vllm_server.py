@@ -42,14 +42,15 @@ def engine_env(larder_socket: str, library: str, **more: str) -> dict[str, str]:
 
 
 class VllmServer(Process):
-    """`connector` None: vLLM alone. URL in `url`."""
+    """`connector` None: vLLM alone. `serve`: as `vllm serve` starts it, else by the server's own module. URL in `url`."""
 
     def __init__(self, name: str, model: str, served_name: str, env: dict[str, str], log: pathlib.Path,
-                 connector: dict | None = CONNECTOR, arguments: list[str] = ()):
+                 connector: dict | None = CONNECTOR, arguments: list[str] = (), serve: bool = False):
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", model, "--served-model-name", served_name,
-                   "--host", "127.0.0.1", "--port", str(self.port), "--enforce-eager", "--max-model-len", "16384", "--seed", "0",
+        program = ["vllm.entrypoints.cli.main", "serve", model] if serve else ["vllm.entrypoints.openai.api_server", "--model", model]
+        command = [sys.executable, "-m", *program, "--served-model-name", served_name, "--host", "127.0.0.1",
+                   "--port", str(self.port), "--enforce-eager", "--max-model-len", "16384", "--seed", "0",
                    "--no-enable-log-requests", *arguments]
         if connector is not None:
             command += ["--kv-transfer-config", json.dumps(connector)]

@@ -55,12 +55,11 @@ class Engine(VllmServer):
 
     larderd = None
 
-    def __init__(self, model, socket, folder, *arguments, extra=None, role="kv_both", connector=None, **env):
+    def __init__(self, model, socket, folder, *arguments, extra=None, role="kv_both", connector=None, serve=False, **env):
         """connector: the whole of --kv-transfer-config, in place of Larder alone with `extra` and `role`."""
         connector = connector or {**CONNECTOR, "kv_role": role, "kv_connector_extra_config": extra or {}}
-        super().__init__(
-            "vLLM", str(model), "tiny", environment(socket, **env), folder / f"vllm-{next(_numbers)}.log", connector, list(arguments)
-        )
+        log = folder / f"vllm-{next(_numbers)}.log"
+        super().__init__("vLLM", str(model), "tiny", environment(socket, **env), log, connector, list(arguments), serve)
 
     def ask(self, tokens, max_tokens=8, **fields):
         return completions.stream_completion(self.url, "tiny", tokens, max_tokens, timeout_s=120, **fields).token_ids

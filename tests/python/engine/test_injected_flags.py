@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from composed_configs import children as children_of
+from composed_configs import written
 from golden_pods import commands
 
 vllm_args = pytest.importorskip("vllm.entrypoints.launchers.cli_args", reason="this vLLM has its parser elsewhere")
@@ -47,6 +49,22 @@ def test_vllm_takes_every_injected_flag(root, parser, tmp_path):
             assert config.kv_load_failure_policy == "recompute", name
         seen += 1
     assert seen >= 20
+
+
+def test_the_goldens_have_every_form_of_a_composed_configuration(root):
+    """Real servers run these: tests/python/models/test_composed_servers.py."""
+    composed = [config for config in written(root).values() if children_of(config)]
+    assert {children_of(config)[0]["kv_role"] for config in composed} == {"kv_both", "kv_consumer", "kv_producer"}
+    assert all((config["kv_role"], config["kv_load_failure_policy"]) == ("kv_both", "recompute") for config in composed)
+    assert all(children_of(config)[-1]["kv_connector"] == "LarderConnector" for config in composed)
+    for has in (
+        lambda config: "engine_id" in config,
+        lambda config: "kv_port" in config,
+        lambda config: children_of(config)[0]["kv_connector"] == "MultiConnector",
+        lambda config: "kv_connector_module_path" in children_of(config)[0],
+        lambda config: "chunk_tokens" in children_of(config)[-1].get("kv_connector_extra_config", {}),
+    ):
+        assert any(has(config) for config in composed)
 
 
 def test_a_config_file_comes_before_the_flag(parser, tmp_path):

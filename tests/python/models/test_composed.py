@@ -1,14 +1,12 @@
 """Larder beside other connectors: each configuration that the injector composes, and such as people write by hand, in a real vLLM.
 
-The configurations of the goldens are read from tests/golden/inject, with ExampleConnector, which needs no GPU, in NIXL's place."""
+With a server: test_composed_servers.py."""
 
-import json
-import re
 from pathlib import Path
 
 import pytest
+from composed_configs import children, on_a_cpu, written
 from engines import CONNECTOR, prompt, start_larderd
-from golden_pods import commands
 from neighbour import FIRST
 from test_models import ask
 from walk import Walk
@@ -16,20 +14,11 @@ from walk import Walk
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
-FLAG = re.compile(r'\{"(?:engine_id":"[^"]*",")?kv_connector":"MultiConnector".*\}')
+ENV = {"PYTHONPATH": f"{HERE}:{ROOT / 'shim' / 'python'}"}
 
 
 def multi(*children, **more):
     return {"kv_connector": "MultiConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"connectors": list(children)}, **more}
-
-
-def composed():
-    """{JSON: name of a pod}, each once."""
-    found = {}
-    for name, words in commands(ROOT):
-        for text in FLAG.findall("\n".join(words)):
-            found.setdefault(text, name)
-    return {name: json.loads(text.replace("NixlConnector", "ExampleConnector")) for text, name in found.items()}
 
 
 EXAMPLE = {"kv_connector": "ExampleConnector", "kv_role": "kv_both"}
@@ -44,21 +33,7 @@ BY_HAND = {
     "a producer": multi({**EXAMPLE, "kv_role": "kv_producer"}, CONNECTOR, kv_role="kv_producer"),
     "a consumer": multi({**EXAMPLE, "kv_role": "kv_consumer"}, CONNECTOR, kv_role="kv_consumer"),
 }
-CONFIGS = {**composed(), **BY_HAND}
-
-
-def test_the_goldens_have_some():
-    assert len(composed()) >= 3
-
-
-def stored_in(config, folder):
-    """The configuration with ExampleConnector's files in `folder`."""
-    connectors = config.get("kv_connector_extra_config", {}).get("connectors", ())
-    if connectors:
-        return {**config, "kv_connector_extra_config": {"connectors": [stored_in(one, folder) for one in connectors]}}
-    if config["kv_connector"] != "ExampleConnector":
-        return config
-    return {**config, "kv_connector_extra_config": {"shared_storage_path": str(folder)}}
+CONFIGS = {**{name: config for name, config in written(ROOT).items() if children(config)}, **BY_HAND}
 
 
 def off(log):
@@ -90,7 +65,7 @@ def test_a_composed_engine_answers_alike_and_hits(name, model, alone, tmp_path):
     """ExampleConnector names a prompt by all of its whole blocks, so that with another tail Larder is asked. The last ask finds zeroed KV
     in Larder."""
     with start_larderd(tmp_path) as larderd:
-        walk, config = Walk(larderd, tmp_path, model, dtype="float32"), stored_in(CONFIGS[name], tmp_path / "example")
+        walk, config = Walk(larderd, tmp_path, model, env=ENV, dtype="float32"), on_a_cpu(CONFIGS[name], tmp_path / "example")
         steps = [ask(WHOLE), *walk.settled(), ask(WHOLE), *walk.settled(), ask(TAIL), *walk.settled()]
         results, log = walk.run([*steps, {"zero": f"/dev/shm/{larderd.shm_name}.arena"}, ask(OTHER)], timeout_s=600, connector=config)
         assert not off(log), off(log)
@@ -103,8 +78,7 @@ def test_a_composed_engine_answers_alike_and_hits(name, model, alone, tmp_path):
 def test_what_a_neighbour_loads_and_fails_is_not_stored(model, alone, tmp_path):
     neighbour = {"kv_connector": "FailingNeighbour", "kv_connector_module_path": "neighbour", "kv_role": "kv_both"}
     with start_larderd(tmp_path) as larderd:
-        env = {"PYTHONPATH": f"{HERE}:{HERE.parents[2] / 'shim' / 'python'}"}
-        walk = Walk(larderd, tmp_path, model, env=env, dtype="float32")
+        walk = Walk(larderd, tmp_path, model, env=ENV, dtype="float32")
         steps = [ask(FAILING), *walk.settled(), ask(FAILING), *walk.settled(), ask(FAILING)]
         (failed, computed, hit), log = walk.run(steps, timeout_s=600, connector=multi(neighbour, CONNECTOR, **POLICY))
         assert "Recovered from KV load failure" in log
@@ -118,8 +92,7 @@ def test_what_a_neighbour_loads_and_fails_is_not_stored(model, alone, tmp_path):
 def test_what_a_neighbour_brings_from_other_weights_is_not_stored(model, alone, tmp_path):
     neighbour = {"kv_connector": "ForeignNeighbour", "kv_connector_module_path": "neighbour", "kv_role": "kv_both"}
     with start_larderd(tmp_path) as larderd:
-        env = {"PYTHONPATH": f"{HERE}:{HERE.parents[2] / 'shim' / 'python'}"}
-        walk = Walk(larderd, tmp_path, model, env=env, dtype="float32")
+        walk = Walk(larderd, tmp_path, model, env=ENV, dtype="float32")
         steps = [ask(FAILING), *walk.settled(), ask(FAILING), *walk.settled(), ask(FAILING)]
         (brought, computed, hit), log = walk.run(steps, timeout_s=600, connector=multi(neighbour, CONNECTOR, **POLICY))
         expected = alone[tuple(FAILING)]
