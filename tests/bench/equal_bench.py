@@ -5,8 +5,9 @@ One vLLM without a server, on the small model in float32, gets COUNT prompts in 
 others hit vLLM's own cache; in "each loads" no request may wait, as before the connector knew of loads under way. The arms take
 turns in one engine, in a random order each round; vLLM's own prefix cache is reset before each turn. A figure is the median over the
 rounds of the time of one place: of the request that is served first, in the middle, or last. The goals are ratios of the two arms, of
-the middle and of the last place. The first place has no goal. After the wait vLLM computes all prompts in one batch, as after hits in
-its own cache. Without the wait vLLM computes the first prompt while the other prompts load.
+the middle and of the last place, and of the engine's processor time, which other work on the machine does not change. The first place
+has no goal. After the wait vLLM computes all prompts in one batch, as after hits in its own cache. Without the wait vLLM computes the
+first prompt while the other prompts load.
 
 A turn that hit other tokens than the stored ones, or an answer that differs between the arms, ends the bench with status 1.
 Environment: that of the demo; EQUAL_ROUNDS (default 15)."""
@@ -18,6 +19,7 @@ import pathlib
 import random
 import statistics
 import time
+from dataclasses import dataclass, field
 
 from engine_model import small_model
 from harness import goals
@@ -35,6 +37,7 @@ COUNT = 12
 STORED = 8 * CHUNK_TOKENS
 ANSWER = 4
 WAITS, EACH_LOADS = "waits", "each loads"
+FIGURES = ("first", "p50", "max", "processor")
 
 
 def cases() -> dict[str, list[list[int]]]:
@@ -53,20 +56,28 @@ def hits_due(prompts: list[list[int]], arm: str) -> int:
     return STORED + (len(prompts) - 1) * (STORED - (shared if arm == WAITS else 0))
 
 
-def row(what: str, turns: dict[str, list[list[float]]], tokens: dict[str, int]) -> dict:
-    """turns: of each arm the sorted times to first token in seconds, by round; tokens: that Larder brought in a turn."""
-    places = {arm: [statistics.median(at) for at in zip(*rounds)] for arm, rounds in turns.items()}
-    ratios = [with_wait / without for with_wait, without in zip(places[WAITS], places[EACH_LOADS])]
-    at = {"first": 0, "p50": len(ratios) // 2, "max": -1}
-    found: dict = {"what": what, **{f"{place}_ratio": ratios[i] for place, i in at.items()}}
-    for arm, name in ((WAITS, "waits"), (EACH_LOADS, "each")):
-        found |= {f"{name}_{place}_ms": 1e3 * places[arm][i] for place, i in at.items()} | {f"{name}_tokens": tokens[arm]}
+@dataclass
+class Turn:
+    times: list[float]  # to first token, in seconds, sorted
+    processor_s: float  # of the engine
+    answers: list[list[int]] = field(default_factory=list)
+
+    def figures(self) -> dict[str, float]:
+        return {"first": self.times[0], "p50": self.times[len(self.times) // 2], "max": self.times[-1], "processor": self.processor_s}
+
+
+def row(what: str, turns: dict[str, list[Turn]], tokens: dict[str, int]) -> dict:
+    """turns: of each arm, by round; tokens: that Larder brought in a turn."""
+    found: dict = {"what": what, "waits_tokens": tokens[WAITS], "each_tokens": tokens[EACH_LOADS]}
+    for name in FIGURES:
+        waits, each = (statistics.median(turn.figures()[name] for turn in turns[arm]) for arm in (WAITS, EACH_LOADS))
+        found |= {f"waits_{name}_ms": 1e3 * waits, f"each_{name}_ms": 1e3 * each, f"{name}_ratio": waits / each}
     return found
 
 
 def judge(rows: list[dict]) -> list[dict]:
-    worst = {place: max(one[f"{place}_ratio"] for one in rows) for place in ("p50", "max", "first")}
-    told = [goals.goal(f"equal.{place}_ratio", worst[place], "<=", 1.05) for place in ("p50", "max")]
+    worst = {name: max(one[f"{name}_ratio"] for one in rows) for name in FIGURES}
+    told = [goals.goal(f"equal.{name}_ratio", worst[name], "<=", 1.05) for name in FIGURES if name != "first"]
     return [*told, goals.figure("equal.first_ratio", worst["first"])]
 
 
@@ -97,37 +108,38 @@ class Engine:
         return [one.metrics.first_token_latency for one in outputs], [list(one.outputs[0].token_ids) for one in outputs]
 
 
-def turn(engine: Engine, larderd: Larderd, what: str, prompts: list[list[int]], arm: str) -> tuple[list[float], list[list[int]]]:
+def turn(engine: Engine, larderd: Larderd, what: str, prompts: list[list[int]], arm: str) -> Turn:
     from larder.vllm import shared_loads
 
     usual = shared_loads.MOST_WAITING
     engine.reset()
     share = larderd_metrics.Share(larderd.metrics)
     shared_loads.MOST_WAITING = usual if arm == WAITS else 0
+    begin = time.process_time()
     try:
         times, answers = engine.ask(prompts)
     finally:
         shared_loads.MOST_WAITING = usual
+    found = Turn(sorted(times), time.process_time() - begin, answers)
     due = hits_due(prompts, arm)
     share.wait(1, due, 5)
     if share.tokens_hit() != due:
         raise Void(f"{what}, {arm}: {share.tokens_hit()} of {due} tokens hit")
-    return sorted(times), answers
+    return found
 
 
 def measure(engine: Engine, larderd: Larderd, what: str, prompts: list[list[int]], source: random.Random) -> dict:
-    turns: dict[str, list[list[float]]] = {WAITS: [], EACH_LOADS: []}
+    turns: dict[str, list[Turn]] = {WAITS: [], EACH_LOADS: []}
     expected = None
     for _ in range(ROUNDS + 1):  # the first is not counted
         for arm in source.sample(list(turns), 2):
-            times, answers = turn(engine, larderd, what, prompts, arm)
-            expected = expected or answers
-            if answers != expected:
+            turns[arm].append(turn(engine, larderd, what, prompts, arm))
+            expected = expected or turns[arm][-1].answers
+            if turns[arm][-1].answers != expected:
                 raise Void(f"{what}: an answer differs between the arms")
-            turns[arm].append(times)
     found = row(what, {arm: rounds[1:] for arm, rounds in turns.items()}, {arm: hits_due(prompts, arm) for arm in turns})
-    times = "   ".join(f"{place} {found[f'waits_{place}_ms']:7.1f} ms / {found[f'each_{place}_ms']:7.1f} ({found[f'{place}_ratio']:.2f})"
-                       for place in ("first", "p50", "max"))
+    times = "   ".join(f"{name} {found[f'waits_{name}_ms']:7.1f} ms / {found[f'each_{name}_ms']:7.1f} ({found[f'{name}_ratio']:.2f})"
+                       for name in FIGURES)
     print(f"  {what:<34} {times}   tokens loaded {found['waits_tokens']} / {found['each_tokens']}", flush=True)
     return found
 

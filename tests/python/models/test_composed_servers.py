@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from composed_configs import answers_hits_and_counts, on_a_cpu, written
+from demo.model import make_model
 from engines import Engine, start_larderd
 
 pytestmark = pytest.mark.slow
@@ -14,8 +15,10 @@ WRITTEN = written(HERE.parents[2])
 
 
 @pytest.fixture(scope="module")
-def model(models):
-    return models("llama")
+def model(tmp_path_factory):
+    """With a tokenizer, as a server needs it."""
+    shape = dict(layers=4, hidden=256, intermediate=512, heads=8, kv_heads=4, head_dim=32, vocab=1024)
+    return make_model(str(tmp_path_factory.mktemp("models") / "llama"), **shape)
 
 
 @pytest.fixture(autouse=True)
