@@ -55,7 +55,7 @@ def alone(model, world, tmp_path_factory):
     """The answers of an engine without any cache, by prompt."""
     asked = [WHOLE, TAIL, OTHER, FAILING]
     steps = [step for text in asked for step in (ask(text, off=True), {"reset": True})]
-    results, _ = Walk(world, tmp_path_factory.mktemp("alone"), model, dtype="float32").run(steps)
+    results, _ = Walk(world, tmp_path_factory.mktemp("alone"), model, dtype="float32").run(steps, timeout_s=600)
     return {tuple(text): result["tokens"] for text, result in zip(asked, results)}
 
 
