@@ -15,18 +15,6 @@ struct Kind {
 constexpr std::array<Kind, 4> kKinds{
     {{"engines", "EngineRefused"}, {"memory", "MemoryShort"}, {"backend", "BackendDegraded"}, {"disk", "DiskDegraded"}}};
 
-// larderd counts refusals, and a count would make the status new every time: "refused (3 times): why" as "refused: why".
-std::string without_count(const std::string& why) {
-  for (const std::string_view end : {" time): ", " times): "}) {
-    const std::size_t at = why.find(end), begin = at == std::string::npos ? at : why.rfind(" (", at);
-    if (begin == std::string::npos) continue;
-    const std::string_view count = std::string_view(why).substr(begin + 2, at - begin - 2);
-    if (count.find_first_not_of("0123456789") == std::string_view::npos)
-      return why.substr(0, begin) + why.substr(at + end.size() - 2);
-  }
-  return why;
-}
-
 // What that kind costs the pods, in the words of the first one; empty: no pod has it.
 std::string told(const PoolFacts& facts, std::string_view kind) {
   std::vector<std::string> names;
@@ -36,7 +24,7 @@ std::string told(const PoolFacts& facts, std::string_view kind) {
     if (answer == facts.heard.answers.end()) continue;
     const auto found = std::ranges::find(answer->second.fallbacks, kind, &LarderdAnswer::Fallback::kind);
     if (found == answer->second.fallbacks.end()) continue;
-    if (names.empty()) why = quoted(without_count(found->why));
+    if (names.empty()) why = quoted(found->why);
     names.push_back(pod.name);
   }
   return names.empty() ? "" : of_pods(names, facts.pods.size()) + ": " + std::string(kind) + ": " + why;

@@ -145,7 +145,7 @@ Snapshot read(const json& status) {
                                    space.at("fingerprint").get<std::string>()});
   snapshot.sessions = read_sessions(status.at("sessions"));
   for (const json& fallback : status.at("fallbacks"))
-    snapshot.fallbacks.push_back({text_at(fallback, "kind"), text_at(fallback, "why")});
+    snapshot.fallbacks.push_back({text_at(fallback, "kind"), text_at(fallback, "why"), number_if(fallback, "times")});
   return snapshot;
 }
 

@@ -78,6 +78,7 @@ struct Sessions {
 
 struct Fallback {
   std::string kind, why;
+  std::uint64_t times = 0;  // 0: larderd does not count it, or is an older one
 };
 
 struct Snapshot {

@@ -167,7 +167,8 @@ std::string sessions(const Sessions& sessions) {
 std::string fallbacks(const std::vector<Fallback>& fallbacks) {
   if (fallbacks.empty()) return "\nFallbacks       none\n";
   std::string out = "\nFallbacks\n";
-  for (const Fallback& fallback : fallbacks) out += line(fallback.kind, fallback.why);
+  for (const Fallback& fallback : fallbacks)
+    out += line(fallback.kind, fallback.why + (fallback.times == 0 ? "" : " (" + base::plural(fallback.times, "time") + ")"));
   return out;
 }
 

@@ -58,8 +58,8 @@ EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
   stats_.arena_bytes = parts_.arena.mapping.size();
   stats_.arena_page_bytes = parts_.arena.page_bytes;
   stats_.arena_numa = parts_.arena.numa;
-  if (!parts_.arena.fallback.empty()) stats_.fallbacks.emplace_back("hugepages", parts_.arena.fallback);
-  if (!parts_.arena.numa_fallback.empty()) stats_.fallbacks.emplace_back("numa", parts_.arena.numa_fallback);
+  if (!parts_.arena.fallback.empty()) stats_.fallbacks.push_back({"hugepages", parts_.arena.fallback});
+  if (!parts_.arena.numa_fallback.empty()) stats_.fallbacks.push_back({"numa", parts_.arena.numa_fallback});
   const std::span<std::byte> arena(parts_.arena.mapping.data(), parts_.arena.mapping.size());
   if (!parts_.tiers.empty())
     lower_tiers_ = std::make_unique<tiering::LowerTiers>(std::move(parts_.tiers), parts_.config, store_, stats_, clock_, arena);

@@ -90,9 +90,8 @@ void EventLoop::drain_events(session::Connection& connection) {
 }
 
 void EventLoop::note_fallback(const std::string& what, const std::string& why) {
-  for (const auto& [known, reason] : stats_.fallbacks)
-    if (known == what) return;
-  stats_.fallbacks.emplace_back(what, why);
+  if (std::ranges::find(stats_.fallbacks, what, &stats::Fallback::kind) != stats_.fallbacks.end()) return;
+  stats_.fallbacks.push_back({what, why});
   base::log_warning(what + ": " + why);
 }
 
@@ -106,10 +105,8 @@ void EventLoop::show_way(stats::Stats& view, const std::string& name) const {
   session.transfer_reason = protocol::transfer_reason_name(way.refusal.reason);
   session.transfer_why = way.refusal.text;
   if (way.refusal.reason == protocol::TransferReason::kHostMemory) return;  // no remedy exists
-  const auto noted = [](const auto& fallback) { return fallback.first == "transfer"; };
-  if (std::ranges::none_of(view.fallbacks, noted))
-    view.fallbacks.emplace_back("transfer",
-                                name + " copies by itself (" + session.transfer_reason + "): " + session.transfer_why);
+  if (std::ranges::find(view.fallbacks, "transfer", &stats::Fallback::kind) == view.fallbacks.end())
+    view.fallbacks.push_back({"transfer", name + " copies by itself (" + session.transfer_reason + "): " + session.transfer_why});
 }
 
 // Copies the engine's own statements into the status. larderd bases no decision on them.
@@ -126,8 +123,8 @@ void EventLoop::publish() {
   view.touched_bytes = prefaulter_.touched_bytes();
   view.log_lines_dropped = base::dropped_log_lines();
   if (const int problem = prefaulter_.problem(); problem != 0)
-    view.fallbacks.emplace_back("memory", base::mib(view.touched_bytes) + " of " + base::mib(view.arena_bytes) + ": " +
-                                              std::generic_category().message(problem));
+    view.fallbacks.push_back({"memory", base::mib(view.touched_bytes) + " of " + base::mib(view.arena_bytes) + ": " +
+                                            std::generic_category().message(problem)});
   if (lower_tiers_) lower_tiers_->fill(view);
   refused_.fill(view, clock_.now_ms());
   store_.fill(view);

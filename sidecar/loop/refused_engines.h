@@ -22,7 +22,7 @@ class RefusedEngines {
   // `why` names the refused request and the setting that would help. Texts that differ only in
   // numbers are one reason; the last text is shown.
   void note(const std::string& why, std::uint64_t now_ms);
-  // Adds a fallback "engines" for each reason in force, the newest first.
+  // Adds a fallback "engines" with its count for each reason in force, the newest first.
   void fill(stats::Stats& view, std::uint64_t now_ms);
 
  private:

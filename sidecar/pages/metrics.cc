@@ -22,7 +22,7 @@ void add_identity(Families& out, const stats::Stats& stats, bool ready) {
   out.begin(MetricType::kGauge, "fallback", "1 while larderd runs in this fallback; /v1/status says why.");
   std::map<std::string, std::uint64_t> kinds;
   for (const char* kind : kFallbackKinds) kinds[kind] = 0;
-  for (const auto& [kind, why] : stats.fallbacks) kinds[kind] = 1;
+  for (const stats::Fallback& fallback : stats.fallbacks) kinds[fallback.kind] = 1;
   for (const auto& [kind, in_force] : kinds) out.add(in_force, {{"kind", kind}});
 }
 

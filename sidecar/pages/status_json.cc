@@ -203,13 +203,20 @@ Object namespaces_of(const stats::Stats& stats) {
   return list;
 }
 
+Object fallbacks_of(const stats::Stats& stats) {
+  Object list = Object::array();
+  for (const stats::Fallback& fallback : stats.fallbacks) {
+    list.push_back({{"kind", fallback.kind}, {"why", fallback.why}});
+    if (fallback.times > 0) list.back()["times"] = fallback.times;
+  }
+  return list;
+}
+
 }  // namespace
 
 std::string status_json(const stats::Stats& stats, bool healthy, bool ready) {
   Object models = Object::array();
   for (const stats::ModelStats& model : stats.models) models.push_back(model_of(model));
-  Object fallbacks = Object::array();
-  for (const auto& [kind, why] : stats.fallbacks) fallbacks.push_back({{"kind", kind}, {"why", why}});
   return text_of({{"version", stats.version},
                   {"pool", stats.pool},
                   {"epoch", stats.epoch},
@@ -245,7 +252,7 @@ std::string status_json(const stats::Stats& stats, bool healthy, bool ready) {
                   {"holds_not_counted", {{"age", stats.holds_expired}, {"cap", stats.holds_over_cap}}},
                   {"grants", stats.grants},
                   {"granted_bytes", stats.granted_bytes},
-                  {"fallbacks", fallbacks}});
+                  {"fallbacks", fallbacks_of(stats)}});
 }
 
 std::string dropped_json(std::uint64_t chunks, bool shared) {

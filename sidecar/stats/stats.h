@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace larder::stats {
@@ -143,6 +142,12 @@ struct TierStats {
   std::uint64_t read_latency_ns = 0, read_bytes_per_s = 0;
 };
 
+// E.g. {"hugepages", "4 KiB pages: 3 of 2560 huge pages are free"}.
+struct Fallback {
+  std::string kind, why;
+  std::uint64_t times = 0;  // how often the reason was met; 0: not counted
+};
+
 struct Stats {
   std::string version;
   std::string pool;
@@ -217,8 +222,7 @@ struct Stats {
   std::vector<ModelStats> models;
   std::vector<NamespaceStats> namespaces;
   std::vector<SessionStats> sessions;
-  // Fallbacks in force, e.g. {"hugepages", "4 KiB pages: 3 of 2560 huge pages are free"}.
-  std::vector<std::pair<std::string, std::string>> fallbacks;
+  std::vector<Fallback> fallbacks;  // in force
 };
 
 }  // namespace larder::stats

@@ -107,7 +107,7 @@ void LowerTiers::fill(stats::Stats& view) const {
     stats.read_latency_ns = speed.read_latency_ns;
     stats.read_bytes_per_s = speed.read_bytes_per_s;
     if (stats.reason.empty()) stats.reason = promoter_->too_large();
-    if (!stats.reason.empty()) view.fallbacks.emplace_back(tier->link->name(), stats.reason);
+    if (!stats.reason.empty()) view.fallbacks.push_back({tier->link->name(), stats.reason});
   }
 }
 

@@ -104,8 +104,8 @@ class Node {
     return true;
   }
   std::string fallback() const {
-    for (const auto& [kind, why] : stats().fallbacks)
-      if (kind == "backend") return why;
+    for (const stats::Fallback& fallback : stats().fallbacks)
+      if (fallback.kind == "backend") return fallback.why;
     return "";
   }
 

@@ -73,7 +73,7 @@ void check_shown(const store::NamespaceTable& table, const std::string& differen
     stats.models.emplace_back();
     stats.models.back().model = spec.model;
   }
-  stats.fallbacks.emplace_back("x", difference);
+  stats.fallbacks.push_back({"x", difference});
   must(nlohmann::json::accept(pages::status_json(stats, true, true)), "/v1/status is JSON");
   const http::Counters counters;
   const std::string metrics = pages::metrics_text(stats, true, counters);

@@ -46,7 +46,8 @@ stats::Stats busy_stats() {
       {"0123456789abcdef0123456789abcdef", "demo", std::make_shared<const std::string>("engine: vllm\n"), 250, 768ULL << 20, 2}};
   stats.sessions = {{1, "vllm 0.32.0 scheduler", stats.namespaces[0].id, false, 16, 0},
                     {2, "vllm 0.32.0 worker 0", stats.namespaces[0].id, true, 0, 1}};
-  stats.fallbacks = {{"hugepages", "4 KiB pages: 3 of 2560 huge pages are free"}};
+  stats.fallbacks = {{"hugepages", "4 KiB pages: 3 of 2560 huge pages are free"},
+                     {"engines", "an engine is refused and runs without the cache: raise memory.size", 3}};
   return stats;
 }
 

@@ -1,4 +1,6 @@
 // The sidecar with a disk tier below its memory, as an engine and a person meet it.
+#include <algorithm>
+
 #include "sidecar/store/store.h"
 #include "tests/unit/loop/disk_fixture.h"
 
@@ -23,11 +25,7 @@ class DiskTest : public SidecarWithDiskTest {
     std::filesystem::create_directory(directory_);
     start(real_);
   }
-  bool fallback(const std::string& kind) const {
-    for (const auto& [known, why] : stats().fallbacks)
-      if (known == kind) return true;
-    return false;
-  }
+  bool fallback(const std::string& kind) const { return std::ranges::count(stats().fallbacks, kind, &stats::Fallback::kind) > 0; }
   std::string id() const { return protocol::namespace_id(fingerprint_).to_hex(); }
   // The index as of a larderd that was killed while the one chunk in it came up from the disk.
   void leave_a_read() const {

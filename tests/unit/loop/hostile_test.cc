@@ -1,6 +1,7 @@
 // Malformed, unexpected and truncated messages end their session with a named error, and nobody else notices.
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <random>
 
 #include "tests/unit/loop/sidecar_fixture.h"
@@ -265,11 +266,7 @@ TEST_F(HostileTest, OutOfDescriptorsIsNoMissingPidfd) {
   hostile_.reset();
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  const auto knows_pidfds = [&] {
-    for (const auto& [what, why] : stats().fallbacks)
-      if (what == "pidfd") return false;
-    return true;
-  };
+  const auto knows_pidfds = [&] { return std::ranges::count(stats().fallbacks, "pidfd", &stats::Fallback::kind) == 0; };
   if (!knows_pidfds()) GTEST_SKIP() << "this kernel gives no pidfd for a peer";
   for (rlim_t spare = 1; spare <= 8; ++spare) {
     const std::uint64_t refused = stats().sessions_refused;

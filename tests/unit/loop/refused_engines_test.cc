@@ -9,13 +9,18 @@
 namespace larder::loop {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
+using testing::Field;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::Pair;
+using testing::StartsWith;
 
-auto told(const std::string& why) {
-  return Pair("engines", HasSubstr(why));
+auto told(const std::string& why, std::uint64_t times = 1) {
+  return AllOf(
+      Field(&stats::Fallback::kind, "engines"),
+      Field(&stats::Fallback::why, AllOf(StartsWith("an engine is refused and runs without the cache: "), HasSubstr(why))),
+      Field(&stats::Fallback::times, times));
 }
 
 stats::Stats at(RefusedEngines& refused, std::uint64_t now_ms) {
@@ -30,8 +35,8 @@ TEST(RefusedEnginesTest, AReasonIsToldWhileEnginesMeetIt) {
   refused.note("a chunk needs 10 bytes", 1000);
   refused.note("version 9 is not spoken here", 2000);
   refused.note("a chunk needs 20 bytes", 60'000);
-  EXPECT_THAT(at(refused, 60'000).fallbacks, ElementsAre(told("(2 times): a chunk needs 20 bytes"), told("(1 time): version 9")));
-  EXPECT_THAT(at(refused, 2001 + RefusedEngines::kInForceMs).fallbacks, ElementsAre(told("20 bytes")));
+  EXPECT_THAT(at(refused, 60'000).fallbacks, ElementsAre(told("a chunk needs 20 bytes", 2), told("version 9")));
+  EXPECT_THAT(at(refused, 2001 + RefusedEngines::kInForceMs).fallbacks, ElementsAre(told("a chunk needs 20 bytes", 2)));
   EXPECT_THAT(at(refused, 60'001 + RefusedEngines::kInForceMs).fallbacks, IsEmpty());
 }
 
@@ -40,7 +45,7 @@ TEST(RefusedEnginesTest, ManyReasonsAndLongOnesHaveABound) {
   for (const char* why : {"a", "b", "c", "d", "e"}) refused.note(why, 1000);
   EXPECT_THAT(at(refused, 1000).fallbacks, ElementsAre(told("e"), told("d"), told("c"), told("b")));
   refused.note(std::string(1'000'000, 'x'), 1000);
-  EXPECT_LT(at(refused, 1000).fallbacks.front().second.size(), RefusedEngines::kMostTextBytes + 100);
+  EXPECT_LT(at(refused, 1000).fallbacks.front().why.size(), RefusedEngines::kMostTextBytes + 100);
 }
 
 using SidecarRefusedEngines = testing_support::SidecarTest;

@@ -111,8 +111,8 @@ TEST_F(StartTest, HugePagesOfNoHugetlbfsAreRefusedUnlessOnlyPreferred) {
   config_.memory.hugepages = config::Hugepages::kPrefer2Mi;
   start();
   ASSERT_EQ(stats().fallbacks.size(), 1U);
-  EXPECT_EQ(stats().fallbacks[0].first, "hugepages");
-  EXPECT_TRUE(stats().fallbacks[0].second.starts_with("4 KiB pages: ")) << stats().fallbacks[0].second;
+  EXPECT_EQ(stats().fallbacks[0].kind, "hugepages");
+  EXPECT_TRUE(stats().fallbacks[0].why.starts_with("4 KiB pages: ")) << stats().fallbacks[0].why;
   EXPECT_EQ(stats().arena_page_bytes, 4096U);
 }
 
@@ -160,7 +160,7 @@ TEST_F(StartTest, HugePages) {
   EXPECT_NE(refused().text().find(", or memory.hugepages: prefer to start without them"), std::string::npos);
   config_.memory.hugepages = config::Hugepages::kPrefer2Mi;
   start();
-  EXPECT_EQ(stats().fallbacks.at(0).second.find("prefer"), std::string::npos) << "to who prefers already";
+  EXPECT_EQ(stats().fallbacks.at(0).why.find("prefer"), std::string::npos) << "to who prefers already";
   stop();
   config_.memory.hugepages = config::Hugepages::k2Mi;
   config_.memory.size_bytes = (free_pages << 21) - 4096;  // rounded up to whole pages

@@ -67,12 +67,13 @@ TEST_F(ServerTest, HealthAndReadinessFollowTheLoop) {
 
 TEST_F(ServerTest, MetricsAndStatus) {
   control_.stats.models = {{"llama\xff", 1, 1, 100, 60, 0, 0, 0, 0}};
-  control_.stats.fallbacks = {{"hugepages", "3 of 5 are free"}};
+  control_.stats.fallbacks = {{"hugepages", "3 of 5 are free"}, {"engines", "a chunk is too large", 7}};
   start();
   EXPECT_THAT(tcp("GET /metrics"), AllOf(HasSubstr("Content-Type: text/plain; version=0.0.4"), HasSubstr("larder_ready 1")));
   const auto status = nlohmann::json::parse(body(tcp("GET /v1/status")));
   EXPECT_EQ(status["models"][0]["tokens_hit"], 60);
-  EXPECT_EQ(status["fallbacks"][0]["why"], "3 of 5 are free");
+  EXPECT_EQ(status["fallbacks"], nlohmann::json::parse(R"([{"kind": "hugepages", "why": "3 of 5 are free"},
+                                                          {"kind": "engines", "why": "a chunk is too large", "times": 7}])"));
   EXPECT_EQ(nlohmann::json::parse(body(admin("GET /v1/status"))), status);
   EXPECT_TRUE(status["disk"].is_null());
   EXPECT_TRUE(status["backend"].is_null());

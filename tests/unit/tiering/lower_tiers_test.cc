@@ -12,8 +12,9 @@ namespace larder::tiering::testing_support {
 namespace {
 
 using store::testing_support::StoreBox;
+using testing::AllOf;
 using testing::ElementsAre;
-using testing::Pair;
+using testing::Field;
 
 constexpr store::TierNumber kDisk = 0, kBackend = 1;
 
@@ -196,7 +197,8 @@ TEST_F(LowerTiersTest, WhoIsNotWellIsNamed) {
   view = {};
   below_->fill(view);
   EXPECT_TRUE(view.disk.serving && !view.backend.serving);
-  EXPECT_THAT(view.fallbacks, ElementsAre(Pair("backend", "no connection")));
+  EXPECT_THAT(view.fallbacks,
+              ElementsAre(AllOf(Field(&stats::Fallback::kind, "backend"), Field(&stats::Fallback::why, "no connection"))));
 }
 
 }  // namespace

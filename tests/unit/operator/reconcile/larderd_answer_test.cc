@@ -61,8 +61,8 @@ TEST(LarderdAnswerTest, AReasonIsReadToItsEnd) {
   stats.backend.reason = reason;
   stats.fallbacks.clear();
   for (const char* kind : {"hugepages", "numa", "restart", "pidfd", "config", "memory", "disk", "backend", "transfer"})
-    stats.fallbacks.emplace_back(kind, reason);
-  for (int i = 0; i < 4; ++i) stats.fallbacks.emplace_back("engines", reason);
+    stats.fallbacks.push_back({kind, reason});
+  for (int i = 0; i < 4; ++i) stats.fallbacks.push_back({"engines", reason});
   const Result<LarderdAnswer> answer = read_answer(pages::status_json(stats, true, true));
   ASSERT_TRUE(answer.ok()) << answer.status().text();
   EXPECT_EQ(answer->backend->reason, reason);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "operator/reconcile/pool_conditions.h"
+#include "sidecar/pages/status_json.h"
 #include "tests/unit/operator/reconcile/condition_text.h"
 
 namespace larder::reconcile {
@@ -273,19 +274,27 @@ TEST(PoolConditionsTest, WhatLarderdHasAgainstItsTiersAndEngines) {
 TEST(PoolConditionsTest, ARefusedEngineIsToldWithoutItsCount) {
   PoolFacts facts = facts_of(kSmall);
   facts.pods = {ready_pod(0)};
-  const auto message = [&](const char* why) {
-    facts.heard.answers["uid-0"].fallbacks = {{"engines", why}, {"engines", "another (9 times): x"}};
+  const auto message = [&](std::uint64_t refusals) {
+    stats::Stats stats;
+    stats.version = "1.2.3";
+    stats.fallbacks = {{"engines", "a chunk has 2 GiB: raise memory.size", refusals}};
+    const Result<LarderdAnswer> answer = read_answer(pages::status_json(stats, true, true));
+    facts.heard.answers["uid-0"] = answer.ok() ? *answer : LarderdAnswer{};
     return of_type(facts, "CacheServes").message;
   };
-  const std::string once =
-      message("an engine is refused and runs without the cache (1 time): a chunk has 2 GiB: raise memory.size");
+  const std::string once = message(1);
   EXPECT_EQ(in_short(of_type(facts, "CacheServes")), "False EngineRefused");
-  EXPECT_EQ(
-      once,
-      "1 of 1 pods (chat-0): engines: an engine is refused and runs without the cache: a chunk has 2 GiB: raise memory.size");
-  EXPECT_EQ(message("an engine is refused and runs without the cache (12 times): a chunk has 2 GiB: raise memory.size"), once);
-  for (const char* text : {"", "(", " times): ", " (x times): y", "of old (larderd) times): y"})
-    EXPECT_EQ(message(text), std::string("1 of 1 pods (chat-0): engines: ") + text);
+  EXPECT_EQ(once, "1 of 1 pods (chat-0): engines: a chunk has 2 GiB: raise memory.size");
+  EXPECT_EQ(message(12), once);
+}
+
+TEST(PoolConditionsTest, TheReasonOfARefusedEngineIsLarderdsOwn) {
+  PoolFacts facts = facts_of(kSmall);
+  facts.pods = {ready_pod(0)};
+  for (const char* text : {"", "(", " times): ", "the first (2 times): y"}) {
+    facts.heard.answers["uid-0"].fallbacks = {{"engines", text}, {"engines", "another"}};
+    EXPECT_EQ(of_type(facts, "CacheServes").message, std::string("1 of 1 pods (chat-0): engines: ") + text);
+  }
 }
 
 // However many pods and however long their words, in whole characters.
