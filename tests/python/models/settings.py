@@ -60,6 +60,10 @@ SETTINGS = [
         {"block_size": 32, "max_num_batched_tokens": 96},
         local=576,
     ),
+    Setting("llama4", "Llama 4: chunked local attention over spans of 256 and full attention; a full hit that ends with a span gives up a "
+            "chunk", "llama4", full=384),
+    Setting("llama4_96", "Llama 4, blocks of 32, prefill in steps of 96 tokens", "llama4", {"block_size": 32, "max_num_batched_tokens": 96},
+            local=576, full=256),
     # float32: MLA's prefill and decode are different kernels, whose rounding decides bfloat16's tokens. vLLM keeps no prefix cache
     # for it.
     Setting("mla", "MLA (DeepSeek-V2 shape, float32)", "mla", {"dtype": "float32"}, local=0, chunks=2),

@@ -3,7 +3,11 @@ that a rank holds.
 
 Pure functions of vLLM's KV cache configuration. A chunk of `chunk_tokens` tokens has one part for
 each group and shard. Of a sliding window only the last blocks of a chunk are kept, as many as a hit
-that ends there can need. vLLM has freed the earlier blocks (null blocks) when a chunk fills."""
+that ends there can need. vLLM has freed the earlier blocks (null blocks) when a chunk fills.
+
+With chunked local attention (Llama 4) a token attends to the tokens of its own span of
+attention_chunk_size tokens, and vLLM frees the blocks of earlier spans. All blocks are kept: a chunk
+of Larder lies in one span, whose blocks live until the next span begins."""
 
 import math
 import re
@@ -12,7 +16,7 @@ from dataclasses import dataclass
 DEFAULT_CHUNK_TOKENS = 256
 # As in shim/protocol/limits.h: kMaxGroups, kMaxShards, kMaxPieceBytes, kMaxPayloadBytes.
 MOST_GROUPS, MOST_SHARDS, MOST_PAGE_BYTES, MOST_PART_BYTES = 16, 256, 64 << 20, 1 << 30
-_KINDS = ("FullAttentionSpec", "MLAAttentionSpec", "SlidingWindowSpec")
+_KINDS = ("FullAttentionSpec", "MLAAttentionSpec", "SlidingWindowSpec", "ChunkedLocalAttentionSpec")
 
 
 class Unsupported(Exception):
@@ -29,17 +33,24 @@ class Group:
     block_size: int
     span: int  # blocks that a chunk spans
     blocks: int  # the kept ones, the last of the span
-    window: int | None = None
+    window: int | None = None  # tokens of a sliding window
+    local: int | None = None  # tokens of a span of chunked local attention
+
+    @property
+    def forgets(self):
+        """Whether vLLM frees blocks of a running request, which no later token attends to."""
+        return self.window is not None or self.local is not None
 
     def pages(self, table, chunk):
         """The kept blocks of a chunk."""
         end = (chunk + 1) * self.span
         return table[end - self.blocks : end]
 
-    @property
-    def needs_one_more(self):
-        """Whether the last token of a full hit attends to one block more than vLLM allocates. vLLM
-        recomputes this token."""
+    def needs_more(self, tokens):
+        """Whether the last token of a full hit of so many tokens attends to more blocks than vLLM
+        allocates for the token behind it. vLLM recomputes this last token."""
+        if self.local is not None:
+            return tokens % self.local == 0
         return self.window is not None and (self.window - 1) % self.block_size == 0
 
 
@@ -73,9 +84,21 @@ def groups_of(kv_cache_config, chunk_tokens):
     least = math.lcm(*(group.kv_cache_spec.block_size for group in found))
     if chunk_tokens % least:
         raise Unsupported(f"chunk_tokens {chunk_tokens} is no multiple of the block size {least}")
-    chunk = chunk_tokens or (least if least >= 128 else math.ceil(DEFAULT_CHUNK_TOKENS / least) * least)
+    span = math.gcd(*(_local_of(group.kv_cache_spec) or 0 for group in found))
+    chunk = chunk_tokens or _default_chunk(least, span)
+    if span % chunk:
+        raise Unsupported(
+            f"a chunk of {chunk} tokens does not divide the {span} tokens of a span of chunked local attention: set chunk_tokens in "
+            f"kv_connector_extra_config, or --block-size, to a divisor of {span}"
+        )
     groups = [_group(table, group, chunk) for table, group in enumerate(found)]
-    return tuple(sorted(groups, key=lambda group: (group.window is not None, group.table))), chunk
+    return tuple(sorted(groups, key=lambda group: (group.forgets, group.table))), chunk
+
+
+def _default_chunk(least, span):
+    """span: 0, or the tokens that a chunk should divide."""
+    chunk = least if least >= 128 else math.ceil(DEFAULT_CHUNK_TOKENS / least) * least
+    return next((size for size in range(chunk, 0, -least) if span % size == 0), chunk)
 
 
 def check_sizes(groups, shards):
@@ -129,7 +152,11 @@ def _group(table, group, chunk_tokens):
     blocks = span if window is None else max(1, min(span, math.ceil((window - 1) / spec.block_size)))
     # vLLM may pad pages to equal sizes in all groups. The padding has no content and is not stored.
     page_bytes = getattr(spec, "unpadded_page_size_bytes", spec.page_size_bytes)
-    return Group(table, spec, tuple(group.layer_names), page_bytes, spec.block_size, span, blocks, window)
+    return Group(table, spec, tuple(group.layer_names), page_bytes, spec.block_size, span, blocks, window, _local_of(spec))
+
+
+def _local_of(spec):
+    return spec.attention_chunk_size if type(spec).__name__ == "ChunkedLocalAttentionSpec" else None
 
 
 def shards_of(parallel_config, kv_cache_config, model_config=None):

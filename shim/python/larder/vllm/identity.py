@@ -18,6 +18,7 @@ _SHOWN = (
     "kv_quant_mode",
     "cache_dtype_str",
     "sliding_window",
+    "attention_chunk_size",
     "page_size_bytes",
 )
 # Kinds of rope with a table that does not depend on the engine's --max-model-len.

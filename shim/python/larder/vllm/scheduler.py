@@ -99,7 +99,7 @@ class LarderConnectorScheduler(FailSafe):
         hits = first + self.client.lookup(hashes, stride, space.number) if hashes else first
         if hits < last and self.setup.fetches and self._fetches.begin(request, space, first, hashes, hits - first, local_tokens):
             return None, False
-        if hits * chunk == request.num_tokens and any(group.needs_one_more for group in self.setup.groups):
+        if hits * chunk == request.num_tokens and any(group.needs_more(request.num_tokens) for group in self.setup.groups):
             hits -= 1
         if hits > first and self._shared.join(request, space, hashes[: (hits - first) * stride], stride, hits, local_tokens):
             return None, False

@@ -57,8 +57,8 @@ class LarderConnectorWorker(FailSafe):
         self._failed_pages: set[int] = set()
         self._stream = None  # for pages on a GPU: a function that gives the address of the computing stream
         self._clock = HostClock()
-        windows = setup is not None and any(group.window is not None for group in setup.groups)
-        self._under_way = StoresUnderWay(client, windows)
+        forgets = setup is not None and any(group.forgets for group in setup.groups)
+        self._under_way = StoresUnderWay(client, forgets)
         self._step = None  # a Step with a begun store, until the store is submitted
         self._passed = False  # the forward pass of _step was launched to the end
         self._adapters = ()  # (number, files) of the adapters in _step
