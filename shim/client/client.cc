@@ -27,6 +27,7 @@ Status check_spec(const NamespaceSpec& spec) {
     return {Code::kOutOfRange, "shard_count must be 1 to " + std::to_string(protocol::kMaxShards)};
   if (spec.groups.empty() || spec.groups.size() > protocol::kMaxGroups)
     return {Code::kOutOfRange, "group_count must be 1 to " + std::to_string(protocol::kMaxGroups)};
+  if (spec.state_groups >= spec.groups.size()) return {Code::kOutOfRange, "state_group_count must be less than group_count"};
   if (spec.layout_shard > spec.shard_count) return {Code::kOutOfRange, "layout_of_shard names a shard that there is not"};
   if (spec.chunk_tokens == 0) return {Code::kInvalidArgument, "chunk_tokens must not be 0"};
   for (std::size_t i = 0; i < spec.groups.size(); ++i)
@@ -84,11 +85,12 @@ Status Client::set_namespace(NamespaceSpec spec) {
   return {};
 }
 
-Result<std::uint32_t> Client::add_namespace(const std::string& fingerprint, const std::string& model) {
+Result<std::uint32_t> Client::add_namespace(const std::string& fingerprint, const std::string& model, NamespaceKind kind) {
   if (control() == nullptr) return Status(Code::kFailedPrecondition, "set the namespace first");
   if (fingerprint.empty() || fingerprint.size() > protocol::kMaxFingerprintBytes)
     return Status(Code::kOutOfRange, "fingerprint must have 1 to " + std::to_string(protocol::kMaxFingerprintBytes) + " bytes");
-  return namespaces_.add(fingerprint, model.empty() ? spec_.model : model);
+  if (spec_.range(kind).count == 0) return Status(Code::kInvalidArgument, "the client has no groups of states");
+  return namespaces_.add(fingerprint, model.empty() ? spec_.model : model, kind);
 }
 
 Status Client::close_namespace(std::uint32_t ns, bool drop) {
@@ -148,13 +150,18 @@ Status Client::wait_attached(std::uint32_t timeout_ms) {
 
 std::size_t Client::lookup(const Hashes& hashes) const {
   const std::shared_ptr<Attachment> attachment = readable(hashes.ns);
-  return attachment ? count_present(*attachment, spec_, hashes) : 0;
+  return attachment ? count_present(*attachment, parts(hashes.ns), hashes) : 0;
+}
+
+std::size_t Client::last(const Hashes& hashes) const {
+  const std::shared_ptr<Attachment> attachment = readable(hashes.ns);
+  return attachment ? last_present(*attachment, parts(hashes.ns), hashes) : 0;
 }
 
 std::pair<std::uint64_t, std::size_t> Client::hold(const Hashes& hashes) {
   std::shared_ptr<Attachment> attachment = readable(hashes.ns);
   if (!attachment) return {0, 0};
-  HoldSet holds(std::move(attachment), spec_, hashes);
+  HoldSet holds(std::move(attachment), parts(hashes.ns), hashes);
   const std::size_t chunks = holds.chunks();
   if (chunks == 0) return {0, 0};
   const std::lock_guard lock(holds_mutex_);
@@ -201,7 +208,7 @@ std::optional<protocol::ResidencySpeed> Client::below() const {
 std::size_t Client::reachable(const Hashes& hashes) const {
   const std::shared_ptr<Attachment> attachment = readable(hashes.ns);
   const std::optional<protocol::NamespaceId> id = namespaces_.id(hashes.ns);
-  return attachment && id ? count_reachable(*attachment, spec_, hashes, *id) : 0;
+  return attachment && id ? count_reachable(*attachment, parts(hashes.ns), hashes, *id) : 0;
 }
 
 template <typename Kind>
@@ -228,7 +235,8 @@ Status Client::check(const Transfer& transfer, bool blocks_left_out) const {
   if (control() == nullptr) return {Code::kFailedPrecondition, "set the namespace first"};
   if (spec_.layout_shard != 0 && transfer.shard != spec_.layout_shard - 1)
     return {Code::kInvalidArgument, "the layout of that shard is another engine's"};
-  if (transfer.group >= spec_.groups.size() || transfer.shard >= spec_.shard_count)
+  const GroupRange range = spec_.range(namespaces_.kind(transfer.ns));
+  if (transfer.group < range.first || transfer.group >= range.first + range.count || transfer.shard >= spec_.shard_count)
     return {Code::kInvalidArgument, "no such shard or group"};
   if (!registered_[transfer.group].load(std::memory_order_acquire))
     return {Code::kFailedPrecondition, "register the group's pages first"};
@@ -259,6 +267,7 @@ Result<std::uint64_t> Client::load(Transfer transfer, std::uint32_t start_within
   if (!attachment || attachment->index().dead()) return Status(Code::kUnavailable, "not attached to larderd");
   Result<std::shared_ptr<const copy::Fence>> after = copies_.after();
   if (!after.ok()) return after.status();
+  transfer.key_group = key_group(transfer);
   return loads_.start(std::move(attachment), std::move(transfer), start_within_ms, *std::move(after), by_layer);
 }
 
@@ -276,8 +285,13 @@ Result<std::uint64_t> Client::store_submit(std::uint32_t wait_ms) {
   return after.status();
 }
 
-Status Client::store_begin(const Transfer& transfer) {
+std::uint16_t Client::key_group(const Transfer& transfer) const {
+  return static_cast<std::uint16_t>(transfer.group - spec_.range(namespaces_.kind(transfer.ns)).first);
+}
+
+Status Client::store_begin(Transfer transfer) {
   if (Status status = check(transfer, false); !status.ok()) return status;
+  transfer.key_group = key_group(transfer);
   stores_.begin(control()->attached(), transfer, !namespaces_.drop_pending(transfer.ns));
   return {};
 }

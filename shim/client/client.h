@@ -53,9 +53,9 @@ class Client final : public ControlListener {
   bool in_child() const { return fork_guard_.in_child(); }
 
   Status set_namespace(NamespaceSpec spec);
-  // Adds a namespace of the same geometry. The number goes into Hashes and Transfer; the same
-  // fingerprint has the same number.
-  Result<std::uint32_t> add_namespace(const std::string& fingerprint, const std::string& model);
+  // Adds a namespace. The number goes into Hashes and Transfer; the same fingerprint has the same
+  // number. kStates: its chunks have the spec's state_groups, else the groups before them.
+  Result<std::uint32_t> add_namespace(const std::string& fingerprint, const std::string& model, NamespaceKind kind);
   // See Namespaces::close().
   Status close_namespace(std::uint32_t ns, bool drop);
   // Waits until larderd has opened the namespace, at most timeout_ms; returns at once without a
@@ -81,6 +81,8 @@ class Client final : public ControlListener {
   std::optional<std::string> next_log() { return log_.take(); }
 
   std::size_t lookup(const Hashes& hashes) const;
+  // See last_present().
+  std::size_t last(const Hashes& hashes) const;
   // Holds chunks from the first on: the handle for release(), and the number of chunks; {0, 0} for
   // none.
   std::pair<std::uint64_t, std::size_t> hold(const Hashes& hashes);
@@ -116,7 +118,7 @@ class Client final : public ControlListener {
     return loads_.wait_layer(ticket, layer, std::chrono::milliseconds(wait_ms));
   }
   std::vector<Completion> poll(std::size_t max, std::chrono::milliseconds wait = {}) { return loads_.poll(max, wait); }
-  Status store_begin(const Transfer& transfer);
+  Status store_begin(Transfer transfer);
   // See Stores. When the last after_stream() failed, the begun stores are given back.
   StoreResult store_finish(std::uint32_t wait_ms);
   Result<std::uint64_t> store_submit(std::uint32_t wait_ms);
@@ -163,8 +165,10 @@ class Client final : public ControlListener {
   Result<std::uint64_t> ask(Requests<Kind>& requests, const Hashes& hashes, std::uint32_t deadline_ms);
   // The attachment to look up in, or nullptr.
   std::shared_ptr<Attachment> readable(std::uint32_t ns) const { return namespaces_.drop_pending(ns) ? nullptr : current(); }
+  ChunkParts parts(std::uint32_t ns) const { return {spec_.shard_count, spec_.range(namespaces_.kind(ns)).count}; }
   // `blocks_left_out`: pages may be kNoPage.
   Status check(const Transfer& transfer, bool blocks_left_out) const;
+  std::uint16_t key_group(const Transfer& transfer) const;
   Status check_pages(const Transfer& transfer, bool blocks_left_out) const;
 
   const Options options_;

@@ -25,9 +25,9 @@
 
 namespace larder::client {
 
-// OPEN_NAMESPACE of a fingerprint with the geometry of `spec`.
-protocol::Encoder open_namespace_message(const NamespaceSpec& spec, const std::string& fingerprint, const std::string& model,
-                                         std::uint32_t request);
+// OPEN_NAMESPACE of a fingerprint with the geometry of `spec` for that kind.
+protocol::Encoder open_namespace_message(const NamespaceSpec& spec, NamespaceKind kind, const std::string& fingerprint,
+                                         const std::string& model, std::uint32_t request);
 
 class Namespaces {
  public:
@@ -36,12 +36,15 @@ class Namespaces {
   explicit Namespaces(const NamespaceSpec& spec, std::uint32_t first_generation = 0);
 
   // The number of this fingerprint; the same text has the same number until closed.
-  // kResourceExhausted: all places are taken.
-  Result<std::uint32_t> add(const std::string& fingerprint, const std::string& model);
+  // kResourceExhausted: all places are taken. kInvalidArgument: the text is open with another kind.
+  Result<std::uint32_t> add(const std::string& fingerprint, const std::string& model,
+                            NamespaceKind kind = NamespaceKind::kTokens);
   // From here on the number is a miss, and its place is free. `drop`: the last session to close the
   // namespace drops its chunks from larderd's memory. Never waits. kInvalidArgument: the engine's
   // own namespace. kNotFound: the number is unknown or closed.
   Status close(std::uint32_t ns, bool drop);
+  // Meaningless for a closed number.
+  NamespaceKind kind(std::uint32_t ns) const { return kinds_[namespace_number_place(ns)].load(std::memory_order_acquire); }
   // nullopt: the number is unknown or closed.
   std::optional<protocol::NamespaceId> id(std::uint32_t ns) const;
   // Waits until larderd has opened the namespace in this session. kDeadlineExceeded: not within
@@ -78,6 +81,7 @@ class Namespaces {
   bool dropped_ = false;
   std::uint32_t last_fence_ = 0;
   std::array<std::atomic<bool>, protocol::kMaxClientNamespaces> drop_pending_{};  // by place
+  std::array<std::atomic<NamespaceKind>, protocol::kMaxClientNamespaces> kinds_{};
 };
 
 }  // namespace larder::client

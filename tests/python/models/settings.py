@@ -91,7 +91,6 @@ SETTINGS = [
     Setting("ngram", "n-gram speculation (float32)", llm={"speculative_config": _NGRAM, "dtype": "float32"}, pattern=100, max_tokens=150,
             own_namespace=False),
     Setting("salt", "cache_salt", ask={"salt": "one"}, own_namespace=False),
-    Setting("mamba_hybrid", "Mamba-like state (Qwen3-Next shape)", "mamba_hybrid",
-            refused=r"KV of the kind MambaSpec is not served yet"),
+    Setting("qwen3_next", "Qwen3-Next: recurrent states (Gated DeltaNet) and full attention; blocks of 256", "qwen3_next", full=0),
 ]
 ORDER = [setting.name for setting in SETTINGS]

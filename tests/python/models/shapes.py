@@ -90,7 +90,7 @@ SHAPES = {
     ),
     "mla": _MLA,
     "prefix_lm": dict(model_type="hrm_text", num_hidden_layers=1, head_dim=32, H_cycles=1, L_cycles=1),
-    "mamba_hybrid": dict(
+    "qwen3_next": dict(
         model_type="qwen3_next",
         num_key_value_heads=2,
         head_dim=64,
