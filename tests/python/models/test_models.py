@@ -38,7 +38,8 @@ def test_setting(setting, world, models, tmp_path):
         if setting.llm.get("kv_cache_dtype", "").startswith("fp8") and not torch.cpu._is_avx512_supported():
             pytest.skip("vLLM keeps KV in fp8 on processors with AVX-512 alone")
         walk = walk_of(setting, world, tmp_path, models(setting.model))
-        results, log = walk.run(steps_of(setting, walk))
+        how = {"script": Path(__file__).with_name(setting.script)} if setting.script else {}
+        results, log = walk.run(steps_of(setting, walk), **how)
         told(seconds=time.monotonic() - began)
         if setting.refused:
             lines = re.findall(r"Larder is off for this engine: (.*)", log)
