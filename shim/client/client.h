@@ -55,7 +55,8 @@ class Client final : public ControlListener {
   Status set_namespace(NamespaceSpec spec);
   // Adds a namespace. The number goes into Hashes and Transfer; the same fingerprint has the same
   // number. kStates: its chunks have the spec's state_groups, else the groups before them.
-  Result<std::uint32_t> add_namespace(const std::string& fingerprint, const std::string& model, NamespaceKind kind);
+  Result<std::uint32_t> add_namespace(const std::string& fingerprint, const std::string& model,
+                                      NamespaceKind kind = NamespaceKind::kTokens);
   // See Namespaces::close().
   Status close_namespace(std::uint32_t ns, bool drop);
   // Waits until larderd has opened the namespace, at most timeout_ms; returns at once without a

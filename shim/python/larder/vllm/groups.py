@@ -143,8 +143,8 @@ def _check_group(group):
     kind = type(group.kv_cache_spec).__name__
     if kind not in _KINDS:
         raise Unsupported(f"KV of the kind {kind} is not served yet, only {', '.join(_KINDS)}")
-    if kind == "MambaSpec" and group.kv_cache_spec.mamba_cache_mode != "align":
-        raise Unsupported("vLLM keeps recurrent states at the ends of blocks with prefix caching alone (mamba_cache_mode align)")
+    if kind == "MambaSpec":
+        _check_states(group.kv_cache_spec)
     if getattr(group.kv_cache_spec, "non_causal", False):
         raise Unsupported("layers attend in both directions (non_causal): the KV of a prefix depends on the tokens behind it")
     if not group.layer_names:
@@ -161,6 +161,13 @@ def _group(table, group, chunk_tokens):
     if _is_state(spec):
         blocks = 1
     return Group(table, spec, tuple(group.layer_names), _content_bytes(spec), spec.block_size, span, blocks, window, _local_of(spec), _is_state(spec))
+
+
+def _check_states(spec):
+    if spec.mamba_cache_mode != "align":
+        raise Unsupported("vLLM keeps recurrent states at the ends of blocks with prefix caching alone (mamba_cache_mode align)")
+    if spec.num_speculative_blocks:
+        raise Unsupported("recurrent states with speculative decoding are not served yet")
 
 
 def _content_bytes(spec):

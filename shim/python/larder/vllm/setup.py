@@ -116,6 +116,8 @@ def _check_engine(vllm_config):
     speculative = getattr(vllm_config, "speculative_config", None)
     if speculative is not None and speculative.method != "ngram":
         raise Unsupported(f"speculative decoding by {speculative.method} is not served yet, only ngram")
+    if getattr(vllm_config.cache_config, "use_replayssm", False):
+        raise Unsupported("recurrent states that vLLM replays (use_replayssm) are not served yet")
     _check_hosts(vllm_config.parallel_config)
     reusable.check(vllm_config)
     if getattr(vllm_config.cache_config, "calculate_kv_scales", False):

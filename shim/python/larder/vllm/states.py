@@ -45,11 +45,10 @@ class States:
 
     def stores(self, scheduler_output):
         """Moves of the states that vLLM hands over in this step."""
-        handed_over = getattr(scheduler_output, "kv_connector_block_state", None) if self else None
-        if handed_over is None:
+        if not self or scheduler_output.kv_connector_block_state is None:
             return []
         moves = []
-        for request_id, entries in handed_over.boundary_state_offloads.items():
+        for request_id, entries in scheduler_output.kv_connector_block_state.boundary_state_offloads.items():
             tracked = self._tracked.get(request_id)
             if tracked is not None and not tracked.stale:
                 moves += self._of_request(request_id, tracked, entries)
