@@ -80,7 +80,8 @@ larder_status add_namespace(larder_client* client, const char* function, Namespa
 }
 
 // The answer of a look-up; 0 where it cannot be made.
-size_t count(larder_client* client, const larder_hashes* hashes, std::size_t (client::Client::*look)(const client::Hashes&) const) {
+size_t count(larder_client* client, const larder_hashes* hashes,
+             std::size_t (client::Client::*look)(const client::Hashes&) const) {
   size_t found = 0;
   guarded(client, [&] {
     client::Hashes given;

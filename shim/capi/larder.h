@@ -79,7 +79,7 @@ typedef struct larder_namespace {
   const larder_group* groups;
   uint32_t group_count;
   uint32_t chunk_tokens;
-  uint32_t layout_of_shard; /* 0: every shard's groups are as told here; n + 1: shard n's are, others have other layers */
+  uint32_t layout_of_shard;   /* 0: every shard's groups are as told here; n + 1: shard n's are, others have other layers */
   uint32_t state_group_count; /* how many of the groups, the last ones, hold recurrent states: larder_add_state_namespace() */
 } larder_namespace;
 
@@ -94,7 +94,8 @@ LARDER_API larder_status larder_add_namespace(larder_client* client, const char*
 /* The same for a namespace of recurrent states (Mamba and the like), whose chunks have the state groups of larder_set_namespace()
  * alone, where chunks of other namespaces have the groups before them. One chunk is the state at the end of its last token, in every
  * layer of the model that keeps one. Numbers of groups are the client's in every call. */
-LARDER_API larder_status larder_add_state_namespace(larder_client* client, const char* fingerprint, const char* model, uint32_t* ns);
+LARDER_API larder_status larder_add_state_namespace(larder_client* client, const char* fingerprint, const char* model,
+                                                    uint32_t* ns);
 
 /* Closes namespace `ns` (1 or above, of larder_add_namespace). Waits for nothing. From here on the number is a miss in every call, and its
  * place serves a later larder_add_namespace, which gives another number. Loads that run finish; stores that were begun are committed or

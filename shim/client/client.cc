@@ -35,6 +35,24 @@ Status check_spec(const NamespaceSpec& spec) {
   return {};
 }
 
+// Runs on the engine's thread with thousands of pages, so the loop has no branch.
+Status check_pages(const Transfer& transfer, std::uint64_t page_count, bool blocks_left_out) {
+  const auto end = static_cast<std::uint32_t>(std::min<std::uint64_t>(page_count, kNoPage));
+  const auto beyond = [end](std::uint32_t page) { return page + 1 > end; };  // kNoPage + 1 is 0, so kNoPage passes
+  bool any = false;
+  for (const std::uint32_t page : transfer.pages) any |= beyond(page);
+  if (any)
+    return {Code::kInvalidArgument,
+            "page " + std::to_string(*std::ranges::find_if(transfer.pages, beyond)) + " is beyond the registered pages"};
+  if (!blocks_left_out && std::ranges::find(transfer.pages, kNoPage) != transfer.pages.end())
+    return {Code::kInvalidArgument, "a store leaves no page out"};
+  return {};
+}
+
+std::uint16_t key_group(const Transfer& transfer, GroupRange groups) {
+  return static_cast<std::uint16_t>(transfer.group - groups.first);
+}
+
 // Destroys an attachment on a thread of a pool.
 class Parting final : public CopyJob {
  public:
@@ -150,18 +168,18 @@ Status Client::wait_attached(std::uint32_t timeout_ms) {
 
 std::size_t Client::lookup(const Hashes& hashes) const {
   const std::shared_ptr<Attachment> attachment = readable(hashes.ns);
-  return attachment ? count_present(*attachment, parts(hashes.ns), hashes) : 0;
+  return attachment ? count_present(*attachment, namespaces_.parts(hashes.ns), hashes) : 0;
 }
 
 std::size_t Client::last(const Hashes& hashes) const {
   const std::shared_ptr<Attachment> attachment = readable(hashes.ns);
-  return attachment ? last_present(*attachment, parts(hashes.ns), hashes) : 0;
+  return attachment ? last_present(*attachment, namespaces_.parts(hashes.ns), hashes) : 0;
 }
 
 std::pair<std::uint64_t, std::size_t> Client::hold(const Hashes& hashes) {
   std::shared_ptr<Attachment> attachment = readable(hashes.ns);
   if (!attachment) return {0, 0};
-  HoldSet holds(std::move(attachment), parts(hashes.ns), hashes);
+  HoldSet holds(std::move(attachment), namespaces_.parts(hashes.ns), hashes);
   const std::size_t chunks = holds.chunks();
   if (chunks == 0) return {0, 0};
   const std::lock_guard lock(holds_mutex_);
@@ -208,7 +226,7 @@ std::optional<protocol::ResidencySpeed> Client::below() const {
 std::size_t Client::reachable(const Hashes& hashes) const {
   const std::shared_ptr<Attachment> attachment = readable(hashes.ns);
   const std::optional<protocol::NamespaceId> id = namespaces_.id(hashes.ns);
-  return attachment && id ? count_reachable(*attachment, parts(hashes.ns), hashes, *id) : 0;
+  return attachment && id ? count_reachable(*attachment, namespaces_.parts(hashes.ns), hashes, *id) : 0;
 }
 
 template <typename Kind>
@@ -235,7 +253,7 @@ Status Client::check(const Transfer& transfer, bool blocks_left_out) const {
   if (control() == nullptr) return {Code::kFailedPrecondition, "set the namespace first"};
   if (spec_.layout_shard != 0 && transfer.shard != spec_.layout_shard - 1)
     return {Code::kInvalidArgument, "the layout of that shard is another engine's"};
-  const GroupRange range = spec_.range(namespaces_.kind(transfer.ns));
+  const GroupRange range = namespaces_.groups(transfer.ns);
   if (transfer.group < range.first || transfer.group >= range.first + range.count || transfer.shard >= spec_.shard_count)
     return {Code::kInvalidArgument, "no such shard or group"};
   if (!registered_[transfer.group].load(std::memory_order_acquire))
@@ -243,21 +261,7 @@ Status Client::check(const Transfer& transfer, bool blocks_left_out) const {
   if (transfer.hashes.empty()) return {Code::kInvalidArgument, "a transfer of no chunks"};
   if (transfer.pages.size() != transfer.hashes.size() * spec_.groups[transfer.group].blocks_per_chunk)
     return {Code::kInvalidArgument, "page_count must be chunks * blocks_per_chunk"};
-  return check_pages(transfer, blocks_left_out);
-}
-
-// Runs on the engine's thread with thousands of pages, so the loop has no branch.
-Status Client::check_pages(const Transfer& transfer, bool blocks_left_out) const {
-  const auto end = static_cast<std::uint32_t>(std::min<std::uint64_t>(page_counts_[transfer.group], kNoPage));
-  const auto beyond = [end](std::uint32_t page) { return page + 1 > end; };  // kNoPage + 1 is 0, so kNoPage passes
-  bool any = false;
-  for (const std::uint32_t page : transfer.pages) any |= beyond(page);
-  if (any)
-    return {Code::kInvalidArgument,
-            "page " + std::to_string(*std::ranges::find_if(transfer.pages, beyond)) + " is beyond the registered pages"};
-  if (!blocks_left_out && std::ranges::find(transfer.pages, kNoPage) != transfer.pages.end())
-    return {Code::kInvalidArgument, "a store leaves no page out"};
-  return {};
+  return check_pages(transfer, page_counts_[transfer.group], blocks_left_out);
 }
 
 Result<std::uint64_t> Client::load(Transfer transfer, std::uint32_t start_within_ms, bool by_layer) {
@@ -267,7 +271,7 @@ Result<std::uint64_t> Client::load(Transfer transfer, std::uint32_t start_within
   if (!attachment || attachment->index().dead()) return Status(Code::kUnavailable, "not attached to larderd");
   Result<std::shared_ptr<const copy::Fence>> after = copies_.after();
   if (!after.ok()) return after.status();
-  transfer.key_group = key_group(transfer);
+  transfer.key_group = key_group(transfer, namespaces_.groups(transfer.ns));
   return loads_.start(std::move(attachment), std::move(transfer), start_within_ms, *std::move(after), by_layer);
 }
 
@@ -285,13 +289,9 @@ Result<std::uint64_t> Client::store_submit(std::uint32_t wait_ms) {
   return after.status();
 }
 
-std::uint16_t Client::key_group(const Transfer& transfer) const {
-  return static_cast<std::uint16_t>(transfer.group - spec_.range(namespaces_.kind(transfer.ns)).first);
-}
-
 Status Client::store_begin(Transfer transfer) {
   if (Status status = check(transfer, false); !status.ok()) return status;
-  transfer.key_group = key_group(transfer);
+  transfer.key_group = key_group(transfer, namespaces_.groups(transfer.ns));
   stores_.begin(control()->attached(), transfer, !namespaces_.drop_pending(transfer.ns));
   return {};
 }

@@ -2,8 +2,8 @@
 // same in C++.
 //
 // Thread-safe, except for destruction. These calls wait for larderd, at most for the time that the
-// caller gives: wait_attached(), wait_namespace(), store_finish(), act(), fetch_poll(),
-// probe_poll() and pages_leave(). No other call waits for larderd.
+// caller gives: wait_attached(), wait_namespace(), store_finish(), act(), poll() of fetches() and
+// tier_probes(), and pages_leave(). No other call waits for larderd.
 #pragma once
 
 #include <memory>
@@ -102,14 +102,12 @@ class Client final : public ControlListener {
   std::size_t reachable(const Hashes& hashes) const;
   // See Fetches. kNotFound: larderd has still to drop what the namespace held.
   Result<std::uint64_t> fetch(const Hashes& hashes, std::uint32_t deadline_ms);
-  Result<FetchState> fetch_poll(std::uint64_t ticket, std::uint32_t wait_ms) { return fetches_.poll(ticket, wait_ms); }
-  void fetch_end(std::uint64_t ticket) { fetches_.end(ticket); }
+  Fetches& fetches() { return fetches_; }
   // Whether larderd shares a backend, so that probe() has one to ask.
   bool shares() const;
   // See TierProbes. kNotFound as in fetch().
   Result<std::uint64_t> probe(const Hashes& hashes, std::uint32_t deadline_ms);
-  Result<ProbeState> probe_poll(std::uint64_t ticket, std::uint32_t wait_ms) { return tier_probes_.poll(ticket, wait_ms); }
-  void probe_end(std::uint64_t ticket) { tier_probes_.end(ticket); }
+  TierProbes& tier_probes() { return tier_probes_; }
 
   // kNotFound: larderd has still to drop what the namespace held. When the last after_stream()
   // failed: that error.
@@ -166,11 +164,8 @@ class Client final : public ControlListener {
   Result<std::uint64_t> ask(Requests<Kind>& requests, const Hashes& hashes, std::uint32_t deadline_ms);
   // The attachment to look up in, or nullptr.
   std::shared_ptr<Attachment> readable(std::uint32_t ns) const { return namespaces_.drop_pending(ns) ? nullptr : current(); }
-  ChunkParts parts(std::uint32_t ns) const { return {spec_.shard_count, spec_.range(namespaces_.kind(ns)).count}; }
   // `blocks_left_out`: pages may be kNoPage.
   Status check(const Transfer& transfer, bool blocks_left_out) const;
-  std::uint16_t key_group(const Transfer& transfer) const;
-  Status check_pages(const Transfer& transfer, bool blocks_left_out) const;
 
   const Options options_;
   ForkGuard fork_guard_;

@@ -21,6 +21,7 @@
 
 #include "shim/client/attachment.h"
 #include "shim/client/layout.h"
+#include "shim/client/lookup.h"
 #include "shim/protocol/codec.h"
 
 namespace larder::client {
@@ -43,8 +44,9 @@ class Namespaces {
   // namespace drops its chunks from larderd's memory. Never waits. kInvalidArgument: the engine's
   // own namespace. kNotFound: the number is unknown or closed.
   Status close(std::uint32_t ns, bool drop);
-  // Meaningless for a closed number.
-  NamespaceKind kind(std::uint32_t ns) const { return kinds_[namespace_number_place(ns)].load(std::memory_order_acquire); }
+  // The groups of the namespace's chunks; meaningless for a closed number.
+  GroupRange groups(std::uint32_t ns) const { return spec_.range(kind(ns)); }
+  ChunkParts parts(std::uint32_t ns) const { return {spec_.shard_count, groups(ns).count}; }
   // nullopt: the number is unknown or closed.
   std::optional<protocol::NamespaceId> id(std::uint32_t ns) const;
   // Waits until larderd has opened the namespace in this session. kDeadlineExceeded: not within
@@ -69,6 +71,7 @@ class Namespaces {
     protocol::NamespaceId id;
     std::uint32_t fence = 0;  // request behind the newest drop; 0: no drop
   };
+  NamespaceKind kind(std::uint32_t ns) const { return kinds_[namespace_number_place(ns)].load(std::memory_order_acquire); }
   bool is_taken(std::uint32_t ns) const;
   void send_open(Attachment& attachment, const Place& place);
   void send_drop(Attachment& attachment, Place& place);

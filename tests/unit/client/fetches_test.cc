@@ -88,9 +88,7 @@ TEST(FetchesOfASidecarWithoutATier, AreNotAskedFor) {
 
 class ReachableTest : public testing::Test {
  protected:
-  ReachableTest() {
-    spec_.id = protocol::namespace_id("some\n");
-  }
+  ReachableTest() { spec_.id = protocol::namespace_id("some\n"); }
   std::size_t reachable(std::uint64_t count) {
     const auto hashes = some_hashes(count);
     return count_reachable(*session_.attachment, {2, 2}, hashes_of(hashes), spec_.id);

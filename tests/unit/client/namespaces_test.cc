@@ -150,7 +150,8 @@ TEST_F(NamespacesTest, StatesHaveGroupsOfTheirOwnInANamespaceOfTheirOwn) {
   for (const std::uint64_t hash : {1, 2, 3, 4}) EXPECT_EQ(process.store(hash, 0, 0), 1U);
   EXPECT_EQ(process.store(3, 0, 1, states), 1U);
   EXPECT_EQ(process.client->store_begin(process.transfer(4, 0, 1, 0)).code(), Code::kInvalidArgument) << "no group of tokens";
-  EXPECT_EQ(process.client->store_begin(process.transfer(4, 0, 0, states)).code(), Code::kInvalidArgument) << "no group of states";
+  EXPECT_EQ(process.client->store_begin(process.transfer(4, 0, 0, states)).code(), Code::kInvalidArgument)
+      << "no group of states";
   ASSERT_TRUE(wait([&] { return process.present(4) && process.present(3, states); })) << "each is whole with its own groups";
   EXPECT_FALSE(process.present(1, states));
 
