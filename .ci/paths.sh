@@ -3,6 +3,8 @@
 # REQUIRES: the current folder is .ci.
 cache=${LARDER_CACHE:-${XDG_CACHE_HOME:-${HOME:-~}/.cache}/larder}
 venv=$cache/venv-$(sha256sum python.lock | cut -c1-12)
+# vllm_next: the Python of a newer vLLM over the CPU libraries of that environment (vllm-next.lock).
+vllm_next=$cache/vllm-next-$(cat python.lock vllm-next.lock | sha256sum | cut -c1-12)
 # wheel: what makes the package's wheel (wheel.lock).
 wheel=$cache/wheel-$(sha256sum wheel.lock | cut -c1-12)
 # docs: MkDocs and Mermaid, which build the site of docs/ (docs.lock).

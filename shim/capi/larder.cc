@@ -63,6 +63,35 @@ larder_status load(larder_client* client, const char* function, const larder_tra
   });
 }
 
+struct NamespaceText {
+  const char *fingerprint, *model;
+};
+
+larder_status add_namespace(larder_client* client, const char* function, NamespaceText text, client::NamespaceKind kind,
+                            uint32_t* ns) {
+  return guarded(client, [&] {
+    if (text.fingerprint == nullptr || ns == nullptr)
+      return answered(client, function, {Code::kInvalidArgument, "needs a fingerprint and where to put the number"});
+    const std::string model = text.model != nullptr ? text.model : "";
+    const larder::Result<std::uint32_t> added = client->impl.add_namespace(text.fingerprint, model, kind);
+    if (added.ok()) *ns = *added;
+    return answered(client, function, added.status());
+  });
+}
+
+// The answer of a look-up; 0 where it cannot be made.
+size_t count(larder_client* client, const larder_hashes* hashes,
+             std::size_t (client::Client::*look)(const client::Hashes&) const) {
+  size_t found = 0;
+  guarded(client, [&] {
+    client::Hashes given;
+    if (!read_hashes(hashes, given)) return LARDER_INVALID_ARGUMENT;
+    found = (client->impl.*look)(given);
+    return LARDER_OK;
+  });
+  return found;
+}
+
 }  // namespace
 
 extern "C" {
@@ -115,6 +144,7 @@ larder_status larder_set_namespace(larder_client* client, const larder_namespace
     spec.shard_count = given.shard_count;
     spec.chunk_tokens = given.chunk_tokens;
     spec.layout_shard = given.layout_of_shard;
+    spec.state_groups = given.state_group_count;
     for (std::uint32_t i = 0; i < given.group_count; ++i)
       spec.groups.push_back({given.groups[i].piece_bytes, given.groups[i].layers, given.groups[i].blocks_per_chunk});
     return answered(client, "larder_set_namespace", client->impl.set_namespace(std::move(spec)));
@@ -122,14 +152,11 @@ larder_status larder_set_namespace(larder_client* client, const larder_namespace
 }
 
 larder_status larder_add_namespace(larder_client* client, const char* fingerprint, const char* model, uint32_t* ns) {
-  return guarded(client, [&] {
-    if (fingerprint == nullptr || ns == nullptr)
-      return answered(client, "larder_add_namespace",
-                      {Code::kInvalidArgument, "needs a fingerprint and where to put the number"});
-    const larder::Result<std::uint32_t> added = client->impl.add_namespace(fingerprint, model != nullptr ? model : "");
-    if (added.ok()) *ns = *added;
-    return answered(client, "larder_add_namespace", added.status());
-  });
+  return add_namespace(client, "larder_add_namespace", {fingerprint, model}, client::NamespaceKind::kTokens, ns);
+}
+
+larder_status larder_add_state_namespace(larder_client* client, const char* fingerprint, const char* model, uint32_t* ns) {
+  return add_namespace(client, "larder_add_state_namespace", {fingerprint, model}, client::NamespaceKind::kStates, ns);
 }
 
 larder_status larder_close_namespace(larder_client* client, uint32_t ns, uint32_t flags) {
@@ -217,14 +244,11 @@ size_t larder_next_log(larder_client* client, char* line, size_t line_bytes) {
 }
 
 size_t larder_lookup(larder_client* client, const larder_hashes* hashes) {
-  size_t present = 0;
-  guarded(client, [&] {
-    client::Hashes given;
-    if (!read_hashes(hashes, given)) return LARDER_INVALID_ARGUMENT;
-    present = client->impl.lookup(given);
-    return LARDER_OK;
-  });
-  return present;
+  return count(client, hashes, &client::Client::lookup);
+}
+
+size_t larder_last(larder_client* client, const larder_hashes* hashes) {
+  return count(client, hashes, &client::Client::last);
 }
 
 larder_status larder_hold(larder_client* client, const larder_hashes* hashes, uint64_t* hold, size_t* held) {

@@ -79,7 +79,8 @@ typedef struct larder_namespace {
   const larder_group* groups;
   uint32_t group_count;
   uint32_t chunk_tokens;
-  uint32_t layout_of_shard; /* 0: every shard's groups are as told here; n + 1: shard n's are, others have other layers */
+  uint32_t layout_of_shard;   /* 0: every shard's groups are as told here; n + 1: shard n's are, others have other layers */
+  uint32_t state_group_count; /* how many of the groups, the last ones, hold recurrent states: larder_add_state_namespace() */
 } larder_namespace;
 
 /* Sets the namespace of this client, once, before anything else. It is announced at every attachment. */
@@ -89,6 +90,12 @@ LARDER_API larder_status larder_set_namespace(larder_client* client, const larde
  * larder_hashes; the same fingerprint has the same number, and the first namespace is 0. Until larderd has opened it its chunks are
  * misses. model may be NULL: the first namespace's. At most 64 a client at a time: LARDER_RESOURCE_EXHAUSTED until one is closed. */
 LARDER_API larder_status larder_add_namespace(larder_client* client, const char* fingerprint, const char* model, uint32_t* ns);
+
+/* The same for a namespace of recurrent states (Mamba and the like), whose chunks have the state groups of larder_set_namespace()
+ * alone, where chunks of other namespaces have the groups before them. One chunk is the state at the end of its last token, in every
+ * layer of the model that keeps one. Numbers of groups are the client's in every call. */
+LARDER_API larder_status larder_add_state_namespace(larder_client* client, const char* fingerprint, const char* model,
+                                                    uint32_t* ns);
 
 /* Closes namespace `ns` (1 or above, of larder_add_namespace). Waits for nothing. From here on the number is a miss in every call, and its
  * place serves a later larder_add_namespace, which gives another number. Loads that run finish; stores that were begun are committed or
@@ -166,6 +173,10 @@ typedef struct larder_hashes {
 
 /* How many chunks from the first on are present in all shards and groups: 0..count. */
 LARDER_API size_t larder_lookup(larder_client* client, const larder_hashes* hashes);
+
+/* The last chunk that is present in all shards and groups, counted from 1; 0: none is. For states, of which a hit needs the last one
+ * alone. */
+LARDER_API size_t larder_last(larder_client* client, const larder_hashes* hashes);
 
 /* Announces holds on the chunks until larder_release(): larderd will not reuse their slots. *held is how many from the first on are
  * held (fewer than count where one went away or the table of holds is full); *hold is 0 when none is. */

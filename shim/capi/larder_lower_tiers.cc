@@ -86,7 +86,7 @@ larder_status larder_fetch_poll(larder_client* client, uint64_t ticket, uint32_t
   return guarded(client, [&] {
     larder_fetch_result value{};
     if (!read_struct(result, value)) return LARDER_INVALID_ARGUMENT;
-    const larder::Result<client::FetchState> state = client->impl.fetch_poll(ticket, wait_ms);
+    const larder::Result<client::FetchState> state = client->impl.fetches().poll(ticket, wait_ms);
     if (!state.ok()) return to_c(state.status().code());
     value = {
         0, state->running ? 1U : 0U, state->chunks, state->bytes, static_cast<std::uint32_t>(state->reason), state->elapsed_us};
@@ -97,7 +97,7 @@ larder_status larder_fetch_poll(larder_client* client, uint64_t ticket, uint32_t
 
 void larder_fetch_end(larder_client* client, uint64_t ticket) {
   guarded(client, [&] {
-    client->impl.fetch_end(ticket);
+    client->impl.fetches().end(ticket);
     return LARDER_OK;
   });
 }
@@ -111,7 +111,7 @@ larder_status larder_probe_poll(larder_client* client, uint64_t ticket, uint32_t
   return guarded(client, [&] {
     larder_probe_result value{};
     if (!read_struct(result, value)) return LARDER_INVALID_ARGUMENT;
-    const larder::Result<client::ProbeState> state = client->impl.probe_poll(ticket, wait_ms);
+    const larder::Result<client::ProbeState> state = client->impl.tier_probes().poll(ticket, wait_ms);
     if (!state.ok()) return to_c(state.status().code());
     value = {0,
              state->running ? 1U : 0U,
@@ -128,7 +128,7 @@ larder_status larder_probe_poll(larder_client* client, uint64_t ticket, uint32_t
 
 void larder_probe_end(larder_client* client, uint64_t ticket) {
   guarded(client, [&] {
-    client->impl.probe_end(ticket);
+    client->impl.tier_probes().end(ticket);
     return LARDER_OK;
   });
 }

@@ -27,11 +27,30 @@ Status check_spec(const NamespaceSpec& spec) {
     return {Code::kOutOfRange, "shard_count must be 1 to " + std::to_string(protocol::kMaxShards)};
   if (spec.groups.empty() || spec.groups.size() > protocol::kMaxGroups)
     return {Code::kOutOfRange, "group_count must be 1 to " + std::to_string(protocol::kMaxGroups)};
+  if (spec.state_groups >= spec.groups.size()) return {Code::kOutOfRange, "state_group_count must be less than group_count"};
   if (spec.layout_shard > spec.shard_count) return {Code::kOutOfRange, "layout_of_shard names a shard that there is not"};
   if (spec.chunk_tokens == 0) return {Code::kInvalidArgument, "chunk_tokens must not be 0"};
   for (std::size_t i = 0; i < spec.groups.size(); ++i)
     if (Status status = check_group(spec.groups[i], i); !status.ok()) return status;
   return {};
+}
+
+// Runs on the engine's thread with thousands of pages, so the loop has no branch.
+Status check_pages(const Transfer& transfer, std::uint64_t page_count, bool blocks_left_out) {
+  const auto end = static_cast<std::uint32_t>(std::min<std::uint64_t>(page_count, kNoPage));
+  const auto beyond = [end](std::uint32_t page) { return page + 1 > end; };  // kNoPage + 1 is 0, so kNoPage passes
+  bool any = false;
+  for (const std::uint32_t page : transfer.pages) any |= beyond(page);
+  if (any)
+    return {Code::kInvalidArgument,
+            "page " + std::to_string(*std::ranges::find_if(transfer.pages, beyond)) + " is beyond the registered pages"};
+  if (!blocks_left_out && std::ranges::find(transfer.pages, kNoPage) != transfer.pages.end())
+    return {Code::kInvalidArgument, "a store leaves no page out"};
+  return {};
+}
+
+std::uint16_t key_group(const Transfer& transfer, GroupRange groups) {
+  return static_cast<std::uint16_t>(transfer.group - groups.first);
 }
 
 // Destroys an attachment on a thread of a pool.
@@ -84,11 +103,12 @@ Status Client::set_namespace(NamespaceSpec spec) {
   return {};
 }
 
-Result<std::uint32_t> Client::add_namespace(const std::string& fingerprint, const std::string& model) {
+Result<std::uint32_t> Client::add_namespace(const std::string& fingerprint, const std::string& model, NamespaceKind kind) {
   if (control() == nullptr) return Status(Code::kFailedPrecondition, "set the namespace first");
   if (fingerprint.empty() || fingerprint.size() > protocol::kMaxFingerprintBytes)
     return Status(Code::kOutOfRange, "fingerprint must have 1 to " + std::to_string(protocol::kMaxFingerprintBytes) + " bytes");
-  return namespaces_.add(fingerprint, model.empty() ? spec_.model : model);
+  if (spec_.range(kind).count == 0) return Status(Code::kInvalidArgument, "the client has no groups of states");
+  return namespaces_.add(fingerprint, model.empty() ? spec_.model : model, kind);
 }
 
 Status Client::close_namespace(std::uint32_t ns, bool drop) {
@@ -148,13 +168,18 @@ Status Client::wait_attached(std::uint32_t timeout_ms) {
 
 std::size_t Client::lookup(const Hashes& hashes) const {
   const std::shared_ptr<Attachment> attachment = readable(hashes.ns);
-  return attachment ? count_present(*attachment, spec_, hashes) : 0;
+  return attachment ? count_present(*attachment, namespaces_.parts(hashes.ns), hashes) : 0;
+}
+
+std::size_t Client::last(const Hashes& hashes) const {
+  const std::shared_ptr<Attachment> attachment = readable(hashes.ns);
+  return attachment ? last_present(*attachment, namespaces_.parts(hashes.ns), hashes) : 0;
 }
 
 std::pair<std::uint64_t, std::size_t> Client::hold(const Hashes& hashes) {
   std::shared_ptr<Attachment> attachment = readable(hashes.ns);
   if (!attachment) return {0, 0};
-  HoldSet holds(std::move(attachment), spec_, hashes);
+  HoldSet holds(std::move(attachment), namespaces_.parts(hashes.ns), hashes);
   const std::size_t chunks = holds.chunks();
   if (chunks == 0) return {0, 0};
   const std::lock_guard lock(holds_mutex_);
@@ -201,7 +226,7 @@ std::optional<protocol::ResidencySpeed> Client::below() const {
 std::size_t Client::reachable(const Hashes& hashes) const {
   const std::shared_ptr<Attachment> attachment = readable(hashes.ns);
   const std::optional<protocol::NamespaceId> id = namespaces_.id(hashes.ns);
-  return attachment && id ? count_reachable(*attachment, spec_, hashes, *id) : 0;
+  return attachment && id ? count_reachable(*attachment, namespaces_.parts(hashes.ns), hashes, *id) : 0;
 }
 
 template <typename Kind>
@@ -228,28 +253,15 @@ Status Client::check(const Transfer& transfer, bool blocks_left_out) const {
   if (control() == nullptr) return {Code::kFailedPrecondition, "set the namespace first"};
   if (spec_.layout_shard != 0 && transfer.shard != spec_.layout_shard - 1)
     return {Code::kInvalidArgument, "the layout of that shard is another engine's"};
-  if (transfer.group >= spec_.groups.size() || transfer.shard >= spec_.shard_count)
+  const GroupRange range = namespaces_.groups(transfer.ns);
+  if (transfer.group < range.first || transfer.group >= range.first + range.count || transfer.shard >= spec_.shard_count)
     return {Code::kInvalidArgument, "no such shard or group"};
   if (!registered_[transfer.group].load(std::memory_order_acquire))
     return {Code::kFailedPrecondition, "register the group's pages first"};
   if (transfer.hashes.empty()) return {Code::kInvalidArgument, "a transfer of no chunks"};
   if (transfer.pages.size() != transfer.hashes.size() * spec_.groups[transfer.group].blocks_per_chunk)
     return {Code::kInvalidArgument, "page_count must be chunks * blocks_per_chunk"};
-  return check_pages(transfer, blocks_left_out);
-}
-
-// Runs on the engine's thread with thousands of pages, so the loop has no branch.
-Status Client::check_pages(const Transfer& transfer, bool blocks_left_out) const {
-  const auto end = static_cast<std::uint32_t>(std::min<std::uint64_t>(page_counts_[transfer.group], kNoPage));
-  const auto beyond = [end](std::uint32_t page) { return page + 1 > end; };  // kNoPage + 1 is 0, so kNoPage passes
-  bool any = false;
-  for (const std::uint32_t page : transfer.pages) any |= beyond(page);
-  if (any)
-    return {Code::kInvalidArgument,
-            "page " + std::to_string(*std::ranges::find_if(transfer.pages, beyond)) + " is beyond the registered pages"};
-  if (!blocks_left_out && std::ranges::find(transfer.pages, kNoPage) != transfer.pages.end())
-    return {Code::kInvalidArgument, "a store leaves no page out"};
-  return {};
+  return check_pages(transfer, page_counts_[transfer.group], blocks_left_out);
 }
 
 Result<std::uint64_t> Client::load(Transfer transfer, std::uint32_t start_within_ms, bool by_layer) {
@@ -259,6 +271,7 @@ Result<std::uint64_t> Client::load(Transfer transfer, std::uint32_t start_within
   if (!attachment || attachment->index().dead()) return Status(Code::kUnavailable, "not attached to larderd");
   Result<std::shared_ptr<const copy::Fence>> after = copies_.after();
   if (!after.ok()) return after.status();
+  transfer.key_group = key_group(transfer, namespaces_.groups(transfer.ns));
   return loads_.start(std::move(attachment), std::move(transfer), start_within_ms, *std::move(after), by_layer);
 }
 
@@ -276,8 +289,9 @@ Result<std::uint64_t> Client::store_submit(std::uint32_t wait_ms) {
   return after.status();
 }
 
-Status Client::store_begin(const Transfer& transfer) {
+Status Client::store_begin(Transfer transfer) {
   if (Status status = check(transfer, false); !status.ok()) return status;
+  transfer.key_group = key_group(transfer, namespaces_.groups(transfer.ns));
   stores_.begin(control()->attached(), transfer, !namespaces_.drop_pending(transfer.ns));
   return {};
 }

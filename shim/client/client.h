@@ -2,8 +2,8 @@
 // same in C++.
 //
 // Thread-safe, except for destruction. These calls wait for larderd, at most for the time that the
-// caller gives: wait_attached(), wait_namespace(), store_finish(), act(), fetch_poll(),
-// probe_poll() and pages_leave(). No other call waits for larderd.
+// caller gives: wait_attached(), wait_namespace(), store_finish(), act(), poll() of fetches() and
+// tier_probes(), and pages_leave(). No other call waits for larderd.
 #pragma once
 
 #include <memory>
@@ -53,9 +53,10 @@ class Client final : public ControlListener {
   bool in_child() const { return fork_guard_.in_child(); }
 
   Status set_namespace(NamespaceSpec spec);
-  // Adds a namespace of the same geometry. The number goes into Hashes and Transfer; the same
-  // fingerprint has the same number.
-  Result<std::uint32_t> add_namespace(const std::string& fingerprint, const std::string& model);
+  // Adds a namespace. The number goes into Hashes and Transfer; the same fingerprint has the same
+  // number. kStates: its chunks have the spec's state_groups, else the groups before them.
+  Result<std::uint32_t> add_namespace(const std::string& fingerprint, const std::string& model,
+                                      NamespaceKind kind = NamespaceKind::kTokens);
   // See Namespaces::close().
   Status close_namespace(std::uint32_t ns, bool drop);
   // Waits until larderd has opened the namespace, at most timeout_ms; returns at once without a
@@ -81,6 +82,8 @@ class Client final : public ControlListener {
   std::optional<std::string> next_log() { return log_.take(); }
 
   std::size_t lookup(const Hashes& hashes) const;
+  // See last_present().
+  std::size_t last(const Hashes& hashes) const;
   // Holds chunks from the first on: the handle for release(), and the number of chunks; {0, 0} for
   // none.
   std::pair<std::uint64_t, std::size_t> hold(const Hashes& hashes);
@@ -99,14 +102,12 @@ class Client final : public ControlListener {
   std::size_t reachable(const Hashes& hashes) const;
   // See Fetches. kNotFound: larderd has still to drop what the namespace held.
   Result<std::uint64_t> fetch(const Hashes& hashes, std::uint32_t deadline_ms);
-  Result<FetchState> fetch_poll(std::uint64_t ticket, std::uint32_t wait_ms) { return fetches_.poll(ticket, wait_ms); }
-  void fetch_end(std::uint64_t ticket) { fetches_.end(ticket); }
+  Fetches& fetches() { return fetches_; }
   // Whether larderd shares a backend, so that probe() has one to ask.
   bool shares() const;
   // See TierProbes. kNotFound as in fetch().
   Result<std::uint64_t> probe(const Hashes& hashes, std::uint32_t deadline_ms);
-  Result<ProbeState> probe_poll(std::uint64_t ticket, std::uint32_t wait_ms) { return tier_probes_.poll(ticket, wait_ms); }
-  void probe_end(std::uint64_t ticket) { tier_probes_.end(ticket); }
+  TierProbes& tier_probes() { return tier_probes_; }
 
   // kNotFound: larderd has still to drop what the namespace held. When the last after_stream()
   // failed: that error.
@@ -116,7 +117,7 @@ class Client final : public ControlListener {
     return loads_.wait_layer(ticket, layer, std::chrono::milliseconds(wait_ms));
   }
   std::vector<Completion> poll(std::size_t max, std::chrono::milliseconds wait = {}) { return loads_.poll(max, wait); }
-  Status store_begin(const Transfer& transfer);
+  Status store_begin(Transfer transfer);
   // See Stores. When the last after_stream() failed, the begun stores are given back.
   StoreResult store_finish(std::uint32_t wait_ms);
   Result<std::uint64_t> store_submit(std::uint32_t wait_ms);
@@ -165,7 +166,6 @@ class Client final : public ControlListener {
   std::shared_ptr<Attachment> readable(std::uint32_t ns) const { return namespaces_.drop_pending(ns) ? nullptr : current(); }
   // `blocks_left_out`: pages may be kNoPage.
   Status check(const Transfer& transfer, bool blocks_left_out) const;
-  Status check_pages(const Transfer& transfer, bool blocks_left_out) const;
 
   const Options options_;
   ForkGuard fork_guard_;

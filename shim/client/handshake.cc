@@ -101,7 +101,8 @@ Status send_attached(int socket, const std::vector<protocol::SlotRef>& still_wri
 Status send_namespace(const Attachment& attachment, int socket, const NamespaceSpec& spec) {
   if (spec.layout_shard != 0 && attachment.welcome().version_minor < 1)
     return {Code::kUnsupported, "shards with different layers (a pipeline) need a larderd of protocol 1.1, this one speaks 1.0"};
-  return protocol::send_packet(socket, open_namespace_message(spec, spec.fingerprint, spec.model, 2).packet());
+  return protocol::send_packet(socket,
+                               open_namespace_message(spec, NamespaceKind::kTokens, spec.fingerprint, spec.model, 2).packet());
 }
 
 Result<std::shared_ptr<Attachment>> receive_welcome(Fd socket, const HandshakeInput& input, const std::atomic<bool>& stop) {

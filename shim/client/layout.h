@@ -33,6 +33,15 @@ struct Group {
   std::uint64_t slot_bytes() const { return protocol::slot_bytes(payload_bytes(), piece_bytes); }
 };
 
+// The chunks of a namespace: KV of tokens, or recurrent states (Mamba and the like). The two have
+// groups of their own.
+enum class NamespaceKind : std::uint8_t { kTokens, kStates };
+
+// Some of a client's groups, by their numbers.
+struct GroupRange {
+  std::uint16_t first = 0, count = 0;
+};
+
 struct NamespaceSpec {
   std::string fingerprint;
   std::string model;
@@ -41,6 +50,13 @@ struct NamespaceSpec {
   std::uint32_t layout_shard = 0;  // 0: `groups` is the layout of every shard; n + 1: of shard n alone (a pipeline)
   std::uint32_t chunk_tokens = 0;
   std::vector<Group> groups;
+  std::uint32_t state_groups = 0;  // the last of `groups`: those of namespaces of states
+
+  GroupRange range(NamespaceKind kind) const {
+    const auto tokens = static_cast<std::uint16_t>(groups.size() - state_groups);
+    if (kind == NamespaceKind::kTokens) return {0, tokens};
+    return {tokens, static_cast<std::uint16_t>(state_groups)};
+  }
 };
 
 struct LayerPages {
@@ -68,7 +84,8 @@ inline void chunk_pieces(const GroupPages& layers, const std::uint32_t* pages, s
 struct Transfer {
   std::uint32_t ns = 0;  // number of the client's namespace
   std::uint16_t shard = 0;
-  std::uint16_t group = 0;
+  std::uint16_t group = 0;      // of the client
+  std::uint16_t key_group = 0;  // the same group inside its namespace; set by the client
   std::vector<protocol::BlockHash> hashes;
   std::vector<std::uint32_t> pages;  // blocks_per_chunk for each hash
 };

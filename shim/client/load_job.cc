@@ -96,7 +96,7 @@ Code LoadJob::find(std::size_t chunk, Source& source) {
   Attachment& attachment = *order_.attachment;
   const protocol::IndexReader& index = attachment.index();
   if (index.dead()) return Code::kNotFound;  // larderd no longer keeps the chunks of a dead index
-  const auto view = index.find({transfer.hashes[chunk], handle_, transfer.shard, transfer.group});
+  const auto view = index.find({transfer.hashes[chunk], handle_, transfer.shard, transfer.key_group});
   if (!view) return Code::kNotFound;
   // Key, generation, place and root must belong together, or the bytes of another chunk would
   // verify. No BAD: larderd would look into the same damaged entry.

@@ -15,11 +15,8 @@ constexpr std::size_t kBatch = 16;
 // The keys of a prompt in order: every group of every shard of a chunk, then the next chunk.
 class KeyWalk {
  public:
-  KeyWalk(const Attachment& attachment, const NamespaceSpec& spec, const Hashes& hashes)
-      : hashes_(hashes),
-        handle_(attachment.namespace_handle(hashes.ns)),
-        shards_(spec.shard_count),
-        groups_(spec.groups.size()) {}
+  KeyWalk(const Attachment& attachment, ChunkParts parts, const Hashes& hashes)
+      : hashes_(hashes), handle_(attachment.namespace_handle(hashes.ns)), shards_(parts.shards), groups_(parts.groups) {}
 
   // REQUIRES: called at most keys() times.
   protocol::Key next() {
@@ -44,10 +41,10 @@ class KeyWalk {
 
 }  // namespace
 
-std::size_t count_present(const Attachment& attachment, const NamespaceSpec& spec, const Hashes& hashes) {
+std::size_t count_present(const Attachment& attachment, ChunkParts parts, const Hashes& hashes) {
   const protocol::IndexReader& index = attachment.index();
   if (index.dead()) return 0;
-  KeyWalk walk(attachment, spec, hashes);
+  KeyWalk walk(attachment, parts, hashes);
   std::array<protocol::IndexReader::Probe, kBatch> probes;
   for (std::size_t first = 0; first < walk.keys(); first += kBatch) {
     const std::size_t count = std::min(kBatch, walk.keys() - first);
@@ -59,12 +56,20 @@ std::size_t count_present(const Attachment& attachment, const NamespaceSpec& spe
   return hashes.count;
 }
 
-std::size_t count_reachable(const Attachment& attachment, const NamespaceSpec& spec, const Hashes& hashes,
+std::size_t last_present(const Attachment& attachment, ChunkParts parts, const Hashes& hashes) {
+  for (std::size_t chunk = hashes.count; chunk > 0; --chunk) {
+    const Hashes one{hashes.bytes + (chunk - 1) * hashes.stride_bytes, hashes.stride_bytes, 1, hashes.ns};
+    if (count_present(attachment, parts, one) == 1) return chunk;
+  }
+  return 0;
+}
+
+std::size_t count_reachable(const Attachment& attachment, ChunkParts parts, const Hashes& hashes,
                             const protocol::NamespaceId& id) {
   const protocol::IndexReader& index = attachment.index();
   const protocol::ResidencyReader& below = attachment.below();
   if (index.dead()) return 0;
-  KeyWalk walk(attachment, spec, hashes);
+  KeyWalk walk(attachment, parts, hashes);
   struct Probe {
     protocol::IndexReader::Probe above;
     protocol::ResidencyPlace below;
@@ -84,12 +89,12 @@ std::size_t count_reachable(const Attachment& attachment, const NamespaceSpec& s
   return hashes.count;
 }
 
-HoldSet::HoldSet(std::shared_ptr<Attachment> attachment, const NamespaceSpec& spec, const Hashes& hashes)
+HoldSet::HoldSet(std::shared_ptr<Attachment> attachment, ChunkParts parts, const Hashes& hashes)
     : attachment_(std::move(attachment)) {
   if (attachment_->index().dead()) return;
   // All memory is reserved here, so that push_back() cannot throw while a place is held.
-  places_.reserve(std::min<std::size_t>(hashes.count * spec.shard_count * spec.groups.size(), protocol::kMaxHolds));
-  while (chunks_ < hashes.count && hold_chunk(spec, hashes.ns, hashes.at(chunks_))) ++chunks_;
+  places_.reserve(std::min<std::size_t>(hashes.count * parts.shards * parts.groups, protocol::kMaxHolds));
+  while (chunks_ < hashes.count && hold_chunk(parts, hashes.ns, hashes.at(chunks_))) ++chunks_;
 }
 
 HoldSet::~HoldSet() {
@@ -97,10 +102,10 @@ HoldSet::~HoldSet() {
 }
 
 // Holds all shards and groups of the chunk, or none.
-bool HoldSet::hold_chunk(const NamespaceSpec& spec, std::uint32_t ns, const protocol::BlockHash& hash) {
+bool HoldSet::hold_chunk(ChunkParts parts, std::uint32_t ns, const protocol::BlockHash& hash) {
   const std::size_t before = places_.size();
-  for (std::uint16_t shard = 0; shard < spec.shard_count; ++shard) {
-    for (std::uint16_t group = 0; group < spec.groups.size(); ++group) {
+  for (std::uint16_t shard = 0; shard < parts.shards; ++shard) {
+    for (std::uint16_t group = 0; group < parts.groups; ++group) {
       const auto view = attachment_->index().find(attachment_->key(ns, hash, shard, group));
       const auto place = view ? attachment_->holds().acquire(attachment_->index(), view->slot, view->generation) : std::nullopt;
       if (place) {

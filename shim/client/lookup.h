@@ -22,12 +22,20 @@ struct Hashes {
   protocol::BlockHash at(std::size_t i) const { return protocol::BlockHash::from_bytes(bytes + i * stride_bytes); }
 };
 
+// Each chunk of a namespace has a part in every shard and group.
+struct ChunkParts {
+  std::uint32_t shards = 0, groups = 0;
+};
+
 // The number of chunks, from the first on, that are in memory in every shard and group.
-std::size_t count_present(const Attachment& attachment, const NamespaceSpec& spec, const Hashes& hashes);
+std::size_t count_present(const Attachment& attachment, ChunkParts parts, const Hashes& hashes);
+
+// The number of the last chunk that is in memory in every shard and group, counted from 1; 0: none.
+std::size_t last_present(const Attachment& attachment, ChunkParts parts, const Hashes& hashes);
 
 // The number of chunks, from the first on, that are in memory or in the residency filter, in every
 // shard and group. `id`: of the hashes' namespace.
-std::size_t count_reachable(const Attachment& attachment, const NamespaceSpec& spec, const Hashes& hashes,
+std::size_t count_reachable(const Attachment& attachment, ChunkParts parts, const Hashes& hashes,
                             const protocol::NamespaceId& id);
 
 // Holds on whole chunks (all shards and groups), released on destruction. Move-only; keeps its
@@ -35,7 +43,7 @@ std::size_t count_reachable(const Attachment& attachment, const NamespaceSpec& s
 class HoldSet {
  public:
   // Holds as many chunks as possible from the first on, and reports them to the sidecar as used.
-  HoldSet(std::shared_ptr<Attachment> attachment, const NamespaceSpec& spec, const Hashes& hashes);
+  HoldSet(std::shared_ptr<Attachment> attachment, ChunkParts parts, const Hashes& hashes);
   HoldSet(HoldSet&&) = default;
   HoldSet& operator=(HoldSet&&) = delete;
   ~HoldSet();
@@ -43,7 +51,7 @@ class HoldSet {
   std::size_t chunks() const { return chunks_; }
 
  private:
-  bool hold_chunk(const NamespaceSpec& spec, std::uint32_t ns, const protocol::BlockHash& hash);
+  bool hold_chunk(ChunkParts parts, std::uint32_t ns, const protocol::BlockHash& hash);
 
   std::shared_ptr<Attachment> attachment_;
   std::vector<std::uint32_t> places_;

@@ -1,6 +1,7 @@
 #include "shim/client/namespaces.h"
 
 #include <chrono>
+#include <span>
 
 #include "shim/base/test_point.h"
 
@@ -16,18 +17,19 @@ constexpr std::uint32_t kCloseSince = 6;  // minor version of larderd
 
 }  // namespace
 
-protocol::Encoder open_namespace_message(const NamespaceSpec& spec, const std::string& fingerprint, const std::string& model,
-                                         std::uint32_t request) {
+protocol::Encoder open_namespace_message(const NamespaceSpec& spec, NamespaceKind kind, const std::string& fingerprint,
+                                         const std::string& model, std::uint32_t request) {
+  const GroupRange range = spec.range(kind);
   protocol::OpenNamespace open{};
   open.id = protocol::namespace_id(fingerprint);
-  open.group_count = static_cast<std::uint32_t>(spec.groups.size());
+  open.group_count = range.count;
   open.shard_count = spec.shard_count;
   open.chunk_tokens = spec.chunk_tokens;
   open.text_bytes = static_cast<std::uint32_t>(fingerprint.size());
   open.model = protocol::make_short_text(model);
   protocol::Encoder message(protocol::MessageType::kOpenNamespace, request);
   message.append(open);
-  for (const Group& group : spec.groups)
+  for (const Group& group : std::span(spec.groups).subspan(range.first, range.count))
     message.append(protocol::GroupLayout{group.piece_bytes, static_cast<std::uint32_t>(group.pieces()), 0});
   message.append_text(fingerprint);
   return message.append(protocol::NamespaceShards{spec.layout_shard, 0});
@@ -44,13 +46,17 @@ bool Namespaces::is_taken(std::uint32_t ns) const {
   return place.taken && place.number == ns;
 }
 
-Result<std::uint32_t> Namespaces::add(const std::string& fingerprint, const std::string& model) {
+Result<std::uint32_t> Namespaces::add(const std::string& fingerprint, const std::string& model, NamespaceKind kind) {
   std::shared_ptr<Attachment> newest;  // released outside the lock
   const std::lock_guard lock(mutex_);
-  if (fingerprint == spec_.fingerprint) return 0U;
+  const auto known = [&](std::uint32_t number) -> Result<std::uint32_t> {
+    if (this->kind(number) == kind) return number;
+    return Status(Code::kInvalidArgument, "the namespace is open with groups of another kind");
+  };
+  if (fingerprint == spec_.fingerprint) return known(0);
   Place* free = nullptr;
   for (Place& place : places_) {
-    if (place.taken && place.fingerprint == fingerprint) return place.number;
+    if (place.taken && place.fingerprint == fingerprint) return known(place.number);
     if (free == nullptr && !place.taken && !place.ended) free = &place;
   }
   if (free == nullptr)
@@ -61,6 +67,7 @@ Result<std::uint32_t> Namespaces::add(const std::string& fingerprint, const std:
   free->model = model;
   free->id = protocol::namespace_id(fingerprint);
   free->fence = 0;
+  kinds_[namespace_number_place(free->number)].store(kind, std::memory_order_release);
   // A drop covers this namespace too: an earlier process may have stored in it.
   drop_pending_[namespace_number_place(free->number)] = dropped_;
   newest = newest_.lock();
@@ -148,7 +155,8 @@ bool Namespaces::fence_passed(std::uint32_t request) {
 }
 
 void Namespaces::send_open(Attachment& attachment, const Place& place) {
-  attachment.outbox().send(open_namespace_message(spec_, place.fingerprint, place.model, kOpenRequest | place.number).packet());
+  const std::uint32_t request = kOpenRequest | place.number;
+  attachment.outbox().send(open_namespace_message(spec_, kind(place.number), place.fingerprint, place.model, request).packet());
 }
 
 // larderd handles messages in order, so the answer to an empty RESERVE tells that the drop is done.

@@ -21,13 +21,14 @@
 
 #include "shim/client/attachment.h"
 #include "shim/client/layout.h"
+#include "shim/client/lookup.h"
 #include "shim/protocol/codec.h"
 
 namespace larder::client {
 
-// OPEN_NAMESPACE of a fingerprint with the geometry of `spec`.
-protocol::Encoder open_namespace_message(const NamespaceSpec& spec, const std::string& fingerprint, const std::string& model,
-                                         std::uint32_t request);
+// OPEN_NAMESPACE of a fingerprint with the geometry of `spec` for that kind.
+protocol::Encoder open_namespace_message(const NamespaceSpec& spec, NamespaceKind kind, const std::string& fingerprint,
+                                         const std::string& model, std::uint32_t request);
 
 class Namespaces {
  public:
@@ -36,12 +37,16 @@ class Namespaces {
   explicit Namespaces(const NamespaceSpec& spec, std::uint32_t first_generation = 0);
 
   // The number of this fingerprint; the same text has the same number until closed.
-  // kResourceExhausted: all places are taken.
-  Result<std::uint32_t> add(const std::string& fingerprint, const std::string& model);
+  // kResourceExhausted: all places are taken. kInvalidArgument: the text is open with another kind.
+  Result<std::uint32_t> add(const std::string& fingerprint, const std::string& model,
+                            NamespaceKind kind = NamespaceKind::kTokens);
   // From here on the number is a miss, and its place is free. `drop`: the last session to close the
   // namespace drops its chunks from larderd's memory. Never waits. kInvalidArgument: the engine's
   // own namespace. kNotFound: the number is unknown or closed.
   Status close(std::uint32_t ns, bool drop);
+  // The groups of the namespace's chunks; meaningless for a closed number.
+  GroupRange groups(std::uint32_t ns) const { return spec_.range(kind(ns)); }
+  ChunkParts parts(std::uint32_t ns) const { return {spec_.shard_count, groups(ns).count}; }
   // nullopt: the number is unknown or closed.
   std::optional<protocol::NamespaceId> id(std::uint32_t ns) const;
   // Waits until larderd has opened the namespace in this session. kDeadlineExceeded: not within
@@ -66,6 +71,7 @@ class Namespaces {
     protocol::NamespaceId id;
     std::uint32_t fence = 0;  // request behind the newest drop; 0: no drop
   };
+  NamespaceKind kind(std::uint32_t ns) const { return kinds_[namespace_number_place(ns)].load(std::memory_order_acquire); }
   bool is_taken(std::uint32_t ns) const;
   void send_open(Attachment& attachment, const Place& place);
   void send_drop(Attachment& attachment, Place& place);
@@ -78,6 +84,7 @@ class Namespaces {
   bool dropped_ = false;
   std::uint32_t last_fence_ = 0;
   std::array<std::atomic<bool>, protocol::kMaxClientNamespaces> drop_pending_{};  // by place
+  std::array<std::atomic<NamespaceKind>, protocol::kMaxClientNamespaces> kinds_{};
 };
 
 }  // namespace larder::client

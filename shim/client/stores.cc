@@ -32,11 +32,11 @@ void Stores::begin(const std::shared_ptr<Attachment>& attachment, const Transfer
     return;
   }
   const std::uint32_t blocks = room_.spec.groups[transfer.group].blocks_per_chunk;
-  const Transfer empty{transfer.ns, transfer.shard, transfer.group, {}, {}};
+  const Transfer empty{transfer.ns, transfer.shard, transfer.group, transfer.key_group, {}, {}};
   Transfer part = empty;
   std::uint64_t present = 0;
   for (std::size_t i = 0; i < transfer.hashes.size(); ++i) {
-    const protocol::Key key = attachment->key(transfer.ns, transfer.hashes[i], transfer.shard, transfer.group);
+    const protocol::Key key = attachment->key(transfer.ns, transfer.hashes[i], transfer.shard, transfer.key_group);
     if (index_is_good && attachment->index().find(key)) {
       ++present;
       continue;
@@ -69,7 +69,7 @@ void Stores::reserve(const std::shared_ptr<Attachment>& attachment, Transfer par
   last_request_ = last_request_ % kLastRequest + 1;
   const std::uint32_t request = last_request_;
   protocol::Encoder message(MessageType::kReserve, request);
-  message.append(protocol::Reserve{handle, part.shard, part.group, static_cast<std::uint32_t>(count), 0});
+  message.append(protocol::Reserve{handle, part.shard, part.key_group, static_cast<std::uint32_t>(count), 0});
   message.append_all(std::span<const protocol::BlockHash>(part.hashes));
   if (!attachment->outbox().send(message.packet())) {
     counted_.refused += count;

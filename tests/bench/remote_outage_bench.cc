@@ -116,7 +116,7 @@ class Engine {
       store(fresh_++);
       times.stores_us.push_back(since_us(start));
     }
-    if (probe_) client_.probe_end(*std::exchange(probe_, {}));
+    if (probe_) client_.tier_probes().end(*std::exchange(probe_, {}));
     return times;
   }
 
@@ -171,11 +171,11 @@ class Engine {
   // A step of the scheduler: asks, or sees whether it was answered.
   void look_on(Times& times, bool ask = true) {
     if (probe_) {
-      const Result<client::ProbeState> state = client_.probe_poll(*probe_, 0);
+      const Result<client::ProbeState> state = client_.tier_probes().poll(*probe_, 0);
       if (state.ok() && state->running) return;
       ++times.probes;
       times.answered += state.ok() && state->reason == protocol::ProbeEnd::kAll ? 1 : 0;
-      client_.probe_end(*std::exchange(probe_, {}));
+      client_.tier_probes().end(*std::exchange(probe_, {}));
     } else if (ask) {
       std::vector<protocol::BlockHash> hashes;
       for (std::uint64_t i = 0; i < kProbeChunks; ++i) hashes.push_back(bench_hash(absent_++));

@@ -92,15 +92,15 @@ class Engine {
     return client_.reachable(hashes(transfer)) == 1;
   }
   struct Fetched {
-    std::uint64_t ticket = 0;  // for Client::fetch_end(), unless it is 0
+    std::uint64_t ticket = 0;  // for Fetches::end(), unless it is 0
     bool whole = false, read = false;
   };
-  // Waits until the chunk is in memory, kept until fetch_end(), or is known not to come.
+  // Waits until the chunk is in memory, kept until Fetches::end(), or is known not to come.
   Fetched fetch(std::uint64_t key, std::uint32_t deadline_ms) {
     const client::Transfer transfer = pages_.transfer({key});
     const Result<std::uint64_t> ticket = client_.fetch(hashes(transfer), deadline_ms);
     if (!ticket.ok()) return {};
-    const Result<client::FetchState> state = client_.fetch_poll(*ticket, 2 * deadline_ms);
+    const Result<client::FetchState> state = client_.fetches().poll(*ticket, 2 * deadline_ms);
     if (!state.ok()) return {*ticket};
     return {*ticket, state->chunks == 1, state->bytes != 0};
   }

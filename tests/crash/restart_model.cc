@@ -109,7 +109,7 @@ class Player {
     if (fetched.whole && chunk.known == Known::kAbsent) wrong_ = kRisen;
     const bool there = fetched.whole && load(chunk);
     model_.fetched += there && fetched.read;
-    if (fetched.ticket != 0) engine_.client().fetch_end(fetched.ticket);
+    if (fetched.ticket != 0) engine_.client().fetches().end(fetched.ticket);
     return there;
   }
 

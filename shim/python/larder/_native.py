@@ -40,6 +40,7 @@ class Namespace(_Sized):
         ("group_count", c_uint32),
         ("chunk_tokens", c_uint32),
         ("layout_of_shard", c_uint32),
+        ("state_group_count", c_uint32),
     ]
 
 
@@ -201,6 +202,7 @@ PROTOTYPES = {
     "larder_close": (None, [c_void_p]),
     "larder_set_namespace": (c_uint32, [c_void_p, POINTER(Namespace)]),
     "larder_add_namespace": (c_uint32, [c_void_p, c_char_p, c_char_p, POINTER(c_uint32)]),
+    "larder_add_state_namespace": (c_uint32, [c_void_p, c_char_p, c_char_p, POINTER(c_uint32)]),
     "larder_close_namespace": (c_uint32, [c_void_p, c_uint32, c_uint32]),
     "larder_wait_namespace": (c_uint32, [c_void_p, c_uint32, c_uint32]),
     "larder_namespace_id": (c_uint32, [c_char_p, c_char_p, c_size_t]),
@@ -212,6 +214,7 @@ PROTOTYPES = {
     "larder_wait_attached": (c_uint32, [c_void_p, c_uint32]),
     "larder_next_log": (c_size_t, [c_void_p, c_char_p, c_size_t]),
     "larder_lookup": (c_size_t, [c_void_p, POINTER(Hashes)]),
+    "larder_last": (c_size_t, [c_void_p, POINTER(Hashes)]),
     "larder_hold": (c_uint32, [c_void_p, POINTER(Hashes), POINTER(c_uint64), POINTER(c_size_t)]),
     "larder_release": (None, [c_void_p, c_uint64]),
     "larder_report_request": (None, [c_void_p, POINTER(Request)]),
@@ -253,6 +256,7 @@ def library_path():
 # engine's other Python threads release it, which may take milliseconds.
 _QUICK = (
     "larder_lookup",
+    "larder_last",
     "larder_hold",
     "larder_release",
     "larder_report_request",

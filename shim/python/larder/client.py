@@ -93,8 +93,9 @@ class Client:
 
     # ---- setting up
 
-    def set_namespace(self, fingerprint, model, chunk_tokens, groups, shard_count=1, layout_of_shard=None):
-        """groups: (piece_bytes, layers, blocks_per_chunk) for each KV group, of every shard or of layout_of_shard alone."""
+    def set_namespace(self, fingerprint, model, chunk_tokens, groups, shard_count=1, layout_of_shard=None, state_groups=0):
+        """groups: (piece_bytes, layers, blocks_per_chunk) for each KV group, of every shard or of
+        layout_of_shard alone. The last state_groups of them hold recurrent states."""
         array = (native.Group * len(groups))(*groups)
         namespace = native.Namespace(
             shard_count=shard_count,
@@ -104,15 +105,17 @@ class Client:
             group_count=len(groups),
             chunk_tokens=chunk_tokens,
             layout_of_shard=0 if layout_of_shard is None else layout_of_shard + 1,
+            state_group_count=state_groups,
         )
         self._check("larder_set_namespace", self._lib.larder_set_namespace(self._client, namespace))
 
-    def add_namespace(self, fingerprint, wait_ms=0):
-        """Adds a namespace of the same geometry and returns its number, for `ns` below; the same
-        text has the same number. The number is a miss until larderd has opened the namespace, for
-        which this call waits wait_ms at most."""
+    def add_namespace(self, fingerprint, wait_ms=0, states=False):
+        """Adds a namespace and returns its number, for `ns` below; the same text has the same
+        number. The number is a miss until larderd has opened the namespace, for which this call
+        waits wait_ms at most. states: its chunks have the state groups alone, else the others."""
         number = ctypes.c_uint32()
-        self._check("larder_add_namespace", self._lib.larder_add_namespace(self._client, fingerprint.encode(), None, number))
+        name = "larder_add_state_namespace" if states else "larder_add_namespace"
+        self._check(name, getattr(self._lib, name)(self._client, fingerprint.encode(), None, number))
         if wait_ms:
             self._lib.larder_wait_namespace(self._client, number, wait_ms)
         return number.value
@@ -192,6 +195,10 @@ class Client:
     def lookup(self, hashes, stride, ns=0):
         """The number of chunks, from the first on, that are in memory."""
         return self._lib.larder_lookup(self._client, _hashes(hashes, stride, ns))
+
+    def last(self, hashes, stride, ns=0):
+        """The last chunk that is in memory, counted from 1; 0: none is."""
+        return self._lib.larder_last(self._client, _hashes(hashes, stride, ns))
 
     def hold(self, hashes, stride, ns=0):
         """Keeps the chunks' slots until release(). Returns (hold, chunks held)."""

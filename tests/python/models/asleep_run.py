@@ -1,11 +1,12 @@
-"""offline_run.py of an engine that sleeps, as vLLM does on GPUs alone. Its CPU worker gets the GPU worker's two calls of the sleep backend, and that an
-allocator that overwrites the KV tensors, asleep and awake. All else runs as it is, from LLM.sleep() to the backend that the connector has put there.
-Weights stay.
+"""offline_run.py of an engine that sleeps, as vLLM does on GPUs alone. Its CPU worker gets the GPU worker's calls of the sleep backend and of
+the connector; the backend gets an allocator that overwrites the KV tensors, asleep and awake. The rest runs unchanged, from LLM.sleep() to
+the backend or the hooks. Weights stay.
 
 Steps besides: {"sleep": level} falls asleep and wakes up; {"sleep_within": tokens, ...} does so (mode "keep") once a request has its first token, and gives
 its answer."""
 
 import ctypes
+import inspect
 import sys
 import time
 from pathlib import Path
@@ -14,8 +15,10 @@ sys.path.append(str(Path(__file__).parents[1] / "engine"))
 
 import offline_run  # noqa: E402
 from vllm import device_allocator  # noqa: E402
+from vllm.distributed.kv_transfer import get_kv_transfer_group  # noqa: E402
 from vllm.platforms.cpu import CpuPlatform  # noqa: E402
 from vllm.v1.worker.cpu_worker import CPUWorker  # noqa: E402
+from vllm.v1.worker.gpu_worker import Worker as GPUWorker  # noqa: E402
 
 
 class KvMemory:
@@ -37,11 +40,19 @@ class KvMemory:
 
 def sleep(worker, level=1):
     device_allocator.get_mem_allocator_instance = lambda: KvMemory(worker.model_runner.kv_caches)
+    tell_connector("unregister_kv_caches")
     worker.sleep_mode_backend.suspend(level)
 
 
 def wake_up(worker, tags=None):
     worker.sleep_mode_backend.resume(tags)
+    tell_connector("restore_kv_caches")
+
+
+def tell_connector(hook):
+    """As vLLM's GPU worker does from 0.33 on."""
+    if hook in inspect.getsource(GPUWorker):
+        getattr(get_kv_transfer_group(), hook)()
 
 
 NAP_S = 1.0  # longer than a store takes that is held back (LARDER_TEST_SLOW_STORES_MS)

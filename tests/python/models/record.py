@@ -1,6 +1,7 @@
 """What ran, as one JSON file a setting in $LARDER_MODELS_RECORD, and the table of docs/reference/compatibility.md made of them.
 
-python tests/python/models/record.py FOLDER DOCUMENT: writes the table between the document's markers; nothing that was not run."""
+python tests/python/models/record.py DOCUMENT FOLDER...: writes the table between the document's markers, with a column of results for
+each folder, which holds the records of one version of vLLM; nothing that was not run."""
 
 import json
 import os
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from settings import ORDER
 
 BEGIN, END = "<!-- models: begin -->", "<!-- models: end -->"
 
@@ -36,31 +38,39 @@ def named(name, what, tokens):
             Path(folder, f"{name}.json").write_text(json.dumps({**facts, "vllm": __version__}, indent=1) + "\n")
 
 
-COLUMNS = ("model or setting", "prompt", "vLLM's own hit", "hit from Larder", "with another tail", "with zeroed KV", "result")
+COLUMNS = ("model or setting", "prompt", "vLLM's own hit", "hit from Larder", "with another tail", "with zeroed KV")
+NUMBERS = ("tokens", "local", "hits", "tail", "zeroed")
 
 
-def table(records):
-    """Markdown rows, in the order of the settings; hits in tokens."""
-    lines = [f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
-    for one in records:
-        result = one.get("result", "did not run") if one["passed"] else "**FAILED**"
-        cells = [one[name] if one.get(name) else "-" for name in ("tokens", "local", "hits", "tail", "zeroed")]
-        lines.append(f"| {' | '.join(map(str, [one['what'], *cells, result]))} |")
+def result_of(record):
+    if record is None:
+        return "-"
+    return record.get("result", "did not run") if record["passed"] else "**FAILED**"
+
+
+def table(versions):
+    """Markdown rows, in the order of the settings; hits in tokens. `versions`: {version: {name: record}}, the first one's numbers first."""
+    lines = [f"| {' | '.join([*COLUMNS, *versions])} |", "|---" * (len(COLUMNS) + len(versions)) + "|"]
+    names = {name for records in versions.values() for name in records}
+    for name in sorted(names, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name)):
+        ran = [records.get(name) for records in versions.values()]
+        told = [one for one in ran if one]
+        cells = [" / ".join(dict.fromkeys(str(one[key]) for one in told if one.get(key))) or "-" for key in NUMBERS]
+        lines.append(f"| {' | '.join([told[0]['what'], *cells, *map(result_of, ran)])} |")
     return "\n".join(lines)
 
 
-def main(folder, document):
-    sys.path.insert(0, str(Path(__file__).parent))
-    from settings import ORDER
-
-    records = [json.loads(path.read_text()) for path in Path(folder).glob("*.json")]
-    records.sort(key=lambda one: (ORDER.index(one["name"]) if one["name"] in ORDER else len(ORDER), one["name"]))
+def main(document, *folders):
+    versions = {}
+    for folder in folders:
+        records = [json.loads(path.read_text()) for path in Path(folder).glob("*.json")]
+        (version,) = {one["vllm"] for one in records}
+        versions[version] = {one["name"]: one for one in records}
     text = Path(document).read_text()
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
-    versions = ", ".join(sorted({one["vllm"] for one in records}))
-    told = f"Run on vLLM {versions} on the CPU by `make test-models`; the table is written by it.\n\n"
-    Path(document).write_text(f"{before}{BEGIN}\n{told}{table(records)}\n{END}{after}")
+    told = f"Run on vLLM {' and '.join(versions)} on the CPU by `make test-models`; the table is written by it.\n\n"
+    Path(document).write_text(f"{before}{BEGIN}\n{told}{table(versions)}\n{END}{after}")
 
 
 if __name__ == "__main__":

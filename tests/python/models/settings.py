@@ -22,6 +22,7 @@ class Setting:
     own_namespace: bool = True  # False: it may hit what other settings stored, so its prompt is its own
     env: dict = field(default_factory=dict)
     processes: bool = False  # needs vLLM's engine core in a process of its own
+    script: str = ""  # runs in place of offline_run.py
     refused: str = ""  # the line of vLLM's log, instead of hits
     in_test: bool = False  # a part of `make test`
 
@@ -60,6 +61,10 @@ SETTINGS = [
         {"block_size": 32, "max_num_batched_tokens": 96},
         local=576,
     ),
+    Setting("llama4", "Llama 4: chunked local attention over spans of 256 and full attention; a full hit that ends with a span gives up a "
+            "chunk", "llama4", full=384),
+    Setting("llama4_96", "Llama 4, blocks of 32, prefill in steps of 96 tokens", "llama4", {"block_size": 32, "max_num_batched_tokens": 96},
+            local=576, full=256),
     # float32: MLA's prefill and decode are different kernels, whose rounding decides bfloat16's tokens. vLLM keeps no prefix cache
     # for it.
     Setting("mla", "MLA (DeepSeek-V2 shape, float32)", "mla", {"dtype": "float32"}, local=0, chunks=2),
@@ -87,7 +92,13 @@ SETTINGS = [
     Setting("ngram", "n-gram speculation (float32)", llm={"speculative_config": _NGRAM, "dtype": "float32"}, pattern=100, max_tokens=150,
             own_namespace=False),
     Setting("salt", "cache_salt", ask={"salt": "one"}, own_namespace=False),
-    Setting("mamba_hybrid", "Mamba-like state (Qwen3-Next shape)", "mamba_hybrid",
-            refused=r"KV of the kind MambaSpec is not served yet"),
+    Setting("qwen3_next", "Qwen3-Next: recurrent states (Gated DeltaNet) and full attention; blocks of 256", "qwen3_next", {"block_size": 256},
+            full=0),
+    Setting("qwen3_next_tp2", "Qwen3-Next, tensor parallel 2", "qwen3_next", {"tensor_parallel_size": 2, "block_size": 256}, full=0, processes=True),
+    # Blocks of fixed sizes: those that vLLM chooses for such models depend on the processor's kernels.
+    # float32: in bfloat16 vLLM alone gives other tokens where a prompt is computed in other steps.
+    Setting("lfm2", "LFM2: states of short convolutions and full attention (float32)", "lfm2", {"dtype": "float32"}, full=0),
+    Setting("granite4", "Granite 4: states of Mamba2 and full attention (with a stand-in for vLLM's specification of Mamba2 on CPUs); blocks "
+            "of 640", "granite4", {"block_size": 640}, tokens=1400, hit=1280, full=0, env={"LARDER_TEST_MAMBA2": "1"}, script="states_run.py"),
 ]
 ORDER = [setting.name for setting in SETTINGS]

@@ -29,6 +29,12 @@ RULES = {  # what: setting, file, text, what stands there instead
         "return self.window is not None and (self.window - 1) % self.block_size == 0",
         "return False",
     ),
+    "a full hit that ends with a span of chunked local attention gives up a chunk": (
+        "llama4",
+        GROUPS,
+        "return tokens % self.local == 0",
+        "return False",
+    ),
     "a rank has its own shard": ("tp2", GROUPS, "+ rank // self.replicas,", ","),
     "a stage has its own shard": ("pp2", GROUPS, "return stage * (self.ranks // self.replicas) + rank", "return rank"),
 }

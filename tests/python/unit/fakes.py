@@ -82,7 +82,11 @@ class Client:
             found += 1
         return found
 
-    def add_namespace(self, fingerprint, wait_ms=0):
+    def last(self, hashes, stride, ns=0):
+        keys = split(hashes, stride)
+        return next((i for i in range(len(keys), 0, -1) if self.lookup(keys[i - 1], stride, ns)), 0)
+
+    def add_namespace(self, fingerprint, wait_ms=0, states=False):
         if fingerprint not in self.open:
             self.open[fingerprint] = len(self.namespaces)  # the engine's own is 0
             self.namespaces.append(fingerprint)

@@ -3,6 +3,7 @@
 import hashlib
 import time
 from array import array
+from dataclasses import replace
 from types import SimpleNamespace as Fake
 
 import pytest
@@ -37,6 +38,14 @@ def full(block_size=32):
     return FullAttentionSpec(block_size=block_size, page_size_bytes=4096)
 
 
+class ChunkedLocalAttentionSpec(Fake):
+    pass
+
+
+def local(span, block_size=32):
+    return ChunkedLocalAttentionSpec(block_size=block_size, page_size_bytes=4096, attention_chunk_size=span)
+
+
 def sliding(window, block_size=32):
     return SlidingWindowSpec(block_size=block_size, page_size_bytes=4096, sliding_window=window)
 
@@ -61,11 +70,32 @@ class TestGeometry:
     def test_windows_of_whole_blocks_and_one_token_need_one_block_more_for_a_full_hit(self, window):
         client = Client()
         one_more = group(1, window=window)
-        assert one_more.needs_one_more
+        assert one_more.needs_more(256) and one_more.needs_more(384)
         half = LarderConnectorScheduler(setup(groups=(group(), one_more)), client, NAMED)
         store_all(client, Request("s", range(512)))
         assert half.get_num_new_matched_tokens(Request("r", range(256)), 0) == (128, True)
         assert half.get_num_new_matched_tokens(Request("q", range(257)), 0) == (256, True)
+
+    def test_of_chunked_local_attention_all_blocks_are_kept_and_a_full_hit_up_to_a_span_gives_up_a_chunk(self):
+        found, chunk = groups_of(caches(full(), local(1024)), 0)
+        assert chunk == 256 and [(one.blocks, one.forgets) for one in found] == [(8, False), (8, True)]
+        client = Client()
+        spans = replace(group(1), local=256)
+        half = LarderConnectorScheduler(setup(groups=(group(), spans)), client, NAMED)
+        store_all(client, Request("s", range(512)))
+        assert half.get_num_new_matched_tokens(Request("r", range(512)), 0) == (384, True)
+        assert half.get_num_new_matched_tokens(Request("q", range(384)), 0) == (384, True)
+        assert half.get_num_new_matched_tokens(Request("p", range(513)), 0) == (512, True)
+
+    @pytest.mark.parametrize(("span", "block_size", "chunk"), [(8192, 16, 256), (384, 32, 192), (96, 32, 96), (128, 128, 128)])
+    def test_a_chunk_lies_in_one_span_of_chunked_local_attention(self, span, block_size, chunk):
+        found, size = groups_of(caches(full(block_size), local(span, block_size)), 0)
+        assert size == chunk and found[1].blocks == chunk // block_size
+
+    @pytest.mark.parametrize(("span", "block_size", "chunk_tokens"), [(384, 32, 256), (192, 128, 0), (256, 32, 512)])
+    def test_chunks_over_two_spans_are_refused_with_the_number_to_set(self, span, block_size, chunk_tokens):
+        with pytest.raises(Unsupported, match=f"does not divide the {span} tokens of a span .* to a divisor of {span}"):
+            groups_of(caches(full(block_size), local(span, block_size)), chunk_tokens)
 
     def test_stages_without_a_layer_of_a_group_are_refused(self):
         config = caches(full())

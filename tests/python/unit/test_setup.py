@@ -19,7 +19,7 @@ class FullAttentionSpec(Fake):
     pass
 
 
-class MambaSpec(Fake):
+class CrossAttentionSpec(Fake):
     pass
 
 
@@ -117,8 +117,8 @@ def test_context_parallel_is_refused(size):
 
 # covers F-082
 def test_other_kinds_of_kv_are_refused():
-    with pytest.raises(Unsupported, match="MambaSpec is not served yet"):
-        setup_of(config(named()), caches(spec(), spec(MambaSpec)))
+    with pytest.raises(Unsupported, match="CrossAttentionSpec is not served yet"):
+        setup_of(config(named()), caches(spec(), spec(CrossAttentionSpec)))
 
 
 def test_a_vllm_that_is_told_of_failed_loads_by_page_has_one_group_alone(monkeypatch):

@@ -73,6 +73,12 @@ class Allocator:
         self.calls.append(f"discard {tags}")
 
 
+@pytest.fixture(autouse=True)
+def older_vllm(monkeypatch):
+    """The installed one may be newer."""
+    monkeypatch.setattr(sleep_mode, "_TOLD", False)
+
+
 @pytest.fixture
 def calls():
     return []
@@ -158,6 +164,44 @@ class TestOrder:
         del other
         backend.resume()
         assert calls[5:] == ["wake None", "back"], "one that is gone is not told"
+
+
+class TestToldByVllm:
+    """vLLM 0.33 and newer, whose worker calls two hooks of its connector around its own backend."""
+
+    @pytest.fixture(autouse=True)
+    def told(self, older_vllm, monkeypatch):
+        monkeypatch.setattr(sleep_mode, "_TOLD", True)
+
+    def test_the_hooks_do_what_the_backend_does_elsewhere(self, half, client, calls):
+        one = connector.LarderConnector.__new__(connector.LarderConnector)
+        client.running = [(1, 0), (0, 0)]
+        one.unregister_kv_caches()
+        assert calls == ["abandon", "1 0", "leave"]
+        half.bind_connector_metadata(StepWork(loads=[move()]))
+        assert not client.loads
+        one.restore_kv_caches()
+        one.restore_kv_caches()
+        half.bind_connector_metadata(StepWork(loads=[move()]))
+        assert client.loads
+
+    # covers F-026
+    def test_copies_that_do_not_end_are_vllms_answer(self, half, client, calls, monkeypatch):
+        monkeypatch.setattr(worker, "SLEEP_WAIT_S", 0.02)
+        client.running = [(1, 1)]
+        with pytest.raises(RuntimeError, match="this engine cannot fall asleep now"):
+            connector.LarderConnector.unregister_kv_caches(None)
+        assert "leave" not in calls
+
+    def test_vllms_own_backend_stays(self):
+        config = configuration(sleep_mode_offload_cudagraph=True)
+        sleep_mode.check(config)
+        sleep_mode.take_part(config)
+        assert config.sleep_mode_backend == "cumem"
+
+    def test_a_backend_that_was_never_tried_is_refused(self):
+        with pytest.raises(Unsupported, match="leave sleep_mode_backend at cumem"):
+            sleep_mode.check(Fake(enable_sleep_mode=True, sleep_mode_backend="criu"))
 
 
 class TestRefusals:

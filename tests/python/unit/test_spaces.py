@@ -1,10 +1,12 @@
 """The namespaces that one engine has open: bounded, the least recently used goes first, and none of those in use."""
 
+from dataclasses import replace
+
 import pytest
 
 pytest.importorskip("vllm")
 
-from fakes import Client  # noqa: E402
+from fakes import Client, group, setup  # noqa: E402
 
 from larder.vllm.spaces import NoSpace, Spaces  # noqa: E402
 
@@ -16,9 +18,24 @@ def client():
 
 @pytest.fixture
 def spaces(client):
-    made = Spaces(client)
+    made = Spaces(client, setup())
     made.named("engine: test\n")
     return made
+
+
+def test_recurrent_states_have_a_second_namespace_behind_each(client):
+    states = replace(group(1), state=True)
+    made = Spaces(client, setup(groups=(group(), states)))
+    made.named("engine: test\n")
+    assert client.namespaces == ["engine: test\n", "engine: test\nchunks: states\n"]
+    space = made.of("r", "adapter: 1\n")
+    assert (space.of_group(group()), space.of_group(states)) == (2, 3)
+    made.leave()
+    assert client.closed == [(2, False), (3, False)]
+    for number in range(100):
+        made.of(f"r{number}", f"adapter: {number}\n")
+        made.forget(f"r{number}")
+    assert len(client.namespaces) - len(client.closed) == 2 * (1 + 31)
 
 
 def test_the_engines_own_is_open_from_the_start(spaces, client):

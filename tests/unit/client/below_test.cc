@@ -67,7 +67,7 @@ TEST_F(BelowTest, WhatIsOnTheDiskAloneIsFetchedHeldAndLoaded) {
 
   const Result<std::uint64_t> ticket = engine.client->fetch(hashes, 10'000);
   ASSERT_TRUE(ticket.ok()) << ticket.status().to_string();
-  const Result<FetchState> done = engine.client->fetch_poll(*ticket, 15'000);
+  const Result<FetchState> done = engine.client->fetches().poll(*ticket, 15'000);
   ASSERT_TRUE(done.ok());
   EXPECT_FALSE(done->running);
   EXPECT_EQ(done->chunks, 4U);
@@ -77,7 +77,7 @@ TEST_F(BelowTest, WhatIsOnTheDiskAloneIsFetchedHeldAndLoaded) {
 
   const auto [hold, held] = engine.client->hold(hashes);
   EXPECT_EQ(held, 4U);
-  engine.client->fetch_end(*ticket);
+  engine.client->fetches().end(*ticket);
   engine.engine.wipe();
   EXPECT_EQ(engine.load(0, 4).status, Code::kOk);
   EXPECT_TRUE(engine.holds(0, 4));

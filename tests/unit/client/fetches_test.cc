@@ -88,14 +88,10 @@ TEST(FetchesOfASidecarWithoutATier, AreNotAskedFor) {
 
 class ReachableTest : public testing::Test {
  protected:
-  ReachableTest() {
-    spec_.shard_count = 2;
-    spec_.groups = {{4096, 1, 1}, {4096, 1, 1}};
-    spec_.id = protocol::namespace_id("some\n");
-  }
+  ReachableTest() { spec_.id = protocol::namespace_id("some\n"); }
   std::size_t reachable(std::uint64_t count) {
     const auto hashes = some_hashes(count);
-    return count_reachable(*session_.attachment, spec_, hashes_of(hashes), spec_.id);
+    return count_reachable(*session_.attachment, {2, 2}, hashes_of(hashes), spec_.id);
   }
   void show(std::uint64_t number, int parts) {
     for (int part = 0; part < parts; ++part)

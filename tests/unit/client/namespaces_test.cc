@@ -25,7 +25,7 @@ const PageLayout kWindow{"window", 3, 1, 4096, 0, false, 0};  // its slots are s
 // One process of an engine with two KV groups, the second of which keeps one block of each chunk.
 struct Process {
   Process(const std::string& socket, std::uint32_t shards, std::uint32_t layout_shard = 0, const PageLayout& first = kFull,
-          const std::string& fingerprint = "engine: made-up\n")
+          const std::string& fingerprint = "engine: made-up\n", std::uint32_t state_groups = 0)
       : full(first), window(kWindow), client(std::make_unique<Client>(Options{socket, "process", 1}, copy::host_copy_engine())) {
     NamespaceSpec spec;
     spec.fingerprint = fingerprint;
@@ -33,6 +33,7 @@ struct Process {
     spec.layout_shard = layout_shard;
     spec.chunk_tokens = 64;
     spec.groups = {full.group(), window.group()};
+    spec.state_groups = state_groups;
     status = client->set_namespace(spec);
     if (status.ok()) status = client->register_pages(0, full.pages());
     if (status.ok()) status = client->register_pages(1, window.pages());
@@ -41,7 +42,7 @@ struct Process {
   Engine& engine(std::uint16_t group) { return group == 0 ? full : window; }
 
   Transfer transfer(std::uint64_t hash, std::uint16_t shard, std::uint16_t group, std::uint32_t ns) {
-    return {ns, shard, group, {hash_of(hash)}, engine(group).chunk_pages(0)};
+    return {ns, shard, group, 0, {hash_of(hash)}, engine(group).chunk_pages(0)};
   }
   // What is stored differs by shard and group, as it does in engines.
   static protocol::BlockHash content(std::uint64_t hash, std::uint16_t shard, std::uint16_t group) {
@@ -134,6 +135,49 @@ TEST_F(NamespacesTest, AddedNamespacesAreApartAndOpenedAgainAfterARestart) {
   ASSERT_TRUE(wait([&] { return process.store(2, 0, 0, adapter) == 1; }));
   EXPECT_EQ(process.store(2, 0, 1, adapter), 1U);
   EXPECT_TRUE(wait([&] { return process.present(2, adapter); }));
+}
+
+TEST_F(NamespacesTest, StatesHaveGroupsOfTheirOwnInANamespaceOfTheirOwn) {
+  start();
+  Process process(config_.socket, 1, 0, kFull, "engine: made-up\n", 1);
+  ASSERT_TRUE(process.status.ok()) << process.status.to_string();
+  const std::string text = "engine: made-up\nchunks: states\n";
+  const std::uint32_t states = *process.client->add_namespace(text, "", NamespaceKind::kStates);
+  EXPECT_EQ(*process.client->add_namespace(text, "", NamespaceKind::kStates), states);
+  EXPECT_EQ(process.client->add_namespace(text, "").status().code(), Code::kInvalidArgument) << "open with the other groups";
+  ASSERT_TRUE(process.client->wait_attached(5000).ok() && process.client->wait_namespace(states, 5000).ok());
+
+  for (const std::uint64_t hash : {1, 2, 3, 4}) EXPECT_EQ(process.store(hash, 0, 0), 1U);
+  EXPECT_EQ(process.store(3, 0, 1, states), 1U);
+  EXPECT_EQ(process.client->store_begin(process.transfer(4, 0, 1, 0)).code(), Code::kInvalidArgument) << "no group of tokens";
+  EXPECT_EQ(process.client->store_begin(process.transfer(4, 0, 0, states)).code(), Code::kInvalidArgument)
+      << "no group of states";
+  ASSERT_TRUE(wait([&] { return process.present(4) && process.present(3, states); })) << "each is whole with its own groups";
+  EXPECT_FALSE(process.present(1, states));
+
+  const std::vector<protocol::BlockHash> prompt{hash_of(1), hash_of(2), hash_of(3), hash_of(4)};
+  Hashes hashes = hashes_of(prompt);
+  EXPECT_EQ(process.client->last(hashes), 4U);
+  hashes.ns = states;
+  EXPECT_EQ(process.client->lookup(hashes), 0U);
+  EXPECT_EQ(process.client->last(hashes), 3U);
+  hashes.count = 2;
+  EXPECT_EQ(process.client->last(hashes), 0U);
+  EXPECT_TRUE(process.load(4, 0, 0) && process.load(3, 0, 1, states));
+
+  const std::uint32_t attachments = process.client->state().attachments;
+  stop();
+  start();
+  ASSERT_TRUE(wait([&] { return process.client->state().attachments > attachments; }));
+  EXPECT_TRUE(wait([&] { return process.present(3, states) || process.store(3, 0, 1, states) == 1; })) << "opened again";
+  EXPECT_TRUE(process.load(3, 0, 1, states));
+}
+
+TEST_F(NamespacesTest, AClientOfStatesAloneIsRefused) {
+  start();
+  EXPECT_EQ(Process(config_.socket, 1, 0, kFull, "engine: made-up\n", 2).status.code(), Code::kOutOfRange);
+  Process tokens(config_.socket, 1);
+  EXPECT_EQ(tokens.client->add_namespace("chunks: states\n", "", NamespaceKind::kStates).status().code(), Code::kInvalidArgument);
 }
 
 TEST_F(NamespacesTest, AClientAttachesBeforeItsFingerprintIsKnown) {

@@ -143,6 +143,14 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
     def register_kv_caches(self, kv_caches):
         self._half.register_kv_caches(kv_caches, self._vllm_config)
 
+    def unregister_kv_caches(self):
+        """Before the memory of the KV pages goes (sleep mode); vLLM 0.33 and newer. Raises if
+        copies may still run: vLLM's answer to /sleep."""
+        sleep_mode.pages_leave()
+
+    def restore_kv_caches(self):
+        sleep_mode.pages_are_back()
+
     def handle_preemptions(self, kv_connector_metadata=None, **_):
         # vLLM 0.15 names the argument preempted_req_ids, with requests that bind_connector_metadata
         # has too.
@@ -243,5 +251,6 @@ def _open(setup, shard, who):
         [(group.page_bytes, len(group.layers), group.blocks) for group in setup.groups],
         setup.shards.count,
         shard if setup.shards.stages > 1 else None,
+        len(setup.groups) - len(setup.token_groups),
     )
     return client

@@ -3,7 +3,14 @@ that a rank holds.
 
 Pure functions of vLLM's KV cache configuration. A chunk of `chunk_tokens` tokens has one part for
 each group and shard. Of a sliding window only the last blocks of a chunk are kept, as many as a hit
-that ends there can need. vLLM has freed the earlier blocks (null blocks) when a chunk fills."""
+that ends there can need. vLLM has freed the earlier blocks (null blocks) when a chunk fills.
+
+With chunked local attention (Llama 4) a token attends to the tokens of its own span of
+attention_chunk_size tokens, and vLLM frees the blocks of earlier spans. All blocks are kept: a chunk
+of Larder lies in one span, whose blocks live until the next span begins.
+
+A recurrent state (Mamba and the like) stands for all tokens before it. The chunk of a state group is
+the state behind the last token of a chunk, in one block."""
 
 import math
 import re
@@ -12,7 +19,7 @@ from dataclasses import dataclass
 DEFAULT_CHUNK_TOKENS = 256
 # As in shim/protocol/limits.h: kMaxGroups, kMaxShards, kMaxPieceBytes, kMaxPayloadBytes.
 MOST_GROUPS, MOST_SHARDS, MOST_PAGE_BYTES, MOST_PART_BYTES = 16, 256, 64 << 20, 1 << 30
-_KINDS = ("FullAttentionSpec", "MLAAttentionSpec", "SlidingWindowSpec")
+_KINDS = ("FullAttentionSpec", "MLAAttentionSpec", "SlidingWindowSpec", "ChunkedLocalAttentionSpec", "MambaSpec")
 
 
 class Unsupported(Exception):
@@ -29,17 +36,25 @@ class Group:
     block_size: int
     span: int  # blocks that a chunk spans
     blocks: int  # the kept ones, the last of the span
-    window: int | None = None
+    window: int | None = None  # tokens of a sliding window
+    local: int | None = None  # tokens of a span of chunked local attention
+    state: bool = False  # a recurrent state
+
+    @property
+    def forgets(self):
+        """Whether vLLM frees blocks of a running request, which no later token needs."""
+        return self.window is not None or self.local is not None or self.state
 
     def pages(self, table, chunk):
         """The kept blocks of a chunk."""
         end = (chunk + 1) * self.span
         return table[end - self.blocks : end]
 
-    @property
-    def needs_one_more(self):
-        """Whether the last token of a full hit attends to one block more than vLLM allocates. vLLM
-        recomputes this token."""
+    def needs_more(self, tokens):
+        """Whether the last token of a full hit of so many tokens attends to more blocks than vLLM
+        allocates for the token behind it. vLLM recomputes this last token."""
+        if self.local is not None:
+            return tokens % self.local == 0
         return self.window is not None and (self.window - 1) % self.block_size == 0
 
 
@@ -63,19 +78,33 @@ class Shards:
 
 
 def groups_of(kv_cache_config, chunk_tokens):
-    """The groups in Larder's order, full attention first, and the chunk size. chunk_tokens 0: the
-    default."""
+    """The groups in Larder's order, full attention first and states last, and the chunk size.
+    chunk_tokens 0: the default."""
     found = kv_cache_config.kv_cache_groups
     if not found:
         raise Unsupported("this model keeps no KV cache, as encoders and many embedding models: Larder has nothing to store for it")
     for group in found:
         _check_group(group)
+    if all(_is_state(group.kv_cache_spec) for group in found):
+        raise Unsupported("a model whose layers all keep a recurrent state is not served yet, only those with attention layers besides")
     least = math.lcm(*(group.kv_cache_spec.block_size for group in found))
     if chunk_tokens % least:
         raise Unsupported(f"chunk_tokens {chunk_tokens} is no multiple of the block size {least}")
-    chunk = chunk_tokens or (least if least >= 128 else math.ceil(DEFAULT_CHUNK_TOKENS / least) * least)
+    span = math.gcd(*(_local_of(group.kv_cache_spec) or 0 for group in found))
+    chunk = chunk_tokens or _default_chunk(least, span)
+    if span % chunk:
+        raise Unsupported(
+            f"a chunk of {chunk} tokens does not divide the {span} tokens of a span of chunked local attention: set chunk_tokens in "
+            f"kv_connector_extra_config, or --block-size, to a divisor of {span}"
+        )
     groups = [_group(table, group, chunk) for table, group in enumerate(found)]
-    return tuple(sorted(groups, key=lambda group: (group.window is not None, group.table))), chunk
+    return tuple(sorted(groups, key=lambda group: (group.state, group.forgets, group.table))), chunk
+
+
+def _default_chunk(least, span):
+    """span: 0, or the tokens that a chunk should divide."""
+    chunk = least if least >= 128 else math.ceil(DEFAULT_CHUNK_TOKENS / least) * least
+    return next((size for size in range(chunk, 0, -least) if span % size == 0), chunk)
 
 
 def check_sizes(groups, shards):
@@ -114,6 +143,8 @@ def _check_group(group):
     kind = type(group.kv_cache_spec).__name__
     if kind not in _KINDS:
         raise Unsupported(f"KV of the kind {kind} is not served yet, only {', '.join(_KINDS)}")
+    if kind == "MambaSpec":
+        _check_states(group.kv_cache_spec)
     if getattr(group.kv_cache_spec, "non_causal", False):
         raise Unsupported("layers attend in both directions (non_causal): the KV of a prefix depends on the tokens behind it")
     if not group.layer_names:
@@ -127,9 +158,32 @@ def _group(table, group, chunk_tokens):
     span = chunk_tokens // spec.block_size
     window = spec.sliding_window if type(spec).__name__ == "SlidingWindowSpec" else None
     blocks = span if window is None else max(1, min(span, math.ceil((window - 1) / spec.block_size)))
-    # vLLM may pad pages to equal sizes in all groups. The padding has no content and is not stored.
-    page_bytes = getattr(spec, "unpadded_page_size_bytes", spec.page_size_bytes)
-    return Group(table, spec, tuple(group.layer_names), page_bytes, spec.block_size, span, blocks, window)
+    if _is_state(spec):
+        blocks = 1
+    return Group(table, spec, tuple(group.layer_names), _content_bytes(spec), spec.block_size, span, blocks, window, _local_of(spec), _is_state(spec))
+
+
+def _check_states(spec):
+    if spec.mamba_cache_mode != "align":
+        raise Unsupported("vLLM keeps recurrent states at the ends of blocks with prefix caching alone (mamba_cache_mode align)")
+    if spec.num_speculative_blocks:
+        raise Unsupported("recurrent states with speculative decoding are not served yet")
+
+
+def _content_bytes(spec):
+    """vLLM may pad pages to equal sizes in all groups. The padding has no content and is not
+    stored."""
+    if _is_state(spec):
+        return sum(math.prod(shape) * dtype.itemsize for shape, dtype in zip(spec.shapes, spec.dtypes))
+    return getattr(spec, "unpadded_page_size_bytes", spec.page_size_bytes)
+
+
+def _is_state(spec):
+    return type(spec).__name__ == "MambaSpec"
+
+
+def _local_of(spec):
+    return spec.attention_chunk_size if type(spec).__name__ == "ChunkedLocalAttentionSpec" else None
 
 
 def shards_of(parallel_config, kv_cache_config, model_config=None):
@@ -141,6 +195,8 @@ def shards_of(parallel_config, kv_cache_config, model_config=None):
     # vLLM reports replicas for MLA. Where neither vLLM nor the configuration has replicas, each
     # rank is a shard.
     replicas = max(getattr(kv_cache_config, "kv_tp_replicas", 1), _head_replicas(model_config, kv_cache_config, ranks))
+    if any(_is_state(group.kv_cache_spec) for group in kv_cache_config.kv_cache_groups):
+        replicas = 1  # states differ from rank to rank, also where the KV does not
     return Shards(sizes["pipeline_parallel_size"], ranks, replicas if ranks % replicas == 0 else 1)
 
 

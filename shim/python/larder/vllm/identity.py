@@ -18,6 +18,10 @@ _SHOWN = (
     "kv_quant_mode",
     "cache_dtype_str",
     "sliding_window",
+    "attention_chunk_size",
+    "mamba_type",
+    "shapes",
+    "dtypes",
     "page_size_bytes",
 )
 # Kinds of rope with a table that does not depend on the engine's --max-model-len.

@@ -27,7 +27,7 @@ class LoadPlan:
         self._setup = setup
         self._client = client
         self._items = items
-        self._holds: dict[str, int] = {}  # by request, until its load ends
+        self._holds: dict[str, list[int]] = {}  # by request, until its load ends
         self._next: list[Move] = []
 
     def add(self, move):
@@ -48,15 +48,18 @@ class LoadPlan:
         for number, group in enumerate(setup.groups):
             part = Part(number, b"", b"")
             for i, chunk in enumerate(range(first, lookup.hit_chunks)):
+                if group.state and chunk + 1 < lookup.hit_chunks:  # the last state stands for all tokens before it
+                    continue
                 pages = load_pages(group, tables[group.table], chunk, lookup.local_tokens // group.block_size)
                 if pages is not None:
                     part.hashes += hashes[i * stride : (i + 1) * stride]
                     part.pages += pages
             if part.hashes:
                 move.parts.append(part)
-        hold, _ = self._client.hold(hashes, stride, lookup.space.number)
-        if hold:
-            self._holds[request.request_id] = hold
+        holds = [self._client.hold(hashes, stride, lookup.space.number)[0]]
+        if lookup.space.states is not None:
+            holds.append(self._client.hold(hashes[-stride:], stride, lookup.space.states)[0])
+        self._holds[request.request_id] = [hold for hold in holds if hold]
         return move, hashes
 
     def pages_at_stake(self, blocks, lookup):
@@ -70,6 +73,5 @@ class LoadPlan:
 
     def release(self, request_id):
         """The load or the request has ended."""
-        hold = self._holds.pop(request_id, None)
-        if hold:
+        for hold in self._holds.pop(request_id, ()):
             self._client.release(hold)

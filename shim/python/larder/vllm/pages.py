@@ -6,7 +6,7 @@ from larder.vllm.groups import Unsupported
 
 def register(client, setup, kv_caches):
     """Gives the library the address of every page of every layer. Returns the kernel block of each
-    group, in tokens: within a page tokens stand kernel block by kernel block. Unsupported: pages
+    group of tokens, in tokens: within a page tokens stand kernel block by kernel block. Unsupported: pages
     that cannot be served; the text names the layer."""
     blocks = []
     for number, group in enumerate(setup.groups):
@@ -18,11 +18,12 @@ def register(client, setup, kv_caches):
                 found.append(pages_of(name, kv_caches[name], group.page_bytes, setup.blocks))
             except ValueError as error:
                 raise Unsupported(str(error)) from None
-            sizes.setdefault(_kernel_block(setup, group, kv_caches[name].shape[0]), name)
+            if not group.state:
+                sizes.setdefault(_kernel_block(setup, group, kv_caches[name].shape[0]), name)
         if len(sizes) > 1:
             told = ", ".join(f"{name} {size}" for size, name in sizes.items())
             raise Unsupported(f"layers of one KV group have kernel blocks of different sizes, in tokens: {told}")
-        blocks.append(next(iter(sizes)))
+        blocks += sizes
         client.register_pages(number, found)
     return tuple(blocks)
 

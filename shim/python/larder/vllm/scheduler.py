@@ -25,6 +25,7 @@ from larder.vllm.neighbours import Neighbours
 from larder.vllm.request_spaces import RequestSpaces
 from larder.vllm.shared_loads import SharedLoads
 from larder.vllm.spaces import Spaces
+from larder.vllm.states import States
 from larder.vllm.store_plan import StorePlan, Tracked
 from larder.vllm.stored_blocks import StoredBlocks
 from larder.vllm.cost_model import LoadOrRecompute
@@ -39,7 +40,7 @@ class LarderConnectorScheduler(FailSafe):
         self._text = ""  # the engine's fingerprint; "" until known
         self._model_config = getattr(vllm_config, "model_config", None)
         self._adapters = Adapters(getattr(vllm_config, "lora_config", None))
-        self._spaces = Spaces(client)
+        self._spaces = Spaces(client, setup)
         self._names = RequestSpaces(self._spaces, self._adapters)
         self._local = LocalCache()
         self._tracked: dict[str, Tracked] = {}
@@ -49,6 +50,7 @@ class LarderConnectorScheduler(FailSafe):
         note = events.note if events else None
         self._foreign = ForeignKv(setup)
         self._stores = StorePlan(setup, client, self._tracked, self._items, self._foreign, note)
+        self._states = States(setup, client, self._tracked, self._items, self._foreign)
         self._neighbours = Neighbours(getattr(vllm_config, "max_concurrent_batches", 1))
         self._stored = StoredBlocks(setup)
         self._worth = LoadOrRecompute(setup.chunk_bytes * setup.shards.count, setup.chunk_tokens) if setup else None
@@ -93,13 +95,14 @@ class LarderConnectorScheduler(FailSafe):
             return None, False
         begin = time.perf_counter_ns()
         chunk = self.setup.chunk_tokens
-        first, last = local_tokens // chunk, request.num_tokens // chunk
+        first, last = local_tokens // chunk, self._states.chunks_to_hit(request, chunk)
         hashes = chunk_hashes(self.setup, request, first, last, self._items.places(request))
         stride = stride_of(request) if hashes else 0
         hits = first + self.client.lookup(hashes, stride, space.number) if hashes else first
-        if hits < last and self.setup.fetches and self._fetches.begin(request, space, first, hashes, hits - first, local_tokens):
+        hits = self._states.hit(request, space, first, hashes, hits)
+        if hits < last and not self._states and self.setup.fetches and self._fetches.begin(request, space, first, hashes, hits - first, local_tokens):
             return None, False
-        if hits * chunk == request.num_tokens and any(group.needs_one_more for group in self.setup.groups):
+        if hits * chunk == request.num_tokens and any(group.needs_more(request.num_tokens) for group in self.setup.groups):
             hits -= 1
         if hits > first and self._shared.join(request, space, hashes[: (hits - first) * stride], stride, hits, local_tokens):
             return None, False
@@ -124,6 +127,7 @@ class LarderConnectorScheduler(FailSafe):
                 if lookup is not None:
                     self._report(request, lookup, external_tokens)
                 if external_tokens:
+                    self._tracked[request.request_id].loaded_tokens = lookup.local_tokens + external_tokens
                     load = self._fill(load, request, blocks, lookup)
                     if self._events is not None:
                         self._note_hit(request, lookup)
@@ -284,7 +288,7 @@ class LarderConnectorScheduler(FailSafe):
         self._neighbours.step(scheduler_output, self._tracked)
         self._foreign.step(scheduler_output)
         may_store = scheduled and self.setup.stores and self._stored.may_store()
-        stores = self._stores.of_step(scheduler_output) if may_store else []
+        stores = self._stores.of_step(scheduler_output) + self._states.stores(scheduler_output) if may_store else []
         namespace = "" if self._announced else self._text
         self._announced = self._text != ""
         total, prefill = scheduler_output.total_num_scheduled_tokens, 0

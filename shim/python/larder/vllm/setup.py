@@ -44,9 +44,14 @@ class Setup:
     zeroes: bool = False  # ... zeroes new blocks before it tells the connector of preemptions
 
     @property
+    def token_groups(self):
+        """The groups before those of states."""
+        return tuple(group for group in self.groups if not group.state)
+
+    @property
     def chunk_bytes(self):
-        """Of one shard, all groups."""
-        return sum(group.page_bytes * len(group.layers) * group.blocks for group in self.groups)
+        """Of one shard, all groups of tokens."""
+        return sum(group.page_bytes * len(group.layers) * group.blocks for group in self.token_groups)
 
 
 def setup_of(vllm_config, kv_cache_config):
@@ -89,7 +94,7 @@ def setup_of(vllm_config, kv_cache_config):
         fails_by_page=fails_by_page,
         items_hidden=items_hidden(vllm_config),
         blocks=getattr(kv_cache_config, "num_blocks", None),
-        attention=attention_of(vllm_config, kv_cache_config, groups),
+        attention=attention_of(vllm_config, kv_cache_config, [group for group in groups if not group.state]),
         data_parallel=getattr(vllm_config.parallel_config, "data_parallel_size", 1) > 1,
         v2_runner=v2_runner,
         trusts_other_connectors=_switch(options, "trust_other_connectors", False),
@@ -111,6 +116,8 @@ def _check_engine(vllm_config):
     speculative = getattr(vllm_config, "speculative_config", None)
     if speculative is not None and speculative.method != "ngram":
         raise Unsupported(f"speculative decoding by {speculative.method} is not served yet, only ngram")
+    if getattr(vllm_config.cache_config, "use_replayssm", False):
+        raise Unsupported("recurrent states that vLLM replays (use_replayssm) are not served yet")
     _check_hosts(vllm_config.parallel_config)
     reusable.check(vllm_config)
     if getattr(vllm_config.cache_config, "calculate_kv_scales", False):

@@ -40,7 +40,7 @@ class Wait:
 class SharedLoads:
     def __init__(self, setup, clock=time.monotonic):
         self._setup = setup
-        self._windows = setup is not None and any(group.window is not None for group in setup.groups)
+        self._windows = setup is not None and any(group.forgets for group in setup.groups)
         self._clock = clock
         self._under_way: dict[str, UnderWay] = {}  # by request
         self._by_key: dict[tuple, tuple] = {}  # (who loads it, its place among the keys of that load)

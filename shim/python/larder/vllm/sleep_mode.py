@@ -2,13 +2,18 @@
 addresses. This module decides which engines may sleep with the cache, and tells the worker's half
 before the pages go and when they are back.
 
-vLLM makes its sleep backend by name, at the first sleep (gpu_worker). vLLM 0.32 has no option for
-the name, so the connector sets the name of Larder's backend (sleep_backend): vLLM's own with two
-more calls."""
+From vLLM 0.33 on, the worker tells its connector, by unregister_kv_caches() and
+restore_kv_caches(). Before, vLLM makes its sleep backend by name, at the first sleep (gpu_worker).
+vLLM 0.32 has no option for the name, so the connector sets the name of Larder's backend
+(sleep_backend): vLLM's own with two more calls."""
 
 import weakref
 
+from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1
+
 from larder.vllm.groups import Unsupported
+
+_TOLD = hasattr(KVConnectorBase_V1, "unregister_kv_caches")  # vLLM tells its connectors
 
 _NAME = "larder"
 _OF_VLLM = "cumem"
@@ -24,19 +29,19 @@ def check(model_config):
     """Unsupported: vLLM could take memory away during a copy."""
     if not _may_sleep(model_config):
         return
-    if _factory() is None:
+    if not _TOLD and _factory() is None:
         raise Unsupported("sleep mode (enable_sleep_mode, enable_cumem_allocator) is not served by this vLLM (SleepModeBackendFactory is missing)")
     backend = model_config.sleep_mode_backend
     if backend not in (_OF_VLLM, _NAME):
         raise Unsupported(f"sleep mode by the backend {backend} takes KV pages away while they may be copied; leave sleep_mode_backend at {_OF_VLLM}")
-    if getattr(model_config, "sleep_mode_offload_cudagraph", False):  # vLLM captures into its pool only where the name is cumem
+    if not _TOLD and getattr(model_config, "sleep_mode_offload_cudagraph", False):  # vLLM captures into its pool only where the name is cumem
         raise Unsupported(f"sleep_mode_offload_cudagraph needs the sleep backend {_OF_VLLM} itself, and is not served yet")
 
 
 def take_part(model_config):
-    """Makes vLLM use Larder's backend for this configuration. REQUIRES: check() has passed, and
-    vLLM has not slept yet."""
-    if not _may_sleep(model_config):
+    """Makes a vLLM that does not tell its connectors use Larder's backend for this configuration.
+    REQUIRES: check() has passed, and vLLM has not slept yet."""
+    if _TOLD or not _may_sleep(model_config):
         return
     factory = _factory()
     try:

@@ -1,5 +1,5 @@
 """The namespaces of one engine: its own, one for each adapter, and a fresh private one after each
-reset.
+reset. With recurrent states each has a second one, for chunks of states.
 
 The scheduler's half opens and closes namespaces. The workers close the namespaces that
 take_closed() names. Owned by the scheduler's thread."""
@@ -11,6 +11,7 @@ from larder.vllm.messages import OPEN_WAIT_MS
 
 # kMaxClientNamespaces of shim/protocol/limits.h, less the engine's own and one unnamed place.
 _MOST = 62
+_STATES = "chunks: states\n"  # the last line of a namespace of states
 
 
 class NoSpace(Exception):
@@ -21,11 +22,31 @@ class NoSpace(Exception):
 class Space:
     number: int  # of larder.Client
     line: str = ""  # lines that follow the engine's fingerprint
+    states: int | None = None  # the number of the namespace of states
+
+    def of_group(self, group):
+        """The number of the namespace of that group's chunks."""
+        return self.states if group.state else self.number
+
+
+def open_space(client, setup, text, line=""):
+    """The Space of the engine with the fingerprint `text`. LarderError."""
+    number = client.add_namespace(text + line, OPEN_WAIT_MS)
+    if not any(group.state for group in setup.groups):
+        return Space(number, line)
+    return Space(number, line, client.add_namespace(text + line + _STATES, OPEN_WAIT_MS, states=True))
+
+
+def close_space(client, space, drop=False):
+    client.close_namespace(space.number, drop)
+    if space.states is not None:
+        client.close_namespace(space.states, drop)
 
 
 class Spaces:
-    def __init__(self, client):
-        self._client = client
+    def __init__(self, client, setup):
+        self._client, self._setup = client, setup
+        self._most = _MOST // 2 if setup is not None and len(setup.groups) > len(setup.token_groups) else _MOST
         self._text = self._own = None
         self._private = ""
         self._open: dict[str, Space] = {}  # by line, the least recently used first
@@ -34,7 +55,7 @@ class Spaces:
 
     def named(self, text):
         """Opens the engine's own namespace. LarderError."""
-        self._own = Space(self._client.add_namespace(text, OPEN_WAIT_MS))
+        self._own = open_space(self._client, self._setup, text)
         self._text = text
 
     def unnamed(self):
@@ -43,7 +64,7 @@ class Spaces:
         for line in tuple(self._open):
             self._close(line)
         if self._own is not None:
-            self._client.close_namespace(self._own.number)
+            close_space(self._client, self._own)
         self._own = self._text = None
 
     def of(self, request_id, line=""):
@@ -53,7 +74,7 @@ class Spaces:
         space = self._open.pop(line, None) if line else self._own
         if space is None:
             self._make_room()
-            space = Space(self._client.add_namespace(self._text + line, OPEN_WAIT_MS), line)
+            space = open_space(self._client, self._setup, self._text, line)
         if line:
             self._open[line] = space
         self._users[request_id] = space
@@ -77,16 +98,16 @@ class Spaces:
         return closed
 
     def _make_room(self):
-        if len(self._open) < _MOST:
+        if len(self._open) < self._most:
             return
         used = {space.line for space in self._users.values()}
         unused = next((line for line in self._open if line not in used), None)
         if unused is None:
-            raise NoSpace(f"requests use all {_MOST} namespaces that this engine may have open")
+            raise NoSpace(f"requests use all {self._most} namespaces that this engine may have open")
         self._close(unused)
 
     def _close(self, line, drop=False):
         """drop: the namespace is private, and larderd drops its chunks from memory."""
         space = self._open.pop(line)
-        self._client.close_namespace(space.number, drop)
+        close_space(self._client, space, drop)
         self._closed.append((line, drop))

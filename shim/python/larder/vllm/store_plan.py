@@ -31,6 +31,7 @@ class Tracked:
     asked_at: float = 0.0
     retries: int = 0  # how often those between the two may be given again
     due_tokens: float = 0  # with fewer computed tokens there is nothing to store
+    loaded_tokens: int = 0  # the end of the prefix that was loaded
     stale: bool = False  # its pages may be older than their name: nothing of them is stored
 
 
@@ -123,7 +124,7 @@ class StorePlan:
 
     def _move(self, request_id, tracked, tables, first, hashes, stride):
         """All parts of the chunks from `first` on, except chunks that a window has left behind."""
-        groups = self._setup.groups
+        groups = self._setup.token_groups
         parts = [Part(number, b"", b"") for number in range(len(groups))]
         for i in range(len(hashes) // stride):
             pages = [array("I", group.pages(tables[group.table], first + i)) for group in groups]

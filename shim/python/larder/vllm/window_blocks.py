@@ -1,5 +1,5 @@
-"""Blocks of sliding windows under stores: vLLM gives them to others while their request runs, and a
-step that writes one has to wait for the copy (StepWork.rewritten).
+"""Blocks of sliding windows and of chunked local attention under stores: vLLM gives them to others
+while their request runs, and a step that writes one has to wait for the copy (StepWork.rewritten).
 
 Such blocks go to the tail of vLLM's free queue, so steps rarely wait. A block is written at the
 earliest in the step that hands the block to a request. Only handed-out blocks matter, wherever a
@@ -11,7 +11,7 @@ from array import array
 class WindowBlocks:
     def __init__(self, groups):
         """groups: of Setup, in any order."""
-        self._windows = {number for number, group in enumerate(groups) if group.window is not None}
+        self._windows = {number for number, group in enumerate(groups) if group.forgets}
         self._sizes = [group.block_size for group in sorted(groups, key=lambda group: group.table)]
         self._stored = {}  # number of a step: its blocks of windows
         self._handed_out = set()  # blocks, since the last step

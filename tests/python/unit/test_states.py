@@ -1,0 +1,197 @@
+"""Recurrent states in the scheduler's half: where a hit ends, which states are stored, and under which names."""
+
+from dataclasses import replace
+from types import SimpleNamespace as Fake
+
+import pytest
+
+pytest.importorskip("vllm")
+
+import torch  # noqa: E402
+from fakes import NAMED, Client, Request, blocks, group, pages, setup, split, step  # noqa: E402
+from scheduler_fakes import NO, chunk_keys  # noqa: E402
+
+from larder.vllm.groups import Unsupported, groups_of, shards_of  # noqa: E402
+from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
+
+STATE = replace(group(1, layers=("s.0", "s.1")), blocks=1, state=True)
+TABLES = (list(range(10, 30)), [0] * 20)
+SPACE = 1  # the number of the namespace of states
+
+
+class FullAttentionSpec(Fake):
+    pass
+
+
+class MambaSpec(Fake):
+    pass
+
+
+def mamba(**fields):
+    shapes = {"shapes": ((3, 64), (4, 16)), "dtypes": (torch.bfloat16, torch.float32)}
+    return MambaSpec(**{"block_size": 128, "page_size_bytes": 4096, "mamba_cache_mode": "align", "num_speculative_blocks": 0, **shapes, **fields})
+
+
+def caches(*specs, **fields):
+    found = [Fake(layer_names=[f"layer.{i}"], kv_cache_spec=spec) for i, spec in enumerate(specs)]
+    return Fake(kv_cache_groups=found, **fields)
+
+
+FULL = FullAttentionSpec(block_size=128, page_size_bytes=4096, num_kv_heads=1)
+
+
+@pytest.fixture
+def client():
+    return Client()
+
+
+@pytest.fixture
+def half(client):
+    return LarderConnectorScheduler(setup(groups=(group(), STATE)), client, NAMED)
+
+
+def request(tokens=600, name="r"):
+    return Request(name, range(tokens))
+
+
+def attention(client, one, chunks):
+    client.stored.update(chunk_keys(one)[:chunks])
+
+
+def states(client, one, *chunks):
+    client.stored.update((SPACE, chunk_keys(one)[chunk - 1]) for chunk in chunks)
+
+
+def handed_over(found, **kinds):
+    made = step(**kinds)
+    made.kv_connector_block_state.boundary_state_offloads = found
+    return made
+
+
+class TestGroups:
+    def test_a_chunk_of_states_is_the_content_of_one_block(self):
+        (full, state), chunk = groups_of(caches(mamba(), FULL), 0)
+        assert chunk == 128 and (full.state, state.state, state.forgets) == (False, True, True)
+        assert (state.page_bytes, state.blocks, state.table) == (3 * 64 * 2 + 4 * 16 * 4, 1, 0)
+
+    @pytest.mark.parametrize(
+        ("specs", "words"),
+        [
+            ([mamba()], "all keep a recurrent state"),
+            ([FULL, mamba(mamba_cache_mode="none")], "with prefix caching alone"),
+            ([FULL, mamba(num_speculative_blocks=2)], "with speculative decoding"),
+        ],
+    )
+    def test_what_is_refused(self, specs, words):
+        with pytest.raises(Unsupported, match=words):
+            groups_of(caches(*specs), 0)
+
+    def test_ranks_with_equal_kv_have_states_of_their_own(self):
+        parallel = Fake(tensor_parallel_size=2)
+        assert shards_of(parallel, caches(FULL, kv_tp_replicas=2)).replicas == 2
+        assert shards_of(parallel, caches(FULL, mamba(), kv_tp_replicas=2)).replicas == 1
+
+
+class TestHits:
+    @pytest.mark.parametrize(("there", "hit"), [((), 0), ((1,), 128), ((2, 4), 512), ((3,), 384), ((1, 3), 384)])
+    def test_a_hit_ends_with_the_last_state_inside_the_prefix_of_attention(self, half, client, there, hit):
+        one = request()
+        attention(client, one, 4)
+        states(client, one, *there)
+        assert half.get_num_new_matched_tokens(one, 0) == (hit, hit > 0)
+
+    def test_the_last_token_is_computed_and_a_state_cannot_be_stepped_back(self, half, client):
+        one = request(512)
+        attention(client, one, 4)
+        states(client, one, 2, 4)
+        assert half.get_num_new_matched_tokens(one, 0) == (256, True)
+
+    @pytest.mark.parametrize(("there", "boundary"), [((), 512), ((2,), 512), ((4,), 0)])
+    def test_where_attention_reaches_further_this_request_makes_the_state(self, half, client, there, boundary):
+        one = request()
+        one.shared_prefix_boundary = 0
+        attention(client, one, 4)
+        states(client, one, *there)
+        half.get_num_new_matched_tokens(one, 0)
+        assert one.shared_prefix_boundary == boundary
+
+    def test_behind_vllms_own_hit(self, half, client):
+        one = request()
+        attention(client, one, 4)
+        states(client, one, 1)
+        assert half.get_num_new_matched_tokens(one, 256) == (0, False)
+        states(client, one, 3)
+        assert half.get_num_new_matched_tokens(one, 256) == (128, True)
+
+    def test_a_load_brings_the_attention_and_the_last_state_alone(self, half, client):
+        one = request()
+        attention(client, one, 4)
+        states(client, one, 2, 3)
+        half.get_num_new_matched_tokens(one, 0)
+        half.update_state_after_alloc(one, blocks(list(range(10, 30)), [0] * 11 + [40]), 384)
+        (load,) = half.build_connector_meta(step()).loads
+        first, state = load.parts
+        assert split(first.hashes, 32) == chunk_keys(one)[:3] and list(pages(first.pages)) == list(range(10, 22))
+        assert (state.group, state.hashes, list(pages(state.pages))) == (1, chunk_keys(one)[2], [40])
+        assert NO not in pages(state.pages)
+        assert len(client.holds) == 2
+        half.request_finished(one)
+        assert not client.holds
+
+
+class TestStores:
+    def stored(self, half, one, found, count=600):
+        half.update_state_after_alloc(one, blocks(list(range(10, 30)), [0] * 20), 0)
+        work = half.build_connector_meta(handed_over({one.request_id: found}, new=[(one.request_id, 0, count)], tables={one.request_id: TABLES}))
+        return [(part.hashes, list(pages(part.pages))) for move in work.stores for part in move.parts if part.group == 1]
+
+    def test_the_states_that_vllm_hands_over(self, half, client):
+        one = request()
+        half.get_num_new_matched_tokens(one, 0)
+        assert self.stored(half, one, [(1, 77, 512), (1, 0, 256)]) == [(chunk_keys(one)[3], [77])]
+
+    def test_one_that_is_there_is_not_stored_again(self, half, client):
+        one = request()
+        half.get_num_new_matched_tokens(one, 0)
+        states(client, one, 4)
+        assert self.stored(half, one, [(1, 77, 512)]) == []
+
+    @pytest.mark.parametrize("tokens", [500, 32, 640])
+    def test_boundaries_without_a_chunk_are_left_out(self, half, client, tokens):
+        one = request()
+        half.get_num_new_matched_tokens(one, 0)
+        assert self.stored(half, one, [(1, 77, tokens)]) == []
+
+    def test_inside_a_loaded_prefix_no_state_is_stored(self, half, client):
+        one = request()
+        attention(client, one, 4)
+        states(client, one, 4)
+        assert half.get_num_new_matched_tokens(one, 0) == (512, True)
+        half.update_state_after_alloc(one, blocks(list(range(10, 30)), [0] * 20), 512)
+        client.stored.clear()  # evicted meanwhile
+        work = half.build_connector_meta(handed_over({"r": [(1, 77, 512), (1, 78, 256)]}, new=[("r", 512, 88)], tables={"r": TABLES}))
+        assert [part for move in work.stores for part in move.parts if part.group == 1] == []
+
+    def test_the_states_of_all_groups_or_none(self, client):
+        two = (group(), STATE, replace(STATE, table=2))
+        half = LarderConnectorScheduler(setup(groups=two), client, NAMED)
+        one = request()
+        half.get_num_new_matched_tokens(one, 0)
+        half.update_state_after_alloc(one, blocks(list(range(10, 30)), [0] * 20, [0] * 20), 0)
+        found = {"r": [(1, 77, 512), (1, 70, 256), (2, 71, 256)]}
+        work = half.build_connector_meta(handed_over(found, new=[("r", 0, 600)], tables={"r": TABLES}))
+        assert [list(pages(part.pages)) for move in work.stores for part in move.parts if part.group] == [[70], [71]]
+
+    def test_requests_without_the_cache_store_none(self, half, client):
+        one = request(name="off")
+        one.kv_transfer_params = {"larder": "off"}
+        half.get_num_new_matched_tokens(one, 0)
+        assert self.stored(half, one, [(1, 77, 512)]) == []
+
+    def test_a_step_that_hands_the_block_to_another_request_waits_for_the_copy(self, half, client):
+        one = request()
+        half.get_num_new_matched_tokens(one, 0)
+        assert self.stored(half, one, [(1, 77, 512)])
+        other = request(200, "other")
+        half.update_state_after_alloc(other, blocks([1, 2, 3, 4, 5, 6, 7], [77, 78]), 0)
+        assert half.build_connector_meta(step(new=[("other", 0, 200)], tables={"other": ([1, 2, 3, 4, 5, 6, 7], [77, 78])})).rewritten
