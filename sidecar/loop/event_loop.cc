@@ -39,6 +39,18 @@ std::uint64_t present_bytes(const memory::PreviousInstance& earlier) {
   return earlier.index ? std::min(earlier.index->touched_bytes(), earlier.arena->bytes) : 0;
 }
 
+session::SessionServices services_of(store::Store& store, stats::Stats& stats, const base::Clock& clock,
+                                     tiering::LowerTiers* lower_tiers, session::ReuseTracker& reuse_tracker,
+                                     transfer::Transfers* transfers) {
+  return {.store = store,
+          .stats = stats,
+          .clock = clock,
+          .promoter = lower_tiers == nullptr ? nullptr : &lower_tiers->promotions(),
+          .tier_probes = lower_tiers == nullptr ? nullptr : lower_tiers->probes(),
+          .reuse_tracker = &reuse_tracker,
+          .transfers = transfers};
+}
+
 }  // namespace
 
 EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
@@ -307,9 +319,8 @@ Status EventLoop::admit(Fd& socket) {
   Result<Fd> pidfd = session::peer_pidfd(socket);
   if (!pidfd.ok() && pidfd.status().code() != Code::kUnsupported) return pidfd.status();
   auto connection = std::make_unique<session::Connection>(
-      std::move(socket), pidfd.ok() ? std::move(*pidfd) : Fd(), std::move(*memory), std::move(*lock), facts, store_, stats_,
-      clock_, lower_tiers_ ? &lower_tiers_->promotions() : nullptr, lower_tiers_ ? lower_tiers_->probes() : nullptr,
-      &reuse_tracker_, transfers_.get());
+      session::ConnectionParts{std::move(socket), pidfd.ok() ? std::move(*pidfd) : Fd(), std::move(*memory), std::move(*lock)},
+      facts, services_of(store_, stats_, clock_, lower_tiers_.get(), reuse_tracker_, transfers_.get()));
   if (Status status = watch(parts_.epoll, connection->socket, {WakeupSource::kSocket, facts.number}); !status.ok()) return status;
   if (!connection->pidfd.valid()) {
     note_fallback("pidfd", "the kernel gives none for a peer: an engine's death is seen by its socket and its heartbeat alone");
