@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 
 #include "shim/protocol/packet.h"
 #include "shim/protocol/transfer_messages.h"
@@ -22,10 +21,6 @@ namespace {
 constexpr int kMessagesPerTurn = 16;
 constexpr int kAcceptsPerTurn = 16;
 constexpr int kEventsPerTurn = 64;
-constexpr int kMaxFences = 1024;  // of one session
-// An engine neither loads nor stores until its drop is done. The bound on the wait for a shared
-// backend, which goes through all keys of the server.
-constexpr std::uint64_t kSharedFenceMs = 1000;
 
 std::uint64_t random_token() {
   std::uint64_t token = 0;
@@ -186,37 +181,15 @@ void EventLoop::note_copies(const session::Connection& connection) {
     note_fallback("restart", "after a restart a slot may be given on too soon, which costs its chunk: " + noted.text());
 }
 
-// The reply means that earlier drops are done. A death of this process must not undo a drop, so the
-// reply waits until each tier has the drop on stable storage. The wait for a shared server is
-// bounded: this larderd hides the dropped chunks, and other larderd can find them until the server
-// is done in any case.
+// The reply means that earlier drops are done.
 Status EventLoop::answer_fence(session::Connection& connection, session::Reply reply) {
-  const std::uint32_t number = connection.protocol.facts().number;
   std::vector<tiering::PendingDrop> drops = lower_tiers_->drops_under_way(store_.namespaces().at(*reply.fence).spec.id);
   if (drops.empty()) return send(connection, std::move(reply.packet));
-  if (std::ranges::count(fences_, number, &Fence::session) >= kMaxFences)
-    return {Code::kResourceExhausted, std::to_string(kMaxFences) + " answers wait for drops to be noted below memory"};
-  fences_.push_back({number, std::move(reply.packet), std::move(drops), clock_.now_ms() + kSharedFenceMs});
-  return {};
+  return fences_.hold(connection.protocol.facts().number, std::move(reply.packet), std::move(drops), clock_.now_ms());
 }
 
 void EventLoop::answer_fences() {
-  const std::size_t waiting = fences_.size();  // a failed send ends the session
-  for (std::size_t i = 0; i < waiting; ++i) {
-    Fence fence = std::move(fences_.front());
-    fences_.pop_front();
-    const auto found = connections_.find(fence.session);
-    if (found == connections_.end()) continue;
-    const bool late = clock_.now_ms() >= fence.shared_by_ms;  // mutation: shared-drop-bound
-    std::erase_if(fence.drops, [late](const tiering::PendingDrop& drop) {
-      return (drop.shared && late) || drop.ended.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-    });
-    if (!fence.drops.empty()) {
-      fences_.push_back(std::move(fence));
-      continue;
-    }
-    if (Status sent = send(*found->second, std::move(fence.packet)); !sent.ok()) fail_session(fence.session, sent);
-  }
+  for (FenceQueue::Answer& answer : fences_.take_done(clock_.now_ms())) answer_later(answer.session, std::move(answer.packet));
 }
 
 bool EventLoop::go_on_with_a_session() {

@@ -20,6 +20,7 @@
 
 #include "shim/protocol/packet.h"
 #include "sidecar/loop/control_queue.h"
+#include "sidecar/loop/fence_queue.h"
 #include "sidecar/loop/refused_engines.h"
 #include "sidecar/loop/sidecar.h"
 #include "sidecar/loop/wakeups.h"
@@ -144,13 +145,7 @@ class EventLoop final : public Sidecar {
   std::unique_ptr<transfer::Transfers> transfers_;    // null if engines copy by themselves
   std::map<std::uint32_t, std::unique_ptr<session::Connection>> connections_;
   std::deque<std::uint32_t> busy_;  // sessions in the middle of a message; some may have ended since
-  struct Fence {
-    std::uint32_t session;
-    std::vector<std::byte> packet;
-    std::vector<tiering::PendingDrop> drops;
-    std::uint64_t shared_by_ms = 0;  // the end of the wait for a shared tier
-  };
-  std::deque<Fence> fences_;  // replies that wait until the tiers have done a drop
+  FenceQueue fences_{[this](std::uint32_t session) { return connections_.contains(session); }};
   struct Ended {
     memory::LockFile lock;
     Fd pidfd;  // still watched: a dying process closes the socket before the lock
