@@ -51,22 +51,14 @@ session::SessionServices services_of(store::Store& store, stats::Stats& stats, c
 EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
     : parts_(std::move(parts)),
       clock_(clock),
+      loop_stats_(parts_.config.pool, parts_.shape.epoch, parts_.arena, clock.now_ms()),
       store_(parts_.shape, parts_.index.mapping.data(), parts_.arena.mapping.data(), stats_),
       reuse_tracker_(parts_.arena.mapping.size(), store_.namespaces()),
-      started_ms_(clock.now_ms()),
-      ticked_ms_(started_ms_),
+      ticked_ms_(loop_stats_.started_ms()),
       control_([this] { signal_wake(parts_.wake); }),
-      turned_ms_(started_ms_),
+      turned_ms_(loop_stats_.started_ms()),
       prefaulter_({parts_.arena.mapping.data(), parts_.arena.mapping.size()}, parts_.arena.page_bytes,
                   present_bytes(parts_.earlier)) {
-  stats_.version = LARDER_VERSION;
-  stats_.pool = parts_.config.pool;
-  stats_.epoch = parts_.shape.epoch;
-  stats_.arena_bytes = parts_.arena.mapping.size();
-  stats_.arena_page_bytes = parts_.arena.page_bytes;
-  stats_.arena_numa = parts_.arena.numa;
-  if (!parts_.arena.fallback.empty()) stats_.fallbacks.emplace_back("hugepages", parts_.arena.fallback);
-  if (!parts_.arena.numa_fallback.empty()) stats_.fallbacks.emplace_back("numa", parts_.arena.numa_fallback);
   const std::span<std::byte> arena(parts_.arena.mapping.data(), parts_.arena.mapping.size());
   if (!parts_.tiers.empty())
     lower_tiers_ = std::make_unique<tiering::LowerTiers>(std::move(parts_.tiers), parts_.config, store_, stats_, clock_, arena);
@@ -114,7 +106,7 @@ Status EventLoop::turn() {
   answer_fetches();
   answer_fences();
   answer_transfers();
-  if (shows_now_) publish();
+  if (loop_stats_.due()) publish();
   const int count = ::epoll_wait(parts_.epoll.get(), events.data(), kEventsPerTurn, more ? 0 : wait_ms());
   if (count < 0 && errno != EINTR) return Status::from_errno(errno, "epoll_wait");
   turned_ms_.store(clock_.now_ms());
@@ -159,7 +151,7 @@ void EventLoop::answer_transfers() {
   if (!transfers_) return;
   if (transfers_->take_freed()) release_ended();
   for (const transfer::Answer& answer : transfers_->take_answers()) {
-    shows_now_ = true;
+    loop_stats_.show_soon();
     const auto found = connections_.find(answer.session);
     if (found == connections_.end()) continue;
     if (answer.refusal.refused())
@@ -178,7 +170,8 @@ void EventLoop::answer_transfers() {
 // next larderd must know.
 void EventLoop::note_copies(const session::Connection& connection) {
   if (Status noted = connection.lock.note_sidecar_writes(); !noted.ok())
-    note_fallback("restart", "after a restart a slot may be given on too soon, which costs its chunk: " + noted.text());
+    loop_stats_.note_fallback("restart",
+                              "after a restart a slot may be given on too soon, which costs its chunk: " + noted.text());
 }
 
 // The reply means that earlier drops are done.
@@ -245,7 +238,7 @@ void EventLoop::accept_all() {
     }
     if (Status status = admit(socket); !status.ok()) {
       ++stats_.sessions_refused;
-      refused_.note(status.text(), clock_.now_ms());
+      loop_stats_.note_refused(status.text(), clock_.now_ms());
       base::log_refusal(session::peer_of(socket).user, status.text(), base::LogLevel::kWarning,
                         "an engine was refused: " + status.text());
       // Best effort: the closed socket also tells the engine.
@@ -288,7 +281,8 @@ Status EventLoop::admit(Fd& socket) {
   if (!lock.ok()) return lock.status();
   // Fails if the directory is full. The engine still gets its session.
   if (Status status = lock->write({facts.token, facts.epoch}); !status.ok())
-    note_fallback("restart", "a session will not be recognised after a restart, which then takes longer: " + status.text());
+    loop_stats_.note_fallback("restart",
+                              "a session will not be recognised after a restart, which then takes longer: " + status.text());
   Result<Fd> pidfd = session::peer_pidfd(socket);
   if (!pidfd.ok() && pidfd.status().code() != Code::kUnsupported) return pidfd.status();
   auto connection = std::make_unique<session::Connection>(
@@ -296,7 +290,8 @@ Status EventLoop::admit(Fd& socket) {
       facts, services_of(store_, stats_, clock_, lower_tiers_.get(), reuse_tracker_, transfers_.get()));
   if (Status status = watch(parts_.epoll, connection->socket, {WakeupSource::kSocket, facts.number}); !status.ok()) return status;
   if (!connection->pidfd.valid()) {
-    note_fallback("pidfd", "the kernel gives none for a peer: an engine's death is seen by its socket and its heartbeat alone");
+    loop_stats_.note_fallback(
+        "pidfd", "the kernel gives none for a peer: an engine's death is seen by its socket and its heartbeat alone");
   } else {
     if (Status status = watch(parts_.epoll, connection->pidfd, {WakeupSource::kPidfd, facts.number}); !status.ok()) return status;
   }
@@ -354,7 +349,7 @@ Status EventLoop::send(session::Connection& connection, std::vector<std::byte> p
 
 void EventLoop::attached(session::Connection& connection) {
   ++stats_.sessions_opened;
-  shows_now_ = true;
+  loop_stats_.show_soon();
   connection.beat_ms = clock_.now_ms();
   connection.protocol.inquiry().restart(connection.beat_ms);
   if (connection.protocol.previous_session() != 0) take_over(connection.protocol);
@@ -382,7 +377,7 @@ void EventLoop::fail_session(std::uint32_t number, const Status& why) {
   // Only a session that was never served means an engine without a cache. No engine sends a message
   // that ends with one of the two codes.
   if (told && !found->second->protocol.told() && why.code() != Code::kInvalidArgument && why.code() != Code::kFailedPrecondition)
-    refused_.note(why.text(), clock_.now_ms());
+    loop_stats_.note_refused(why.text(), clock_.now_ms());
   if (told)
     base::log_refusal(found->second->protocol.facts().peer.user, why.to_string(), base::LogLevel::kWarning,
                       session::session_name(*found->second) + " is ended: " + why.to_string());

@@ -12,7 +12,6 @@
 #include <future>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -21,7 +20,7 @@
 #include "shim/protocol/packet.h"
 #include "sidecar/loop/control_queue.h"
 #include "sidecar/loop/fence_queue.h"
-#include "sidecar/loop/refused_engines.h"
+#include "sidecar/loop/loop_stats.h"
 #include "sidecar/loop/sidecar.h"
 #include "sidecar/loop/wakeups.h"
 #include "sidecar/memory/arena_file.h"
@@ -65,7 +64,7 @@ class EventLoop final : public Sidecar {
   void stop() override;
   Status reconfigure(const config::Config& config, const std::string& why, std::uint32_t deadline_ms) override;
 
-  stats::Stats snapshot() const override;
+  stats::Stats snapshot() const override { return loop_stats_.snapshot(); }
   bool healthy() const override;
   bool ready() const override { return running_.load(); }
   // event_loop_admin.cc.
@@ -133,12 +132,11 @@ class EventLoop final : public Sidecar {
   void publish();
   void show_way(stats::Stats& view, const std::string& name) const;
   static void show_gpu(stats::Stats& view, const protocol::SessionRegion& region);
-  void note_fallback(const std::string& what, const std::string& why);
 
   LoopParts parts_;
   const base::Clock& clock_;
-  stats::Stats stats_;
-  RefusedEngines refused_;
+  LoopStats loop_stats_;
+  stats::Stats& stats_ = loop_stats_.counters();
   store::Store store_;
   session::ReuseTracker reuse_tracker_;
   std::unique_ptr<tiering::LowerTiers> lower_tiers_;  // null without a lower tier
@@ -157,12 +155,9 @@ class EventLoop final : public Sidecar {
   std::map<std::uint32_t, Ended> ended_;  // sessions with quarantined grants, or of the previous instance
   std::set<std::uint32_t> awaited_;       // sessions of `ended_` that have not announced holds and grants again
   std::uint64_t settling_from_ms_ = 0;
-  // A session came or went since publish(): the snapshot is renewed before the next tick.
-  bool shows_now_ = false;
   bool published_ = false;
   session::GrantAges grant_ages_{parts_.grant_age_ms};
   std::uint32_t next_session_ = 1;
-  std::uint64_t started_ms_;
   std::uint64_t ticked_ms_;
   bool accepting_ = true;
   ControlQueue control_;
@@ -170,8 +165,6 @@ class EventLoop final : public Sidecar {
   std::atomic<bool> stopping_{false};
   std::atomic<bool> running_{false};
   std::atomic<std::uint64_t> turned_ms_{0};
-  mutable std::mutex snapshot_mutex_;
-  stats::Stats snapshot_;
   memory::Prefaulter prefaulter_;  // last: its threads use the arena
 };
 

@@ -82,8 +82,7 @@ void EventLoop::drop_slice(store::Drop& drop, tiering::LowerTierDrop& below) {
 Status EventLoop::reconfigure(const config::Config& config, const std::string& why, std::uint32_t deadline_ms) {
   const auto take_over = [this, config, why]() -> std::optional<Result<std::uint64_t>> {
     if (lower_tiers_) lower_tiers_->write_by(config);
-    std::erase_if(stats_.fallbacks, [](const auto& fallback) { return fallback.first == "config"; });
-    if (!why.empty()) stats_.fallbacks.emplace_back("config", why);
+    loop_stats_.replace_config_fallback(why);
     return std::uint64_t{0};
   };
   const Result<std::uint64_t> done = control_.call(take_over, deadline_ms);

@@ -29,7 +29,7 @@ void EventLoop::end_session(std::uint32_t number, const std::string& why) {
   if (!connection->protocol.told())
     base::log_debug(session::session_name(*connection) + " ended before it opened a namespace: " + why);
   ++stats_.sessions_ended;
-  shows_now_ = true;
+  loop_stats_.show_soon();
   if (lower_tiers_) lower_tiers_->end_session(number);
   if (transfers_) transfers_->end_session(number);
   drain_events(*connection);
@@ -124,7 +124,7 @@ void EventLoop::release_ended() {
                    "session " + std::to_string(next->first) + ": its process has stopped, its grants are free");
     awaited_.erase(next->first);
     store_.release_quarantine(next->first);  // mutation: lost-grants-back
-    shows_now_ = true;
+    loop_stats_.show_soon();
     next = ended_.erase(next);
   }
 }

@@ -42,7 +42,7 @@ void EventLoop::restore() {
   const store::Store::Restored restored = store_.restore(*earlier.index, names, alive);
   for (const auto& [i, handle] : restored.names)
     if (Status status = parts_.names.add(earlier.names[i].packet, handle, earlier.names[i].spec.layout_shard); !status.ok())
-      note_fallback("restart", status.text());
+      loop_stats_.note_fallback("restart", status.text());
   stats_.restored_chunks = restored.kept;
   stats_.restore_dropped = restored.dropped;
   settling_from_ms_ = clock_.now_ms();
@@ -95,7 +95,8 @@ void EventLoop::note_namespace(const session::Reply::Opened& opened) {
   parts_.names.keep([this](std::uint32_t handle) { return store_.namespaces().is_open(handle); });
   if (Status status = parts_.names.add(opened.packet, opened.handle, opened.spec.layout_shard);  // mutation: namespace-journaled
       !status.ok())
-    note_fallback("restart", "namespace " + opened.spec.id.to_hex() + " will be gone after a restart: " + status.text());
+    loop_stats_.note_fallback("restart",
+                              "namespace " + opened.spec.id.to_hex() + " will be gone after a restart: " + status.text());
 }
 
 // Tells engines that their sessions end, after handling the messages that engines sent before.

@@ -3,7 +3,6 @@
 
 #include "shim/protocol/copy_strategy.h"
 #include "shim/protocol/transfer_messages.h"
-#include "sidecar/base/log_drain.h"
 #include "sidecar/base/log_throttle.h"
 #include "sidecar/base/sizes.h"
 #include "sidecar/loop/event_loop.h"
@@ -89,13 +88,6 @@ void EventLoop::drain_events(session::Connection& connection) {
                           {store_, stats_, session::model_row(stats_, spec.model), spec.chunk_tokens, reuse_tracker_, handles});
 }
 
-void EventLoop::note_fallback(const std::string& what, const std::string& why) {
-  for (const auto& [known, reason] : stats_.fallbacks)
-    if (known == what) return;
-  stats_.fallbacks.emplace_back(what, why);
-  base::log_warning(what + ": " + why);
-}
-
 // Adds to the last session which process copies for it. One fallback line covers all sessions for
 // which larderd should copy and does not.
 void EventLoop::show_way(stats::Stats& view, const std::string& name) const {
@@ -120,16 +112,13 @@ void EventLoop::show_gpu(stats::Stats& view, const protocol::SessionRegion& regi
 }
 
 void EventLoop::publish() {
-  shows_now_ = false;
-  stats::Stats view = stats_;
-  view.uptime_ms = clock_.now_ms() - started_ms_;
+  stats::Stats view = loop_stats_.begin_view(clock_.now_ms());
   view.touched_bytes = prefaulter_.touched_bytes();
-  view.log_lines_dropped = base::dropped_log_lines();
   if (const int problem = prefaulter_.problem(); problem != 0)
     view.fallbacks.emplace_back("memory", base::mib(view.touched_bytes) + " of " + base::mib(view.arena_bytes) + ": " +
                                               std::generic_category().message(problem));
   if (lower_tiers_) lower_tiers_->fill(view);
-  refused_.fill(view, clock_.now_ms());
+  loop_stats_.fill_refused(view, clock_.now_ms());
   store_.fill(view);
   reuse_tracker_.fill(view.estimate);
   for (const auto& [number, connection] : connections_) {
@@ -146,13 +135,7 @@ void EventLoop::publish() {
     const transfer::Counts counts = transfers_->counts();
     view.transfer = {counts.stores, counts.loads, counts.failed, counts.bytes, counts.opened, counts.open};
   }
-  const std::lock_guard lock(snapshot_mutex_);
-  snapshot_ = std::move(view);
-}
-
-stats::Stats EventLoop::snapshot() const {
-  const std::lock_guard lock(snapshot_mutex_);
-  return snapshot_;
+  loop_stats_.publish(std::move(view));
 }
 
 bool EventLoop::healthy() const {
