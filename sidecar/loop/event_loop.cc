@@ -46,6 +46,20 @@ session::SessionServices services_of(store::Store& store, stats::Stats& stats, c
           .transfers = transfers};
 }
 
+std::unique_ptr<tiering::LowerTiers> make_lower_tiers(LoopParts& parts, store::Store& store, stats::Stats& stats,
+                                                      const base::Clock& clock) {
+  if (parts.tiers.empty()) return nullptr;
+  const std::span<std::byte> arena(parts.arena.mapping.data(), parts.arena.mapping.size());
+  return std::make_unique<tiering::LowerTiers>(std::move(parts.tiers), parts.config, store, stats, clock, arena);
+}
+
+std::unique_ptr<transfer::Transfers> make_transfers(LoopParts& parts) {
+  if (parts.config.transfer != config::Transfer::kSidecar) return nullptr;
+  const std::span<std::byte> arena(parts.arena.mapping.data(), parts.arena.mapping.size());
+  return std::make_unique<transfer::Transfers>(
+      copy::cuda_importer(), arena, [&parts] { signal_wake(parts.wake); }, parts.arena.fd.get());
+}
+
 }  // namespace
 
 EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
@@ -54,17 +68,13 @@ EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
       loop_stats_(parts_.config.pool, parts_.shape.epoch, parts_.arena, clock.now_ms()),
       store_(parts_.shape, parts_.index.mapping.data(), parts_.arena.mapping.data(), stats_),
       reuse_tracker_(parts_.arena.mapping.size(), store_.namespaces()),
+      lower_tiers_(make_lower_tiers(parts_, store_, stats_, clock_)),
+      transfers_(make_transfers(parts_)),
+      admin_(store_, reuse_tracker_, lower_tiers_.get(), loop_stats_, clock_, [this] { signal_wake(parts_.wake); }),
       ticked_ms_(loop_stats_.started_ms()),
-      control_([this] { signal_wake(parts_.wake); }),
       turned_ms_(loop_stats_.started_ms()),
       prefaulter_({parts_.arena.mapping.data(), parts_.arena.mapping.size()}, parts_.arena.page_bytes,
                   present_bytes(parts_.earlier)) {
-  const std::span<std::byte> arena(parts_.arena.mapping.data(), parts_.arena.mapping.size());
-  if (!parts_.tiers.empty())
-    lower_tiers_ = std::make_unique<tiering::LowerTiers>(std::move(parts_.tiers), parts_.config, store_, stats_, clock_, arena);
-  if (parts_.config.transfer == config::Transfer::kSidecar)
-    transfers_ = std::make_unique<transfer::Transfers>(
-        copy::cuda_importer(), arena, [this] { signal_wake(parts_.wake); }, parts_.arena.fd.get());
   if (parts_.earlier.index) restore();
   running_ = true;
   publish();
@@ -72,7 +82,7 @@ EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
 
 EventLoop::~EventLoop() {
   running_ = false;
-  control_.close();
+  admin_.close();
   ::unlink(parts_.config.socket.c_str());
   if (parts_.config.memory.keep_on_exit || !published_) {
     leave_files();
@@ -87,7 +97,7 @@ Status EventLoop::run() {
   Status status;
   while (status.ok() && !stopping_) status = turn();
   running_ = false;
-  control_.close();
+  admin_.close();
   say_goodbye();
   write_rest();
   publish();
@@ -118,7 +128,7 @@ Status EventLoop::turn() {
 // One slice of each kind of work that takes longer than a turn. False if there was no work.
 bool EventLoop::work() {
   const bool verified = store_.verify_next();
-  const bool asked = control_.go_on();
+  const bool asked = admin_.go_on();
   const bool promoted = lower_tiers_ && lower_tiers_->go_on();
   return go_on_with_a_session() || verified || asked || promoted;
 }

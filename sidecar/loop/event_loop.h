@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "shim/protocol/packet.h"
-#include "sidecar/loop/control_queue.h"
+#include "sidecar/loop/admin_commands.h"
 #include "sidecar/loop/fence_queue.h"
 #include "sidecar/loop/loop_stats.h"
 #include "sidecar/loop/sidecar.h"
@@ -62,16 +62,21 @@ class EventLoop final : public Sidecar {
   Status publish_index();
   Status run() override;
   void stop() override;
-  Status reconfigure(const config::Config& config, const std::string& why, std::uint32_t deadline_ms) override;
+  Status reconfigure(const config::Config& config, const std::string& why, std::uint32_t deadline_ms) override {
+    return admin_.reconfigure(config, why, deadline_ms);
+  }
 
   stats::Stats snapshot() const override { return loop_stats_.snapshot(); }
   bool healthy() const override;
   bool ready() const override { return running_.load(); }
-  // event_loop_admin.cc.
-  Result<std::uint64_t> drop_namespace(const std::string& id, std::uint32_t deadline_ms) override;
+  Result<std::uint64_t> drop_namespace(const std::string& id, std::uint32_t deadline_ms) override {
+    return admin_.drop_namespace(id, deadline_ms);
+  }
   Result<protocol::ActCounts> act(protocol::Verb verb, const std::string& id, const std::vector<protocol::BlockHash>& hashes,
-                                  std::uint32_t deadline_ms) override;
-  Result<std::uint64_t> clear(std::uint32_t deadline_ms) override;
+                                  std::uint32_t deadline_ms) override {
+    return admin_.act(verb, id, hashes, deadline_ms);
+  }
+  Result<std::uint64_t> clear(std::uint32_t deadline_ms) override { return admin_.clear(deadline_ms); }
   stats::TracePage trace(std::optional<std::uint64_t> from) override { return reuse_tracker_.page(from, clock_.now_ms()); }
 
  private:
@@ -109,9 +114,6 @@ class EventLoop final : public Sidecar {
   void take_over(const session::SessionProtocol& session);
   void await_again(const session::SessionProtocol& session);
   void release_ended();
-
-  // Admin verbs (event_loop_admin.cc).
-  void drop_slice(store::Drop& drop, tiering::LowerTierDrop& below);
 
   // The warm restart, and the files for the next one (event_loop_restart.cc).
   void restore();
@@ -158,9 +160,9 @@ class EventLoop final : public Sidecar {
   bool published_ = false;
   session::GrantAges grant_ages_{parts_.grant_age_ms};
   std::uint32_t next_session_ = 1;
-  std::uint64_t ticked_ms_;
   bool accepting_ = true;
-  ControlQueue control_;
+  AdminCommands admin_;
+  std::uint64_t ticked_ms_;
 
   std::atomic<bool> stopping_{false};
   std::atomic<bool> running_{false};
