@@ -70,6 +70,7 @@ EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
       reuse_tracker_(parts_.arena.mapping.size(), store_.namespaces()),
       lower_tiers_(make_lower_tiers(parts_, store_, stats_, clock_)),
       transfers_(make_transfers(parts_)),
+      ended_(store_, transfers_.get(), loop_stats_, clock_),
       admin_(store_, reuse_tracker_, lower_tiers_.get(), loop_stats_, clock_, [this] { signal_wake(parts_.wake); }),
       ticked_ms_(loop_stats_.started_ms()),
       turned_ms_(loop_stats_.started_ms()),
@@ -159,7 +160,7 @@ void EventLoop::answer_later(std::uint32_t session, std::vector<std::byte> packe
 
 void EventLoop::answer_transfers() {
   if (!transfers_) return;
-  if (transfers_->take_freed()) release_ended();
+  if (transfers_->take_freed()) ended_.release();
   for (const transfer::Answer& answer : transfers_->take_answers()) {
     loop_stats_.show_soon();
     const auto found = connections_.find(answer.session);
@@ -266,14 +267,8 @@ void EventLoop::pause_accepting(int error) {
   base::log_from("accept", base::LogLevel::kError, "accept: " + std::generic_category().message(error));
 }
 
-// Sessions of the previous instance do not count: the previous instance admitted them.
-std::size_t EventLoop::sessions_taken() const {
-  return connections_.size() + static_cast<std::size_t>(std::ranges::count_if(
-                                   ended_, [](const auto& ended) { return !ended.second.previous_instance; }));
-}
-
 Status EventLoop::admit(Fd& socket) {
-  if (sessions_taken() >= protocol::kMaxSessions)
+  if (connections_.size() + ended_.taken() >= protocol::kMaxSessions)
     return {Code::kResourceExhausted,
             "all " + std::to_string(protocol::kMaxSessions) + " sessions are taken: end an engine of this larderd"};
   session::SessionFacts facts;
@@ -394,6 +389,59 @@ void EventLoop::fail_session(std::uint32_t number, const Status& why) {
   // Best effort: the closed socket tells an engine that does not read.
   [[maybe_unused]] const Status sent = protocol::send_packet(found->second->socket.get(), session::error_packet(why));
   end_session(number, told ? "" : why.text());
+}
+
+// The kernel released the locks of the process before. release() frees the grants now, without
+// waiting for the next tick.
+void EventLoop::process_ended(std::uint32_t number) {
+  end_session(number, "its process ended");
+  if (ended_.forget_pidfd(number)) ended_.release();
+}
+
+void EventLoop::end_session(std::uint32_t number, const std::string& why) {
+  const auto found = connections_.find(number);
+  if (found == connections_.end()) return;
+  const std::unique_ptr<session::Connection> connection = std::move(found->second);
+  connections_.erase(found);
+  if (connection->protocol.state() != session::SessionProtocol::State::kAttached) {
+    base::log_debug(session::session_name(*connection) + " ended before it was attached: " + why);
+    return;
+  }
+  if (!connection->protocol.told())
+    base::log_debug(session::session_name(*connection) + " ended before it opened a namespace: " + why);
+  ++stats_.sessions_ended;
+  loop_stats_.show_soon();
+  if (lower_tiers_) lower_tiers_->end_session(number);
+  if (transfers_) transfers_->end_session(number);
+  drain_events(*connection);
+  connection->protocol.leave_namespaces();
+  ended_.await_again(connection->protocol);  // mutation: lost-again-awaited
+  const std::uint32_t grants = store_.use_of(number).grants;
+  const bool quarantined = store_.end_session(number);
+  const std::string set_aside = grants == 0 ? "" : ", " + std::to_string(grants) + " grants quarantined";
+  if (connection->protocol.told() && (!why.empty() || grants != 0))
+    base::log_from(session::log_source(connection->protocol.facts().peer, "ended"), base::LogLevel::kInfo,
+                   session::session_name(*connection) + " ended" + (why.empty() ? "" : ": " + why) + set_aside);
+  const bool copying = transfers_ && transfers_->busy(number);
+  if (quarantined &&
+      (copying || connection->lock.held() || connection->lock.device_writes())) {  // mutation: lost-grants, lost-grants-gpu
+    ended_.add(connection->protocol.facts(), std::move(connection->lock), std::move(connection->pidfd));
+  } else {
+    store_.release_quarantine(number);
+  }
+}
+
+// Ends the previous session of an engine that attached again, even if larderd has not seen the end.
+void EventLoop::take_over(const session::SessionProtocol& session) {
+  const std::uint32_t number = session.facts().number;
+  for (const auto& [earlier, connection] : connections_) {
+    if (earlier == number || connection->protocol.facts().token != session.previous_session() ||
+        session.previous_epoch() != parts_.shape.epoch)
+      continue;
+    end_session(earlier, "its engine attached anew");
+    break;
+  }
+  ended_.take_over(session);
 }
 
 }  // namespace larder::loop

@@ -9,16 +9,14 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
-#include <future>
 #include <map>
 #include <memory>
-#include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "shim/protocol/packet.h"
 #include "sidecar/loop/admin_commands.h"
+#include "sidecar/loop/ended_sessions.h"
 #include "sidecar/loop/fence_queue.h"
 #include "sidecar/loop/loop_stats.h"
 #include "sidecar/loop/sidecar.h"
@@ -98,7 +96,6 @@ class EventLoop final : public Sidecar {
   // Takes the socket. After an error of an early step the caller still has the socket, to send
   // ERROR.
   Status admit(Fd& socket);
-  std::size_t sessions_taken() const;
   void receive(std::uint32_t number);
   // Takes the descriptors of the packet.
   Status answer(session::Connection& connection, protocol::Packet& packet);
@@ -107,13 +104,9 @@ class EventLoop final : public Sidecar {
   void attached(session::Connection& connection);
   void flush(std::uint32_t number);
   void fail_session(std::uint32_t number, const Status& why);
-
-  // Sessions that end or have ended (event_loop_ended.cc).
   void end_session(std::uint32_t number, const std::string& why);
   void process_ended(std::uint32_t number);
   void take_over(const session::SessionProtocol& session);
-  void await_again(const session::SessionProtocol& session);
-  void release_ended();
 
   // The warm restart, and the files for the next one (event_loop_restart.cc).
   void restore();
@@ -146,16 +139,7 @@ class EventLoop final : public Sidecar {
   std::map<std::uint32_t, std::unique_ptr<session::Connection>> connections_;
   std::deque<std::uint32_t> busy_;  // sessions in the middle of a message; some may have ended since
   FenceQueue fences_{[this](std::uint32_t session) { return connections_.contains(session); }};
-  struct Ended {
-    memory::LockFile lock;
-    Fd pidfd;  // still watched: a dying process closes the socket before the lock
-    memory::LockFile::Note note;
-    bool previous_instance = false;  // stays until the lock is gone: the engine may not know of a later session yet
-    std::uint64_t free_at_ms = 0;    // the end of kDeviceSettlingMs after the lock was gone; 0: not started
-  };
-  bool may_still_write(std::uint32_t number, Ended& ended) const;
-  std::map<std::uint32_t, Ended> ended_;  // sessions with quarantined grants, or of the previous instance
-  std::set<std::uint32_t> awaited_;       // sessions of `ended_` that have not announced holds and grants again
+  EndedSessions ended_;
   std::uint64_t settling_from_ms_ = 0;
   bool published_ = false;
   session::GrantAges grant_ages_{parts_.grant_age_ms};

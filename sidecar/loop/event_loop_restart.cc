@@ -1,5 +1,8 @@
 // The warm restart: the takeover from the previous instance, the recovery grace, and the files for
 // the next instance.
+#include <algorithm>
+#include <set>
+
 #include "shim/base/test_point.h"
 #include "sidecar/base/log.h"
 #include "sidecar/loop/event_loop.h"
@@ -24,18 +27,8 @@ std::string list_of(const std::set<std::uint32_t>& numbers) {
 
 void EventLoop::restore() {
   memory::PreviousInstance& earlier = parts_.earlier;
-  std::vector<store::SessionNumber> alive;
-  earlier.sessions.merge(earlier.settling);
-  for (auto& [number, lock] : earlier.sessions) {
-    const memory::LockFile::Note note = lock.read();
-    lock.set_kept(false);
-    alive.push_back(number);
-    awaited_.insert(number);
-    next_session_ = std::max(next_session_, number + 1);
-    ended_.emplace(number, Ended{std::move(lock), Fd(), note, true});  // mutation: restart-grants-back
-  }
-  earlier.sessions.clear();
-  std::erase_if(awaited_, [this](std::uint32_t number) { return !ended_.at(number).lock.held(); });  // their processes are gone
+  const std::vector<store::SessionNumber> alive = ended_.restore(earlier);
+  for (const store::SessionNumber number : alive) next_session_ = std::max(next_session_, number + 1);
   std::vector<store::EarlierName> names;
   for (const memory::NamespaceJournal::Record& record : earlier.names) names.push_back({record.spec, record.handle});
   store_.set_touched_bytes(prefaulter_.touched_bytes());
@@ -47,7 +40,7 @@ void EventLoop::restore() {
   stats_.restore_dropped = restored.dropped;
   settling_from_ms_ = clock_.now_ms();
   base::log_info("warm start: " + std::to_string(restored.kept) + " chunks kept, " + std::to_string(restored.dropped) +
-                 " not valid; " + std::to_string(awaited_.size()) + " sessions live, which may still write " +
+                 " not valid; " + std::to_string(ended_.awaited().size()) + " sessions live, which may still write " +
                  std::to_string(restored.quarantined - restored.own) + " slots");
   if (restored.own != 0)
     base::log_warning(std::to_string(restored.own) +
@@ -62,7 +55,7 @@ Status EventLoop::publish_index() {
   parts_.index.path = path;
   published_ = true;
   LARDER_POINT(index_published);
-  if (awaited_.empty()) settle();
+  if (ended_.awaited().empty()) settle();
   return {};
 }
 
@@ -72,15 +65,15 @@ void EventLoop::check_settled(std::uint64_t now_ms, bool slept) {
   if (!store_.settling()) return;
   if (slept) settling_from_ms_ = now_ms;
   const bool late = now_ms - settling_from_ms_ > kSettlingMs;  // mutation: settle-bound
-  if (!awaited_.empty() && !late) return;
-  if (!awaited_.empty())
-    base::log_warning("sessions " + list_of(awaited_) + " of the earlier larderd have not come back in " +
+  if (!ended_.awaited().empty() && !late) return;
+  if (!ended_.awaited().empty())
+    base::log_warning("sessions " + list_of(ended_.awaited()) + " of the earlier larderd have not come back in " +
                       std::to_string(kSettlingMs) + " ms: their holds do not count");
   settle();
 }
 
 void EventLoop::settle() {
-  awaited_.clear();
+  ended_.stop_awaiting();
   if (!store_.settling()) return;
   store_.settled();
   ::unlink(parts_.earlier.index_path.c_str());
@@ -137,7 +130,7 @@ void EventLoop::leave_files() {
     connection->lock.set_kept((attached && connection->lock.held()) ||  // mutation: restart-locks-kept
                               connection->lock.device_writes());
   }
-  for (auto& [number, ended] : ended_) ended.lock.set_kept(ended.lock.held() || ended.lock.device_writes());
+  ended_.keep_locks();
   if (published_) return;
   ::unlink(parts_.index.path.c_str());
   ::unlink(parts_.names.path().c_str());

@@ -31,7 +31,7 @@ void EventLoop::tick() {
     check_session(connection, now_ms, slept);
   }
   if (!accepting_) accepting_ = watch(parts_.epoll, parts_.listener, {WakeupSource::kListener}).ok();
-  release_ended();
+  ended_.release();
   check_settled(now_ms, slept);
   store_.watch_holds(now_ms, slept);
   store_.sweep();
