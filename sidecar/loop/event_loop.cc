@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 
+#include "shim/base/test_point.h"
 #include "shim/protocol/packet.h"
 #include "shim/protocol/transfer_messages.h"
 #include "sidecar/base/log_throttle.h"
@@ -21,6 +22,9 @@ namespace {
 constexpr int kMessagesPerTurn = 16;
 constexpr int kAcceptsPerTurn = 16;
 constexpr int kEventsPerTurn = 64;
+constexpr int kLastTurns = 64;             // a stop handles messages for so many turns
+constexpr std::uint64_t kLastMs = 2000;    // and messages of many slices for so long
+constexpr std::uint64_t kStopMs = 20'000;  // for pending writes to lower tiers: a pod has 30 s until SIGKILL
 
 std::uint64_t random_token() {
   std::uint64_t token = 0;
@@ -71,12 +75,13 @@ EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
       lower_tiers_(make_lower_tiers(parts_, store_, stats_, clock_)),
       transfers_(make_transfers(parts_)),
       ended_(store_, transfers_.get(), loop_stats_, clock_),
+      restart_(parts_, store_, ended_, loop_stats_, clock_),
       admin_(store_, reuse_tracker_, lower_tiers_.get(), loop_stats_, clock_, [this] { signal_wake(parts_.wake); }),
       ticked_ms_(loop_stats_.started_ms()),
       turned_ms_(loop_stats_.started_ms()),
       prefaulter_({parts_.arena.mapping.data(), parts_.arena.mapping.size()}, parts_.arena.page_bytes,
                   present_bytes(parts_.earlier)) {
-  if (parts_.earlier.index) restore();
+  if (parts_.earlier.index) next_session_ = restart_.restore(prefaulter_.touched_bytes()) + 1;
   running_ = true;
   publish();
 }
@@ -85,10 +90,10 @@ EventLoop::~EventLoop() {
   running_ = false;
   admin_.close();
   ::unlink(parts_.config.socket.c_str());
-  if (parts_.config.memory.keep_on_exit || !published_) {
+  if (parts_.config.memory.keep_on_exit || !restart_.published()) {
     leave_files();
   } else {
-    remove_files();
+    restart_.remove();
   }
 }
 
@@ -333,7 +338,7 @@ Status EventLoop::answer(session::Connection& connection, protocol::Packet& pack
 
 // Acts on the result of a message: notes the namespace and sends the reply.
 Status EventLoop::deliver(session::Connection& connection, session::Reply reply) {
-  if (reply.opened) note_namespace(*reply.opened);
+  if (reply.opened) restart_.note_namespace(*reply.opened);
   if (reply.packet.empty()) return {};
   if (reply.fence && lower_tiers_) return answer_fence(connection, std::move(reply));  // mutation: drop-fenced
   const std::array<int, 5> fds{parts_.arena.to_engines.get(), parts_.index.read_only.get(), connection.memory.fd.get(),
@@ -442,6 +447,48 @@ void EventLoop::take_over(const session::SessionProtocol& session) {
     break;
   }
   ended_.take_over(session);
+}
+
+// Tells engines that their sessions end, after handling the messages that engines sent before.
+// Grants that engines still write stay with them in the next instance.
+void EventLoop::say_goodbye() {
+  LARDER_POINT(stopping);
+  const Status why(Code::kUnavailable, "larderd is stopping");
+  while (!parts_.config.memory.keep_on_exit && !connections_.empty()) fail_session(connections_.begin()->first, why);
+  std::vector<std::uint32_t> numbers;
+  for (const auto& [number, connection] : connections_) numbers.push_back(number);
+  const std::uint64_t end_ms = clock_.now_ms() + kLastMs;
+  for (int i = 0; i < kLastTurns; ++i) {
+    for (const std::uint32_t number : numbers) receive(number);
+    while (clock_.now_ms() < end_ms && go_on_with_a_session()) {
+    }
+  }
+  for (const std::uint32_t number : numbers) {
+    const auto found = connections_.find(number);
+    if (found == connections_.end()) continue;
+    [[maybe_unused]] const Status sent = protocol::send_packet(found->second->socket.get(), session::error_packet(why));
+  }
+}
+
+// Writes the chunks that the write policies promised to the lower tiers. The listening socket
+// closes first, so that engines cannot attach to a stopping larderd.
+void EventLoop::write_rest() {
+  if (!lower_tiers_) return;
+  parts_.listener.reset();
+  lower_tiers_->finish(clock_.now_ns() + kStopMs * 1'000'000);
+}
+
+// Leaves for the next start: the arena, the index, and the lock files of engines that may still
+// read or write.
+void EventLoop::leave_files() {
+  for (auto& [number, connection] : connections_) {
+    const bool attached = connection->protocol.state() == session::SessionProtocol::State::kAttached;
+    // A GPU may still write after the end of its process.
+    connection->lock.set_kept((attached && connection->lock.held()) ||  // mutation: restart-locks-kept
+                              connection->lock.device_writes());
+  }
+  ended_.keep_locks();
+  restart_.leave();
 }
 
 }  // namespace larder::loop

@@ -18,46 +18,25 @@
 #include "sidecar/loop/admin_commands.h"
 #include "sidecar/loop/ended_sessions.h"
 #include "sidecar/loop/fence_queue.h"
+#include "sidecar/loop/loop_parts.h"
 #include "sidecar/loop/loop_stats.h"
 #include "sidecar/loop/sidecar.h"
 #include "sidecar/loop/wakeups.h"
-#include "sidecar/memory/arena_file.h"
-#include "sidecar/memory/instance_files.h"
-#include "sidecar/memory/namespace_journal.h"
+#include "sidecar/loop/warm_restart.h"
 #include "sidecar/memory/prefaulter.h"
-#include "sidecar/memory/previous_instance.h"
 #include "sidecar/session/connection.h"
 #include "sidecar/session/grant_ages.h"
 #include "sidecar/session/reuse_tracker.h"
 #include "sidecar/tiering/lower_tiers.h"
-#include "sidecar/tiering/residency_filter.h"
 
 namespace larder::loop {
-
-// The resources that start() made. The end of the loop unlinks the socket, and the files unless
-// they are kept for the next start.
-struct LoopParts {
-  config::Config config;
-  memory::InstanceLock owner;
-  memory::PreviousInstance earlier;
-  memory::ArenaFile arena;
-  memory::IndexFile index;  // under fresh_index_path() until publish_index()
-  memory::NamespaceJournal names;
-  store::IndexShape shape{};
-  std::vector<tiering::OpenTier> tiers;                        // lower tiers, nearest first
-  std::shared_ptr<tiering::ResidencyFilter> residency_filter;  // for engines; null without a lower tier
-  Fd listener, epoll, timer, wake;
-  std::uint64_t grant_age_ms = protocol::kGrantAgeMs;
-};
 
 class EventLoop final : public Sidecar {
  public:
   EventLoop(LoopParts parts, const base::Clock& clock);
   ~EventLoop() override;
 
-  // Renames the new, whole index to its final name, and ends the previous index only then. A death
-  // at any moment leaves one whole index for the next start.
-  Status publish_index();
+  Status publish_index() { return restart_.publish_index(); }
   Status run() override;
   void stop() override;
   Status reconfigure(const config::Config& config, const std::string& why, std::uint32_t deadline_ms) override {
@@ -108,15 +87,10 @@ class EventLoop final : public Sidecar {
   void process_ended(std::uint32_t number);
   void take_over(const session::SessionProtocol& session);
 
-  // The warm restart, and the files for the next one (event_loop_restart.cc).
-  void restore();
-  void check_settled(std::uint64_t now_ms, bool slept);
-  void settle();
-  void note_namespace(const session::Reply::Opened& opened);
+  // The stop.
   void say_goodbye();
   void write_rest();
   void leave_files();
-  void remove_files();
 
   // The tick (event_loop_tick.cc).
   void tick();
@@ -140,8 +114,7 @@ class EventLoop final : public Sidecar {
   std::deque<std::uint32_t> busy_;  // sessions in the middle of a message; some may have ended since
   FenceQueue fences_{[this](std::uint32_t session) { return connections_.contains(session); }};
   EndedSessions ended_;
-  std::uint64_t settling_from_ms_ = 0;
-  bool published_ = false;
+  WarmRestart restart_;
   session::GrantAges grant_ages_{parts_.grant_age_ms};
   std::uint32_t next_session_ = 1;
   bool accepting_ = true;

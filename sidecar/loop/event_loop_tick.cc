@@ -32,7 +32,7 @@ void EventLoop::tick() {
   }
   if (!accepting_) accepting_ = watch(parts_.epoll, parts_.listener, {WakeupSource::kListener}).ok();
   ended_.release();
-  check_settled(now_ms, slept);
+  restart_.check_settled(now_ms, slept);
   store_.watch_holds(now_ms, slept);
   store_.sweep();
   if (lower_tiers_) lower_tiers_->tick(slept);
