@@ -76,6 +76,7 @@ EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
       transfers_(make_transfers(parts_)),
       ended_(store_, transfers_.get(), loop_stats_, clock_),
       restart_(parts_, store_, ended_, loop_stats_, clock_),
+      sessions_(parts_),
       admin_(store_, reuse_tracker_, lower_tiers_.get(), loop_stats_, clock_, [this] { signal_wake(parts_.wake); }),
       ticked_ms_(loop_stats_.started_ms()),
       turned_ms_(loop_stats_.started_ms()),
@@ -158,9 +159,9 @@ void EventLoop::answer_fetches() {
 }
 
 void EventLoop::answer_later(std::uint32_t session, std::vector<std::byte> packet) {
-  const auto found = connections_.find(session);
-  if (found == connections_.end()) return;
-  if (Status sent = send(*found->second, std::move(packet)); !sent.ok()) fail_session(session, sent);
+  session::Connection* const connection = sessions_.find(session);
+  if (connection == nullptr) return;
+  if (Status sent = sessions_.send(*connection, std::move(packet)); !sent.ok()) fail_session(session, sent);
 }
 
 void EventLoop::answer_transfers() {
@@ -177,7 +178,8 @@ void EventLoop::answer_transfers() {
     else if (!answer.withdrawn)
       note_copies(*found->second);  // mutation: own-copy-noted
     const int region = answer.with_region ? transfers_->region_fd(answer.session) : -1;
-    if (Status sent = send(*found->second, session::transfer_packet(answer), {&region, answer.with_region ? 1U : 0U}); !sent.ok())
+    if (Status sent = sessions_.send(*found->second, session::transfer_packet(answer), {&region, answer.with_region ? 1U : 0U});
+        !sent.ok())
       fail_session(answer.session, sent);
   }
 }
@@ -193,7 +195,7 @@ void EventLoop::note_copies(const session::Connection& connection) {
 // The reply means that earlier drops are done.
 Status EventLoop::answer_fence(session::Connection& connection, session::Reply reply) {
   std::vector<tiering::PendingDrop> drops = lower_tiers_->drops_under_way(store_.namespaces().at(*reply.fence).spec.id);
-  if (drops.empty()) return send(connection, std::move(reply.packet));
+  if (drops.empty()) return sessions_.send(connection, std::move(reply.packet));
   return fences_.hold(connection.protocol.facts().number, std::move(reply.packet), std::move(drops), clock_.now_ms());
 }
 
@@ -217,9 +219,9 @@ bool EventLoop::go_on_with_a_session() {
   return false;
 }
 
-bool EventLoop::busy(std::uint32_t number) const {
-  const auto found = connections_.find(number);
-  return found != connections_.end() && found->second->protocol.busy();
+bool EventLoop::busy(std::uint32_t number) {
+  const session::Connection* const connection = sessions_.find(number);
+  return connection != nullptr && connection->protocol.busy();
 }
 
 void EventLoop::handle(const Wakeup& wakeup) {
@@ -273,7 +275,7 @@ void EventLoop::pause_accepting(int error) {
 }
 
 Status EventLoop::admit(Fd& socket) {
-  if (connections_.size() + ended_.taken() >= protocol::kMaxSessions)
+  if (sessions_.size() + ended_.taken() >= protocol::kMaxSessions)
     return {Code::kResourceExhausted,
             "all " + std::to_string(protocol::kMaxSessions) + " sessions are taken: end an engine of this larderd"};
   session::SessionFacts facts;
@@ -305,7 +307,7 @@ Status EventLoop::admit(Fd& socket) {
   } else {
     if (Status status = watch(parts_.epoll, connection->pidfd, {WakeupSource::kPidfd, facts.number}); !status.ok()) return status;
   }
-  connections_.emplace(facts.number, std::move(connection));
+  sessions_.insert(std::move(connection));
   return {};
 }
 
@@ -344,17 +346,9 @@ Status EventLoop::deliver(session::Connection& connection, session::Reply reply)
   const std::array<int, 5> fds{parts_.arena.to_engines.get(), parts_.index.read_only.get(), connection.memory.fd.get(),
                                connection.lock.fd(), parts_.residency_filter ? parts_.residency_filter->fd() : -1};
   const std::size_t count = !reply.with_regions ? 0 : reply.with_below ? 5 : 4;
-  Status sent = send(connection, std::move(reply.packet), std::span(fds).first(count));
+  Status sent = sessions_.send(connection, std::move(reply.packet), std::span(fds).first(count));
   if (reply.with_regions) connection.memory.fd.reset();  // both sides have the mapping
   return sent;
-}
-
-// Sends the packet, or queues it until the socket has room.
-Status EventLoop::send(session::Connection& connection, std::vector<std::byte> packet, std::span<const int> fds) {
-  const bool waited = !connection.answers.empty();
-  Status sent = connection.answers.send(connection.socket, std::move(packet), fds);
-  if (!sent.ok() || waited || connection.answers.empty()) return sent;
-  return watch_room(parts_.epoll, connection.socket, {WakeupSource::kSocket, connection.protocol.facts().number}, true);
 }
 
 void EventLoop::attached(session::Connection& connection) {
@@ -366,13 +360,9 @@ void EventLoop::attached(session::Connection& connection) {
 }
 
 void EventLoop::flush(std::uint32_t number) {
-  const auto found = connections_.find(number);
-  if (found == connections_.end() || found->second->answers.empty()) return;
-  session::Connection& connection = *found->second;
-  Status status = connection.answers.flush(connection.socket);
-  if (status.ok() && connection.answers.empty())
-    status = watch_room(parts_.epoll, connection.socket, {WakeupSource::kSocket, number}, false);
-  if (!status.ok()) end_session(number, status.text());
+  session::Connection* const connection = sessions_.find(number);
+  if (connection == nullptr) return;
+  if (Status status = sessions_.flush(*connection); !status.ok()) end_session(number, status.text());
 }
 
 void EventLoop::fail_session(std::uint32_t number, const Status& why) {

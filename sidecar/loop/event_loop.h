@@ -20,6 +20,7 @@
 #include "sidecar/loop/fence_queue.h"
 #include "sidecar/loop/loop_parts.h"
 #include "sidecar/loop/loop_stats.h"
+#include "sidecar/loop/session_table.h"
 #include "sidecar/loop/sidecar.h"
 #include "sidecar/loop/wakeups.h"
 #include "sidecar/loop/warm_restart.h"
@@ -61,7 +62,7 @@ class EventLoop final : public Sidecar {
   Status turn();
   bool work();
   bool go_on_with_a_session();
-  bool busy(std::uint32_t number) const;
+  bool busy(std::uint32_t number);
   int wait_ms() const;
   void answer_fetches();
   void answer_later(std::uint32_t session, std::vector<std::byte> packet);
@@ -79,7 +80,6 @@ class EventLoop final : public Sidecar {
   // Takes the descriptors of the packet.
   Status answer(session::Connection& connection, protocol::Packet& packet);
   Status deliver(session::Connection& connection, session::Reply reply);
-  Status send(session::Connection& connection, std::vector<std::byte> packet, std::span<const int> fds = {});
   void attached(session::Connection& connection);
   void flush(std::uint32_t number);
   void fail_session(std::uint32_t number, const Status& why);
@@ -110,11 +110,12 @@ class EventLoop final : public Sidecar {
   session::ReuseTracker reuse_tracker_;
   std::unique_ptr<tiering::LowerTiers> lower_tiers_;  // null without a lower tier
   std::unique_ptr<transfer::Transfers> transfers_;    // null if engines copy by themselves
-  std::map<std::uint32_t, std::unique_ptr<session::Connection>> connections_;
-  std::deque<std::uint32_t> busy_;  // sessions in the middle of a message; some may have ended since
-  FenceQueue fences_{[this](std::uint32_t session) { return connections_.contains(session); }};
+  std::deque<std::uint32_t> busy_;                    // sessions in the middle of a message; some may have ended since
+  FenceQueue fences_{[this](std::uint32_t session) { return sessions_.find(session) != nullptr; }};
   EndedSessions ended_;
   WarmRestart restart_;
+  SessionTable sessions_;
+  std::map<std::uint32_t, std::unique_ptr<session::Connection>>& connections_ = sessions_.connections();
   session::GrantAges grant_ages_{parts_.grant_age_ms};
   std::uint32_t next_session_ = 1;
   bool accepting_ = true;

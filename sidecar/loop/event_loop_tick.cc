@@ -77,7 +77,7 @@ void EventLoop::ask_about_grants(session::Connection& connection, std::uint64_t 
   session::GrantInquiry& inquiry = connection.protocol.inquiry();
   if (slept || connection.silent) inquiry.restart(now_ms);
   for (std::vector<std::byte>& packet : inquiry.tick(number, store_, stats_, now_ms, grant_ages_))
-    if (Status sent = send(connection, std::move(packet)); !sent.ok()) return end_session(number, sent.text());
+    if (Status sent = sessions_.send(connection, std::move(packet)); !sent.ok()) return end_session(number, sent.text());
 }
 
 void EventLoop::drain_events(session::Connection& connection) {
