@@ -76,7 +76,8 @@ EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
       transfers_(make_transfers(parts_)),
       ended_(store_, transfers_.get(), loop_stats_, clock_),
       restart_(parts_, store_, ended_, loop_stats_, clock_),
-      sessions_(parts_),
+      sessions_({parts_, services_of(store_, stats_, clock_, lower_tiers_.get(), reuse_tracker_, transfers_.get()),
+                 lower_tiers_.get(), ended_, loop_stats_}),
       admin_(store_, reuse_tracker_, lower_tiers_.get(), loop_stats_, clock_, [this] { signal_wake(parts_.wake); }),
       ticked_ms_(loop_stats_.started_ms()),
       turned_ms_(loop_stats_.started_ms()),
@@ -161,7 +162,7 @@ void EventLoop::answer_fetches() {
 void EventLoop::answer_later(std::uint32_t session, std::vector<std::byte> packet) {
   session::Connection* const connection = sessions_.find(session);
   if (connection == nullptr) return;
-  if (Status sent = sessions_.send(*connection, std::move(packet)); !sent.ok()) fail_session(session, sent);
+  if (Status sent = sessions_.send(*connection, std::move(packet)); !sent.ok()) sessions_.fail(session, sent);
 }
 
 void EventLoop::answer_transfers() {
@@ -180,7 +181,7 @@ void EventLoop::answer_transfers() {
     const int region = answer.with_region ? transfers_->region_fd(answer.session) : -1;
     if (Status sent = sessions_.send(*found->second, session::transfer_packet(answer), {&region, answer.with_region ? 1U : 0U});
         !sent.ok())
-      fail_session(answer.session, sent);
+      sessions_.fail(answer.session, sent);
   }
 }
 
@@ -213,7 +214,7 @@ bool EventLoop::go_on_with_a_session() {
     Result<session::Reply> reply = connection.protocol.go_on();
     if (connection.protocol.busy()) busy_.push_back(number);
     if (Status sent = reply.ok() ? deliver(connection, *std::move(reply)) : reply.status(); !sent.ok())
-      fail_session(number, sent);
+      sessions_.fail(number, sent);
     return true;
   }
   return false;
@@ -228,7 +229,7 @@ void EventLoop::handle(const Wakeup& wakeup) {
   switch (wakeup.source) {
     case WakeupSource::kListener: accept_all(); return;
     case WakeupSource::kSocket:
-      flush(wakeup.session);
+      sessions_.flush(wakeup.session);
       receive(wakeup.session);
       return;
     case WakeupSource::kTimer:
@@ -242,7 +243,7 @@ void EventLoop::handle(const Wakeup& wakeup) {
     case WakeupSource::kPidfd:
       receive(wakeup.session);  // the messages that the engine sent before its death
       // A busy session ends later: the pidfd stays readable.
-      if (!busy(wakeup.session)) process_ended(wakeup.session);  // mutation: death-ends-session
+      if (!busy(wakeup.session)) sessions_.process_ended(wakeup.session);  // mutation: death-ends-session
       return;
   }
 }
@@ -319,10 +320,10 @@ void EventLoop::receive(std::uint32_t number) {
     Result<protocol::Packet> packet = protocol::receive_packet(found->second->socket.get());
     if (!packet.ok()) {
       if (packet.status().code() == Code::kResourceExhausted) return;
-      if (packet.status().code() == Code::kInvalidArgument) return fail_session(number, packet.status());
-      return end_session(number, packet.status().text());
+      if (packet.status().code() == Code::kInvalidArgument) return sessions_.fail(number, packet.status());
+      return sessions_.end(number, packet.status().text());
     }
-    if (Status status = answer(*found->second, *packet); !status.ok()) return fail_session(number, status);
+    if (Status status = answer(*found->second, *packet); !status.ok()) return sessions_.fail(number, status);
   }
 }
 
@@ -359,73 +360,6 @@ void EventLoop::attached(session::Connection& connection) {
   if (connection.protocol.previous_session() != 0) take_over(connection.protocol);
 }
 
-void EventLoop::flush(std::uint32_t number) {
-  session::Connection* const connection = sessions_.find(number);
-  if (connection == nullptr) return;
-  if (Status status = sessions_.flush(*connection); !status.ok()) end_session(number, status.text());
-}
-
-void EventLoop::fail_session(std::uint32_t number, const Status& why) {
-  const auto found = connections_.find(number);
-  if (found == connections_.end()) return;
-  const bool malformed = why.code() == Code::kInvalidArgument || why.code() == Code::kFailedPrecondition ||
-                         why.code() == Code::kOutOfRange || why.code() == Code::kUnsupported;
-  if (malformed) ++stats_.protocol_errors;
-  // A session without a log line so far counts as refused. The source is the user and not the
-  // process: a client that keeps connecting may use a new process each time.
-  const bool told = malformed || (!found->second->protocol.told() && why.code() == Code::kResourceExhausted);
-  // Only a session that was never served means an engine without a cache. No engine sends a message
-  // that ends with one of the two codes.
-  if (told && !found->second->protocol.told() && why.code() != Code::kInvalidArgument && why.code() != Code::kFailedPrecondition)
-    loop_stats_.note_refused(why.text(), clock_.now_ms());
-  if (told)
-    base::log_refusal(found->second->protocol.facts().peer.user, why.to_string(), base::LogLevel::kWarning,
-                      session::session_name(*found->second) + " is ended: " + why.to_string());
-  // Best effort: the closed socket tells an engine that does not read.
-  [[maybe_unused]] const Status sent = protocol::send_packet(found->second->socket.get(), session::error_packet(why));
-  end_session(number, told ? "" : why.text());
-}
-
-// The kernel released the locks of the process before. release() frees the grants now, without
-// waiting for the next tick.
-void EventLoop::process_ended(std::uint32_t number) {
-  end_session(number, "its process ended");
-  if (ended_.forget_pidfd(number)) ended_.release();
-}
-
-void EventLoop::end_session(std::uint32_t number, const std::string& why) {
-  const auto found = connections_.find(number);
-  if (found == connections_.end()) return;
-  const std::unique_ptr<session::Connection> connection = std::move(found->second);
-  connections_.erase(found);
-  if (connection->protocol.state() != session::SessionProtocol::State::kAttached) {
-    base::log_debug(session::session_name(*connection) + " ended before it was attached: " + why);
-    return;
-  }
-  if (!connection->protocol.told())
-    base::log_debug(session::session_name(*connection) + " ended before it opened a namespace: " + why);
-  ++stats_.sessions_ended;
-  loop_stats_.show_soon();
-  if (lower_tiers_) lower_tiers_->end_session(number);
-  if (transfers_) transfers_->end_session(number);
-  drain_events(*connection);
-  connection->protocol.leave_namespaces();
-  ended_.await_again(connection->protocol);  // mutation: lost-again-awaited
-  const std::uint32_t grants = store_.use_of(number).grants;
-  const bool quarantined = store_.end_session(number);
-  const std::string set_aside = grants == 0 ? "" : ", " + std::to_string(grants) + " grants quarantined";
-  if (connection->protocol.told() && (!why.empty() || grants != 0))
-    base::log_from(session::log_source(connection->protocol.facts().peer, "ended"), base::LogLevel::kInfo,
-                   session::session_name(*connection) + " ended" + (why.empty() ? "" : ": " + why) + set_aside);
-  const bool copying = transfers_ && transfers_->busy(number);
-  if (quarantined &&
-      (copying || connection->lock.held() || connection->lock.device_writes())) {  // mutation: lost-grants, lost-grants-gpu
-    ended_.add(connection->protocol.facts(), std::move(connection->lock), std::move(connection->pidfd));
-  } else {
-    store_.release_quarantine(number);
-  }
-}
-
 // Ends the previous session of an engine that attached again, even if larderd has not seen the end.
 void EventLoop::take_over(const session::SessionProtocol& session) {
   const std::uint32_t number = session.facts().number;
@@ -433,7 +367,7 @@ void EventLoop::take_over(const session::SessionProtocol& session) {
     if (earlier == number || connection->protocol.facts().token != session.previous_session() ||
         session.previous_epoch() != parts_.shape.epoch)
       continue;
-    end_session(earlier, "its engine attached anew");
+    sessions_.end(earlier, "its engine attached anew");
     break;
   }
   ended_.take_over(session);
@@ -444,7 +378,7 @@ void EventLoop::take_over(const session::SessionProtocol& session) {
 void EventLoop::say_goodbye() {
   LARDER_POINT(stopping);
   const Status why(Code::kUnavailable, "larderd is stopping");
-  while (!parts_.config.memory.keep_on_exit && !connections_.empty()) fail_session(connections_.begin()->first, why);
+  while (!parts_.config.memory.keep_on_exit && !connections_.empty()) sessions_.fail(connections_.begin()->first, why);
   std::vector<std::uint32_t> numbers;
   for (const auto& [number, connection] : connections_) numbers.push_back(number);
   const std::uint64_t end_ms = clock_.now_ms() + kLastMs;

@@ -65,8 +65,8 @@ class EventLoop final : public Sidecar {
   bool busy(std::uint32_t number);
   int wait_ms() const;
   void answer_fetches();
-  void answer_later(std::uint32_t session, std::vector<std::byte> packet);
   Status answer_fence(session::Connection& connection, session::Reply reply);
+  void answer_later(std::uint32_t session, std::vector<std::byte> packet);
   void answer_fences();
   void answer_transfers();
   void note_copies(const session::Connection& connection);
@@ -81,10 +81,6 @@ class EventLoop final : public Sidecar {
   Status answer(session::Connection& connection, protocol::Packet& packet);
   Status deliver(session::Connection& connection, session::Reply reply);
   void attached(session::Connection& connection);
-  void flush(std::uint32_t number);
-  void fail_session(std::uint32_t number, const Status& why);
-  void end_session(std::uint32_t number, const std::string& why);
-  void process_ended(std::uint32_t number);
   void take_over(const session::SessionProtocol& session);
 
   // The stop.
@@ -97,7 +93,6 @@ class EventLoop final : public Sidecar {
   void check_session(session::Connection& connection, std::uint64_t now_ms, bool slept);
   void check_heartbeat(session::Connection& connection, std::uint64_t now_ms);
   void ask_about_grants(session::Connection& connection, std::uint64_t now_ms, bool slept);
-  void drain_events(session::Connection& connection);
   void publish();
   void show_way(stats::Stats& view, const std::string& name) const;
   static void show_gpu(stats::Stats& view, const protocol::SessionRegion& region);

@@ -45,12 +45,12 @@ void EventLoop::check_session(session::Connection& connection, std::uint64_t now
   if (slept) connection.connected_ms = connection.beat_ms = now_ms;  // mutation: sleep-blameless
   if (connection.protocol.state() != session::SessionProtocol::State::kAttached) {
     if (now_ms - connection.connected_ms > protocol::kHandshakeTimeoutMs)
-      fail_session(number, {Code::kDeadlineExceeded,
-                            "the handshake was not finished in " + std::to_string(protocol::kHandshakeTimeoutMs) + " ms"});
+      sessions_.fail(number, {Code::kDeadlineExceeded,
+                              "the handshake was not finished in " + std::to_string(protocol::kHandshakeTimeoutMs) + " ms"});
     return;
   }
   if (now_ms - connection.connected_ms > kTellMs) connection.protocol.tell_attached();
-  drain_events(connection);
+  sessions_.drain_events(connection);
   check_heartbeat(connection, now_ms);
   ask_about_grants(connection, now_ms, slept);
 }
@@ -77,15 +77,7 @@ void EventLoop::ask_about_grants(session::Connection& connection, std::uint64_t 
   session::GrantInquiry& inquiry = connection.protocol.inquiry();
   if (slept || connection.silent) inquiry.restart(now_ms);
   for (std::vector<std::byte>& packet : inquiry.tick(number, store_, stats_, now_ms, grant_ages_))
-    if (Status sent = sessions_.send(connection, std::move(packet)); !sent.ok()) return end_session(number, sent.text());
-}
-
-void EventLoop::drain_events(session::Connection& connection) {
-  const std::vector<std::uint32_t>& handles = connection.protocol.namespaces();
-  if (handles.empty()) return;
-  const store::NamespaceSpec& spec = store_.namespaces().at(handles.back()).spec;
-  connection.events.drain(connection.memory.region(),
-                          {store_, stats_, session::model_row(stats_, spec.model), spec.chunk_tokens, reuse_tracker_, handles});
+    if (Status sent = sessions_.send(connection, std::move(packet)); !sent.ok()) return sessions_.end(number, sent.text());
 }
 
 // Adds to the last session which process copies for it. One fallback line covers all sessions for

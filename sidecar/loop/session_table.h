@@ -8,17 +8,28 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "shim/base/status.h"
+#include "sidecar/loop/ended_sessions.h"
 #include "sidecar/loop/loop_parts.h"
+#include "sidecar/loop/loop_stats.h"
 #include "sidecar/session/connection.h"
+#include "sidecar/tiering/lower_tiers.h"
 
 namespace larder::loop {
 
 class SessionTable {
  public:
-  explicit SessionTable(LoopParts& parts) : parts_(parts) {}
+  struct Neighbours {
+    LoopParts& parts;
+    session::SessionServices services;  // with a reuse tracker
+    tiering::LowerTiers* lower_tiers;   // null without a lower tier
+    EndedSessions& ended;
+    LoopStats& loop_stats;
+  };
+  explicit SessionTable(const Neighbours& neighbours);
   SessionTable(const SessionTable&) = delete;
 
   void insert(std::unique_ptr<session::Connection> connection);
@@ -35,10 +46,27 @@ class SessionTable {
   // Sends the packet, or queues it until the socket has room.
   Status send(session::Connection& connection, std::vector<std::byte> packet, std::span<const int> fds = {});
   // Sends queued packets while the socket has room.
-  Status flush(session::Connection& connection);
+  void flush(std::uint32_t number);
+
+  // Ends a session for a reason, of which the engine is told.
+  void fail(std::uint32_t number, const Status& why);
+  // Ends a session. `why` goes to the log; empty if the log has the reason.
+  void end(std::uint32_t number, const std::string& why);
+  // Ends a session after its process. The kernel has released the locks of the process before.
+  void process_ended(std::uint32_t number);
+  // Reads the events that the engine has written into its region.
+  void drain_events(session::Connection& connection);
 
  private:
   LoopParts& parts_;
+  store::Store& store_;
+  stats::Stats& stats_;
+  const base::Clock& clock_;
+  session::ReuseTracker& reuse_tracker_;
+  transfer::Transfers* const transfers_;
+  tiering::LowerTiers* const lower_tiers_;
+  EndedSessions& ended_;
+  LoopStats& loop_stats_;
   std::map<std::uint32_t, std::unique_ptr<session::Connection>> connections_;
 };
 
