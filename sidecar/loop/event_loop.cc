@@ -153,44 +153,16 @@ void EventLoop::answer_fetches() {
   if (!lower_tiers_) return;
   lower_tiers_->miss_deadlines();
   for (const tiering::Promoter::Answer& answer : lower_tiers_->promotions().take_answers())
-    answer_later(answer.session, session::fetched_packet(answer));
+    sessions_.answer_later(answer.session, session::fetched_packet(answer));
   if (lower_tiers_->probes() == nullptr) return;
   for (const tiering::TierProbes::Answer& answer : lower_tiers_->probes()->take_answers())
-    answer_later(answer.session, session::probed_packet(answer));
-}
-
-void EventLoop::answer_later(std::uint32_t session, std::vector<std::byte> packet) {
-  session::Connection* const connection = sessions_.find(session);
-  if (connection == nullptr) return;
-  if (Status sent = sessions_.send(*connection, std::move(packet)); !sent.ok()) sessions_.fail(session, sent);
+    sessions_.answer_later(answer.session, session::probed_packet(answer));
 }
 
 void EventLoop::answer_transfers() {
   if (!transfers_) return;
   if (transfers_->take_freed()) ended_.release();
-  for (const transfer::Answer& answer : transfers_->take_answers()) {
-    loop_stats_.show_soon();
-    const auto found = connections_.find(answer.session);
-    if (found == connections_.end()) continue;
-    if (answer.refusal.refused())
-      base::log_from(session::log_source(found->second->protocol.facts().peer, "EXPORT"), base::LogLevel::kWarning,
-                     session::session_name(*found->second) + " copies by itself (" +
-                         std::string(protocol::transfer_reason_name(answer.refusal.reason)) + "): " + answer.refusal.text);
-    else if (!answer.withdrawn)
-      note_copies(*found->second);  // mutation: own-copy-noted
-    const int region = answer.with_region ? transfers_->region_fd(answer.session) : -1;
-    if (Status sent = sessions_.send(*found->second, session::transfer_packet(answer), {&region, answer.with_region ? 1U : 0U});
-        !sent.ok())
-      sessions_.fail(answer.session, sent);
-  }
-}
-
-// Written before the first copy: after a kill of larderd its GPU may still copy into slots, and the
-// next larderd must know.
-void EventLoop::note_copies(const session::Connection& connection) {
-  if (Status noted = connection.lock.note_sidecar_writes(); !noted.ok())
-    loop_stats_.note_fallback("restart",
-                              "after a restart a slot may be given on too soon, which costs its chunk: " + noted.text());
+  for (const transfer::Answer& answer : transfers_->take_answers()) sessions_.send_transfer(answer);
 }
 
 // The reply means that earlier drops are done.
@@ -201,7 +173,8 @@ Status EventLoop::answer_fence(session::Connection& connection, session::Reply r
 }
 
 void EventLoop::answer_fences() {
-  for (FenceQueue::Answer& answer : fences_.take_done(clock_.now_ms())) answer_later(answer.session, std::move(answer.packet));
+  for (FenceQueue::Answer& answer : fences_.take_done(clock_.now_ms()))
+    sessions_.answer_later(answer.session, std::move(answer.packet));
 }
 
 bool EventLoop::go_on_with_a_session() {

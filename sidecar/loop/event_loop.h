@@ -66,10 +66,8 @@ class EventLoop final : public Sidecar {
   int wait_ms() const;
   void answer_fetches();
   Status answer_fence(session::Connection& connection, session::Reply reply);
-  void answer_later(std::uint32_t session, std::vector<std::byte> packet);
   void answer_fences();
   void answer_transfers();
-  void note_copies(const session::Connection& connection);
   void handle(const Wakeup& wakeup);
   void accept_all();
   void pause_accepting(int error);

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "shim/protocol/packet.h"
+#include "shim/protocol/transfer_messages.h"
 #include "sidecar/base/log_throttle.h"
 #include "sidecar/loop/wakeups.h"
 #include "sidecar/session/session_name.h"
@@ -34,6 +35,35 @@ Status SessionTable::send(session::Connection& connection, std::vector<std::byte
   Status sent = connection.answers.send(connection.socket, std::move(packet), fds);
   if (!sent.ok() || waited || connection.answers.empty()) return sent;
   return watch_room(parts_.epoll, connection.socket, {WakeupSource::kSocket, connection.protocol.facts().number}, true);
+}
+
+void SessionTable::answer_later(std::uint32_t session, std::vector<std::byte> packet) {
+  session::Connection* const connection = find(session);
+  if (connection == nullptr) return;
+  if (Status sent = send(*connection, std::move(packet)); !sent.ok()) fail(session, sent);
+}
+
+void SessionTable::send_transfer(const transfer::Answer& answer) {
+  loop_stats_.show_soon();
+  const auto found = connections_.find(answer.session);
+  if (found == connections_.end()) return;
+  if (answer.refusal.refused())
+    base::log_from(session::log_source(found->second->protocol.facts().peer, "EXPORT"), base::LogLevel::kWarning,
+                   session::session_name(*found->second) + " copies by itself (" +
+                       std::string(protocol::transfer_reason_name(answer.refusal.reason)) + "): " + answer.refusal.text);
+  else if (!answer.withdrawn)
+    note_copies(*found->second);  // mutation: own-copy-noted
+  const int region = answer.with_region ? transfers_->region_fd(answer.session) : -1;
+  if (Status sent = send(*found->second, session::transfer_packet(answer), {&region, answer.with_region ? 1U : 0U}); !sent.ok())
+    fail(answer.session, sent);
+}
+
+// Written before the first copy: after a kill of larderd its GPU may still copy into slots, and the
+// next larderd must know.
+void SessionTable::note_copies(const session::Connection& connection) {
+  if (Status noted = connection.lock.note_sidecar_writes(); !noted.ok())
+    loop_stats_.note_fallback("restart",
+                              "after a restart a slot may be given on too soon, which costs its chunk: " + noted.text());
 }
 
 void SessionTable::flush(std::uint32_t number) {

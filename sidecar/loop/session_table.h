@@ -47,6 +47,9 @@ class SessionTable {
   Status send(session::Connection& connection, std::vector<std::byte> packet, std::span<const int> fds = {});
   // Sends queued packets while the socket has room.
   void flush(std::uint32_t number);
+  // An answer that comes later than its message. The methods of a session do nothing if it has ended.
+  void answer_later(std::uint32_t number, std::vector<std::byte> packet);
+  void send_transfer(const transfer::Answer& answer);
 
   // Ends a session for a reason, of which the engine is told.
   void fail(std::uint32_t number, const Status& why);
@@ -58,6 +61,8 @@ class SessionTable {
   void drain_events(session::Connection& connection);
 
  private:
+  void note_copies(const session::Connection& connection);
+
   LoopParts& parts_;
   store::Store& store_;
   stats::Stats& stats_;
