@@ -19,7 +19,6 @@
 namespace larder::loop {
 namespace {
 
-constexpr int kMessagesPerTurn = 16;
 constexpr int kAcceptsPerTurn = 16;
 constexpr int kEventsPerTurn = 64;
 constexpr int kLastTurns = 64;             // a stop handles messages for so many turns
@@ -77,7 +76,7 @@ EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
       ended_(store_, transfers_.get(), loop_stats_, clock_),
       restart_(parts_, store_, ended_, loop_stats_, clock_),
       sessions_({parts_, services_of(store_, stats_, clock_, lower_tiers_.get(), reuse_tracker_, transfers_.get()),
-                 lower_tiers_.get(), ended_, loop_stats_}),
+                 lower_tiers_.get(), fences_, ended_, restart_, loop_stats_}),
       admin_(store_, reuse_tracker_, lower_tiers_.get(), loop_stats_, clock_, [this] { signal_wake(parts_.wake); }),
       ticked_ms_(loop_stats_.started_ms()),
       turned_ms_(loop_stats_.started_ms()),
@@ -138,7 +137,7 @@ bool EventLoop::work() {
   const bool verified = store_.verify_next();
   const bool asked = admin_.go_on();
   const bool promoted = lower_tiers_ && lower_tiers_->go_on();
-  return go_on_with_a_session() || verified || asked || promoted;
+  return sessions_.go_on() || verified || asked || promoted;
 }
 
 // The time until the deadline of a fetch or a probe; -1 to wait for the timer.
@@ -165,37 +164,9 @@ void EventLoop::answer_transfers() {
   for (const transfer::Answer& answer : transfers_->take_answers()) sessions_.send_transfer(answer);
 }
 
-// The reply means that earlier drops are done.
-Status EventLoop::answer_fence(session::Connection& connection, session::Reply reply) {
-  std::vector<tiering::PendingDrop> drops = lower_tiers_->drops_under_way(store_.namespaces().at(*reply.fence).spec.id);
-  if (drops.empty()) return sessions_.send(connection, std::move(reply.packet));
-  return fences_.hold(connection.protocol.facts().number, std::move(reply.packet), std::move(drops), clock_.now_ms());
-}
-
 void EventLoop::answer_fences() {
   for (FenceQueue::Answer& answer : fences_.take_done(clock_.now_ms()))
     sessions_.answer_later(answer.session, std::move(answer.packet));
-}
-
-bool EventLoop::go_on_with_a_session() {
-  while (!busy_.empty()) {
-    const std::uint32_t number = busy_.front();
-    busy_.pop_front();
-    const auto found = connections_.find(number);
-    if (found == connections_.end()) continue;
-    session::Connection& connection = *found->second;
-    Result<session::Reply> reply = connection.protocol.go_on();
-    if (connection.protocol.busy()) busy_.push_back(number);
-    if (Status sent = reply.ok() ? deliver(connection, *std::move(reply)) : reply.status(); !sent.ok())
-      sessions_.fail(number, sent);
-    return true;
-  }
-  return false;
-}
-
-bool EventLoop::busy(std::uint32_t number) {
-  const session::Connection* const connection = sessions_.find(number);
-  return connection != nullptr && connection->protocol.busy();
 }
 
 void EventLoop::handle(const Wakeup& wakeup) {
@@ -203,7 +174,7 @@ void EventLoop::handle(const Wakeup& wakeup) {
     case WakeupSource::kListener: accept_all(); return;
     case WakeupSource::kSocket:
       sessions_.flush(wakeup.session);
-      receive(wakeup.session);
+      sessions_.receive(wakeup.session);
       return;
     case WakeupSource::kTimer:
       clear_wake(parts_.timer);
@@ -214,9 +185,9 @@ void EventLoop::handle(const Wakeup& wakeup) {
       return;
     case WakeupSource::kTier: lower_tiers_->deliver(wakeup.session); return;
     case WakeupSource::kPidfd:
-      receive(wakeup.session);  // the messages that the engine sent before its death
+      sessions_.receive(wakeup.session);  // the messages that the engine sent before its death
       // A busy session ends later: the pidfd stays readable.
-      if (!busy(wakeup.session)) sessions_.process_ended(wakeup.session);  // mutation: death-ends-session
+      if (!sessions_.busy(wakeup.session)) sessions_.process_ended(wakeup.session);  // mutation: death-ends-session
       return;
   }
 }
@@ -285,67 +256,6 @@ Status EventLoop::admit(Fd& socket) {
   return {};
 }
 
-void EventLoop::receive(std::uint32_t number) {
-  const std::uint64_t end = store_.effort() + store::Store::kSliceEffort;
-  for (int i = 0; i < kMessagesPerTurn && store_.effort() < end; ++i) {
-    const auto found = connections_.find(number);
-    if (found == connections_.end() || found->second->protocol.busy()) return;  // ended in this turn, or busy
-    Result<protocol::Packet> packet = protocol::receive_packet(found->second->socket.get());
-    if (!packet.ok()) {
-      if (packet.status().code() == Code::kResourceExhausted) return;
-      if (packet.status().code() == Code::kInvalidArgument) return sessions_.fail(number, packet.status());
-      return sessions_.end(number, packet.status().text());
-    }
-    if (Status status = answer(*found->second, *packet); !status.ok()) return sessions_.fail(number, status);
-  }
-}
-
-Status EventLoop::answer(session::Connection& connection, protocol::Packet& packet) {
-  const auto before = connection.protocol.state();
-  Result<session::Reply> reply = connection.protocol.handle(packet.bytes, std::move(packet.fds));
-  if (!reply.ok()) return reply.status();
-  if (connection.protocol.busy()) busy_.push_back(connection.protocol.facts().number);
-  if (connection.protocol.state() == session::SessionProtocol::State::kAttached &&
-      before != session::SessionProtocol::State::kAttached) {
-    attached(connection);
-  }
-  return deliver(connection, *std::move(reply));
-}
-
-// Acts on the result of a message: notes the namespace and sends the reply.
-Status EventLoop::deliver(session::Connection& connection, session::Reply reply) {
-  if (reply.opened) restart_.note_namespace(*reply.opened);
-  if (reply.packet.empty()) return {};
-  if (reply.fence && lower_tiers_) return answer_fence(connection, std::move(reply));  // mutation: drop-fenced
-  const std::array<int, 5> fds{parts_.arena.to_engines.get(), parts_.index.read_only.get(), connection.memory.fd.get(),
-                               connection.lock.fd(), parts_.residency_filter ? parts_.residency_filter->fd() : -1};
-  const std::size_t count = !reply.with_regions ? 0 : reply.with_below ? 5 : 4;
-  Status sent = sessions_.send(connection, std::move(reply.packet), std::span(fds).first(count));
-  if (reply.with_regions) connection.memory.fd.reset();  // both sides have the mapping
-  return sent;
-}
-
-void EventLoop::attached(session::Connection& connection) {
-  ++stats_.sessions_opened;
-  loop_stats_.show_soon();
-  connection.beat_ms = clock_.now_ms();
-  connection.protocol.inquiry().restart(connection.beat_ms);
-  if (connection.protocol.previous_session() != 0) take_over(connection.protocol);
-}
-
-// Ends the previous session of an engine that attached again, even if larderd has not seen the end.
-void EventLoop::take_over(const session::SessionProtocol& session) {
-  const std::uint32_t number = session.facts().number;
-  for (const auto& [earlier, connection] : connections_) {
-    if (earlier == number || connection->protocol.facts().token != session.previous_session() ||
-        session.previous_epoch() != parts_.shape.epoch)
-      continue;
-    sessions_.end(earlier, "its engine attached anew");
-    break;
-  }
-  ended_.take_over(session);
-}
-
 // Tells engines that their sessions end, after handling the messages that engines sent before.
 // Grants that engines still write stay with them in the next instance.
 void EventLoop::say_goodbye() {
@@ -356,8 +266,8 @@ void EventLoop::say_goodbye() {
   for (const auto& [number, connection] : connections_) numbers.push_back(number);
   const std::uint64_t end_ms = clock_.now_ms() + kLastMs;
   for (int i = 0; i < kLastTurns; ++i) {
-    for (const std::uint32_t number : numbers) receive(number);
-    while (clock_.now_ms() < end_ms && go_on_with_a_session()) {
+    for (const std::uint32_t number : numbers) sessions_.receive(number);
+    while (clock_.now_ms() < end_ms && sessions_.go_on()) {
     }
   }
   for (const std::uint32_t number : numbers) {

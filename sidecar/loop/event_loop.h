@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -58,14 +57,11 @@ class EventLoop final : public Sidecar {
   stats::TracePage trace(std::optional<std::uint64_t> from) override { return reuse_tracker_.page(from, clock_.now_ms()); }
 
  private:
-  // Sessions (event_loop.cc).
+  // A turn.
   Status turn();
   bool work();
-  bool go_on_with_a_session();
-  bool busy(std::uint32_t number);
   int wait_ms() const;
   void answer_fetches();
-  Status answer_fence(session::Connection& connection, session::Reply reply);
   void answer_fences();
   void answer_transfers();
   void handle(const Wakeup& wakeup);
@@ -74,12 +70,6 @@ class EventLoop final : public Sidecar {
   // Takes the socket. After an error of an early step the caller still has the socket, to send
   // ERROR.
   Status admit(Fd& socket);
-  void receive(std::uint32_t number);
-  // Takes the descriptors of the packet.
-  Status answer(session::Connection& connection, protocol::Packet& packet);
-  Status deliver(session::Connection& connection, session::Reply reply);
-  void attached(session::Connection& connection);
-  void take_over(const session::SessionProtocol& session);
 
   // The stop.
   void say_goodbye();
@@ -103,7 +93,6 @@ class EventLoop final : public Sidecar {
   session::ReuseTracker reuse_tracker_;
   std::unique_ptr<tiering::LowerTiers> lower_tiers_;  // null without a lower tier
   std::unique_ptr<transfer::Transfers> transfers_;    // null if engines copy by themselves
-  std::deque<std::uint32_t> busy_;                    // sessions in the middle of a message; some may have ended since
   FenceQueue fences_{[this](std::uint32_t session) { return sessions_.find(session) != nullptr; }};
   EndedSessions ended_;
   WarmRestart restart_;

@@ -1,14 +1,17 @@
 #include "sidecar/loop/session_table.h"
 
+#include <array>
 #include <string>
 
-#include "shim/protocol/packet.h"
 #include "shim/protocol/transfer_messages.h"
 #include "sidecar/base/log_throttle.h"
 #include "sidecar/loop/wakeups.h"
 #include "sidecar/session/session_name.h"
 
 namespace larder::loop {
+namespace {
+constexpr int kMessagesPerTurn = 16;
+}  // namespace
 
 SessionTable::SessionTable(const Neighbours& neighbours)
     : parts_(neighbours.parts),
@@ -18,16 +21,106 @@ SessionTable::SessionTable(const Neighbours& neighbours)
       reuse_tracker_(*neighbours.services.reuse_tracker),
       transfers_(neighbours.services.transfers),
       lower_tiers_(neighbours.lower_tiers),
+      fences_(neighbours.fences),
       ended_(neighbours.ended),
+      restart_(neighbours.restart),
       loop_stats_(neighbours.loop_stats) {}
 
 void SessionTable::insert(std::unique_ptr<session::Connection> connection) {
   connections_.emplace(connection->protocol.facts().number, std::move(connection));
 }
 
-session::Connection* SessionTable::find(std::uint32_t number) {
+const session::Connection* SessionTable::find(std::uint32_t number) const {
   const auto found = connections_.find(number);
   return found == connections_.end() ? nullptr : found->second.get();
+}
+
+void SessionTable::receive(std::uint32_t number) {
+  const std::uint64_t last_effort = store_.effort() + store::Store::kSliceEffort;
+  for (int i = 0; i < kMessagesPerTurn && store_.effort() < last_effort; ++i) {
+    const auto found = connections_.find(number);
+    if (found == connections_.end() || found->second->protocol.busy()) return;  // ended in this turn, or busy
+    Result<protocol::Packet> packet = protocol::receive_packet(found->second->socket.get());
+    if (!packet.ok()) {
+      if (packet.status().code() == Code::kResourceExhausted) return;
+      if (packet.status().code() == Code::kInvalidArgument) return fail(number, packet.status());
+      return end(number, packet.status().text());
+    }
+    if (Status status = answer(*found->second, *packet); !status.ok()) return fail(number, status);
+  }
+}
+
+Status SessionTable::answer(session::Connection& connection, protocol::Packet& packet) {
+  const auto before = connection.protocol.state();
+  Result<session::Reply> reply = connection.protocol.handle(packet.bytes, std::move(packet.fds));
+  if (!reply.ok()) return reply.status();
+  if (connection.protocol.busy()) busy_.push_back(connection.protocol.facts().number);
+  if (connection.protocol.state() == session::SessionProtocol::State::kAttached &&
+      before != session::SessionProtocol::State::kAttached) {
+    attached(connection);
+  }
+  return deliver(connection, *std::move(reply));
+}
+
+// Acts on the result of a message: notes the namespace and sends the reply.
+Status SessionTable::deliver(session::Connection& connection, session::Reply reply) {
+  if (reply.opened) restart_.note_namespace(*reply.opened);
+  if (reply.packet.empty()) return {};
+  if (reply.fence && lower_tiers_) return answer_fence(connection, std::move(reply));  // mutation: drop-fenced
+  const std::array<int, 5> fds{parts_.arena.to_engines.get(), parts_.index.read_only.get(), connection.memory.fd.get(),
+                               connection.lock.fd(), parts_.residency_filter ? parts_.residency_filter->fd() : -1};
+  const std::size_t count = !reply.with_regions ? 0 : reply.with_below ? 5 : 4;
+  Status sent = send(connection, std::move(reply.packet), std::span(fds).first(count));
+  if (reply.with_regions) connection.memory.fd.reset();  // both sides have the mapping
+  return sent;
+}
+
+void SessionTable::attached(session::Connection& connection) {
+  ++stats_.sessions_opened;
+  loop_stats_.show_soon();
+  connection.beat_ms = clock_.now_ms();
+  connection.protocol.inquiry().restart(connection.beat_ms);
+  if (connection.protocol.previous_session() != 0) take_over(connection.protocol);
+}
+
+// Ends the previous session of an engine that attached again, even if larderd has not seen the end.
+void SessionTable::take_over(const session::SessionProtocol& session) {
+  const std::uint32_t number = session.facts().number;
+  for (const auto& [earlier, connection] : connections_) {
+    if (earlier == number || connection->protocol.facts().token != session.previous_session() ||
+        session.previous_epoch() != parts_.shape.epoch)
+      continue;
+    end(earlier, "its engine attached anew");
+    break;
+  }
+  ended_.take_over(session);
+}
+
+// The reply means that earlier drops are done.
+Status SessionTable::answer_fence(session::Connection& connection, session::Reply reply) {
+  std::vector<tiering::PendingDrop> drops = lower_tiers_->drops_under_way(store_.namespaces().at(*reply.fence).spec.id);
+  if (drops.empty()) return send(connection, std::move(reply.packet));
+  return fences_.hold(connection.protocol.facts().number, std::move(reply.packet), std::move(drops), clock_.now_ms());
+}
+
+bool SessionTable::go_on() {
+  while (!busy_.empty()) {
+    const std::uint32_t number = busy_.front();
+    busy_.pop_front();
+    const auto found = connections_.find(number);
+    if (found == connections_.end()) continue;
+    session::Connection& connection = *found->second;
+    Result<session::Reply> reply = connection.protocol.go_on();
+    if (connection.protocol.busy()) busy_.push_back(number);
+    if (Status sent = reply.ok() ? deliver(connection, *std::move(reply)) : reply.status(); !sent.ok()) fail(number, sent);
+    return true;
+  }
+  return false;
+}
+
+bool SessionTable::busy(std::uint32_t number) const {
+  const session::Connection* const connection = find(number);
+  return connection != nullptr && connection->protocol.busy();
 }
 
 Status SessionTable::send(session::Connection& connection, std::vector<std::byte> packet, std::span<const int> fds) {
@@ -38,9 +131,9 @@ Status SessionTable::send(session::Connection& connection, std::vector<std::byte
 }
 
 void SessionTable::answer_later(std::uint32_t session, std::vector<std::byte> packet) {
-  session::Connection* const connection = find(session);
-  if (connection == nullptr) return;
-  if (Status sent = send(*connection, std::move(packet)); !sent.ok()) fail(session, sent);
+  const auto found = connections_.find(session);
+  if (found == connections_.end()) return;
+  if (Status sent = send(*found->second, std::move(packet)); !sent.ok()) fail(session, sent);
 }
 
 void SessionTable::send_transfer(const transfer::Answer& answer) {

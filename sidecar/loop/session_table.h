@@ -1,10 +1,13 @@
-// SessionTable: the live sessions of engines.
+// SessionTable: the live sessions of engines. It reads their messages, sends the answers and ends
+// the sessions.
 //
-// Owned by the thread of the loop. All arguments of the constructor outlive this object.
+// A message or a failed send may end a session at any time, so callers keep its number. Owned by the
+// thread of the loop. All arguments of the constructor outlive this object.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <span>
@@ -12,9 +15,12 @@
 #include <vector>
 
 #include "shim/base/status.h"
+#include "shim/protocol/packet.h"
 #include "sidecar/loop/ended_sessions.h"
+#include "sidecar/loop/fence_queue.h"
 #include "sidecar/loop/loop_parts.h"
 #include "sidecar/loop/loop_stats.h"
+#include "sidecar/loop/warm_restart.h"
 #include "sidecar/session/connection.h"
 #include "sidecar/tiering/lower_tiers.h"
 
@@ -26,7 +32,9 @@ class SessionTable {
     LoopParts& parts;
     session::SessionServices services;  // with a reuse tracker
     tiering::LowerTiers* lower_tiers;   // null without a lower tier
+    FenceQueue& fences;
     EndedSessions& ended;
+    WarmRestart& restart;
     LoopStats& loop_stats;
   };
   explicit SessionTable(const Neighbours& neighbours);
@@ -34,7 +42,7 @@ class SessionTable {
 
   void insert(std::unique_ptr<session::Connection> connection);
   // Null if the session has ended.
-  session::Connection* find(std::uint32_t number);
+  const session::Connection* find(std::uint32_t number) const;
   std::size_t size() const { return connections_.size(); }
   // Calls `visit` for each session, by number.
   template <typename Visit>
@@ -43,6 +51,12 @@ class SessionTable {
   }
   std::map<std::uint32_t, std::unique_ptr<session::Connection>>& connections() { return connections_; }
 
+  // Handles waiting messages: at most kMessagesPerTurn, and no more than one slice of work.
+  void receive(std::uint32_t number);
+  // Runs one slice of one busy session. False if no session is busy.
+  bool go_on();
+  // Whether the session is in the middle of a message.
+  bool busy(std::uint32_t number) const;
   // Sends the packet, or queues it until the socket has room.
   Status send(session::Connection& connection, std::vector<std::byte> packet, std::span<const int> fds = {});
   // Sends queued packets while the socket has room.
@@ -61,6 +75,12 @@ class SessionTable {
   void drain_events(session::Connection& connection);
 
  private:
+  // Handles one message. Takes the descriptors of the packet.
+  Status answer(session::Connection& connection, protocol::Packet& packet);
+  Status deliver(session::Connection& connection, session::Reply reply);
+  Status answer_fence(session::Connection& connection, session::Reply reply);
+  void attached(session::Connection& connection);
+  void take_over(const session::SessionProtocol& session);
   void note_copies(const session::Connection& connection);
 
   LoopParts& parts_;
@@ -70,9 +90,12 @@ class SessionTable {
   session::ReuseTracker& reuse_tracker_;
   transfer::Transfers* const transfers_;
   tiering::LowerTiers* const lower_tiers_;
+  FenceQueue& fences_;
   EndedSessions& ended_;
+  WarmRestart& restart_;
   LoopStats& loop_stats_;
   std::map<std::uint32_t, std::unique_ptr<session::Connection>> connections_;
+  std::deque<std::uint32_t> busy_;  // sessions in the middle of a message; some may have ended since
 };
 
 }  // namespace larder::loop
