@@ -82,8 +82,6 @@ class EventLoop final : public Sidecar {
   void check_heartbeat(session::Connection& connection, std::uint64_t now_ms);
   void ask_about_grants(session::Connection& connection, std::uint64_t now_ms, bool slept);
   void publish();
-  void show_way(stats::Stats& view, const std::string& name) const;
-  static void show_gpu(stats::Stats& view, const protocol::SessionRegion& region);
 
   LoopParts parts_;
   const base::Clock& clock_;

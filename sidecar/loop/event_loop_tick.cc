@@ -1,11 +1,10 @@
 // The tick of the loop: heartbeats, ages and deadlines, and the snapshot for other threads.
 #include <algorithm>
 
-#include "shim/protocol/copy_strategy.h"
-#include "shim/protocol/transfer_messages.h"
 #include "sidecar/base/log_throttle.h"
 #include "sidecar/base/sizes.h"
 #include "sidecar/loop/event_loop.h"
+#include "sidecar/loop/session_view.h"
 #include "sidecar/session/session_name.h"
 
 namespace larder::loop {
@@ -80,29 +79,6 @@ void EventLoop::ask_about_grants(session::Connection& connection, std::uint64_t 
     if (Status sent = sessions_.send(connection, std::move(packet)); !sent.ok()) return sessions_.end(number, sent.text());
 }
 
-// Adds to the last session which process copies for it. One fallback line covers all sessions for
-// which larderd should copy and does not.
-void EventLoop::show_way(stats::Stats& view, const std::string& name) const {
-  stats::SessionStats& session = view.sessions.back();
-  const transfer::Way way = transfers_->way(session.number);
-  session.sidecar_copies = way.sidecar;
-  if (!way.refusal.refused()) return;
-  session.transfer_reason = protocol::transfer_reason_name(way.refusal.reason);
-  session.transfer_why = way.refusal.text;
-  if (way.refusal.reason == protocol::TransferReason::kHostMemory) return;  // no remedy exists
-  const auto noted = [](const auto& fallback) { return fallback.first == "transfer"; };
-  if (std::ranges::none_of(view.fallbacks, noted))
-    view.fallbacks.emplace_back("transfer",
-                                name + " copies by itself (" + session.transfer_reason + "): " + session.transfer_why);
-}
-
-// Copies the engine's own statements into the status. larderd bases no decision on them.
-void EventLoop::show_gpu(stats::Stats& view, const protocol::SessionRegion& region) {
-  stats::SessionStats& session = view.sessions.back();
-  session.copies_by = protocol::CopyStrategy::unpacked(region.copy_strategy.load(std::memory_order_relaxed)).in_words();
-  session.registered_bytes = std::min(region.registered_bytes.load(std::memory_order_relaxed), view.arena_bytes);
-}
-
 void EventLoop::publish() {
   stats::Stats view = loop_stats_.begin_view(clock_.now_ms());
   view.touched_bytes = prefaulter_.touched_bytes();
@@ -113,16 +89,8 @@ void EventLoop::publish() {
   loop_stats_.fill_refused(view, clock_.now_ms());
   store_.fill(view);
   reuse_tracker_.fill(view.estimate);
-  for (const auto& [number, connection] : connections_) {
-    if (connection->protocol.state() != session::SessionProtocol::State::kAttached) continue;
-    const std::vector<std::uint32_t>& handles = connection->protocol.namespaces();
-    const store::Store::SessionUse use = store_.use_of(number);
-    view.sessions.push_back({number, connection->protocol.engine(),
-                             handles.empty() ? "" : store_.namespaces().at(handles.back()).spec.id.to_hex(), connection->silent,
-                             use.holds, use.grants, use.held_bytes, use.granted_bytes, false, "", ""});
-    show_gpu(view, connection->memory.region());
-    if (transfers_) show_way(view, session::session_name(*connection));
-  }
+  sessions_.each(
+      [this, &view](const session::Connection& connection) { show_session(view, connection, store_, transfers_.get()); });
   if (transfers_) {
     const transfer::Counts counts = transfers_->counts();
     view.transfer = {counts.stores, counts.loads, counts.failed, counts.bytes, counts.opened, counts.open};
