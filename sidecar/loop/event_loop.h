@@ -76,8 +76,8 @@ class EventLoop final : public Sidecar {
   void write_rest();
   void leave_files();
 
-  // The tick (event_loop_tick.cc).
   void tick();
+  // The tick of a session (event_loop_tick.cc).
   void check_session(session::Connection& connection, std::uint64_t now_ms, bool slept);
   void check_heartbeat(session::Connection& connection, std::uint64_t now_ms);
   void ask_about_grants(session::Connection& connection, std::uint64_t now_ms, bool slept);
