@@ -8,22 +8,17 @@
 #include <algorithm>
 #include <array>
 
-#include "shim/base/test_point.h"
 #include "shim/protocol/packet.h"
-#include "shim/protocol/transfer_messages.h"
 #include "sidecar/base/log_throttle.h"
 #include "sidecar/base/sizes.h"
 #include "sidecar/loop/session_view.h"
 #include "sidecar/session/listener.h"
-#include "sidecar/session/session_name.h"
 
 namespace larder::loop {
 namespace {
 
 constexpr int kAcceptsPerTurn = 16;
 constexpr int kEventsPerTurn = 64;
-constexpr int kLastTurns = 64;              // a stop handles messages for so many turns
-constexpr std::uint64_t kLastMs = 2000;     // and messages of many slices for so long
 constexpr std::uint64_t kAsleepMs = 1000;   // a later tick means that larderd was stopped: clocks of engines restart
 constexpr std::uint64_t kHealthyMs = 2000;  // a loop without a turn for longer is unhealthy
 constexpr std::uint64_t kStopMs = 20'000;   // for pending writes to lower tiers: a pod has 30 s until SIGKILL
@@ -108,7 +103,7 @@ Status EventLoop::run() {
   while (status.ok() && !stopping_) status = turn();
   running_ = false;
   admin_.close();
-  say_goodbye();
+  sessions_.goodbye();
   write_rest();
   publish();
   return status;
@@ -259,27 +254,6 @@ Status EventLoop::admit(Fd& socket) {
   return {};
 }
 
-// Tells engines that their sessions end, after handling the messages that engines sent before.
-// Grants that engines still write stay with them in the next instance.
-void EventLoop::say_goodbye() {
-  LARDER_POINT(stopping);
-  const Status why(Code::kUnavailable, "larderd is stopping");
-  while (!parts_.config.memory.keep_on_exit && !connections_.empty()) sessions_.fail(connections_.begin()->first, why);
-  std::vector<std::uint32_t> numbers;
-  for (const auto& [number, connection] : connections_) numbers.push_back(number);
-  const std::uint64_t end_ms = clock_.now_ms() + kLastMs;
-  for (int i = 0; i < kLastTurns; ++i) {
-    for (const std::uint32_t number : numbers) sessions_.receive(number);
-    while (clock_.now_ms() < end_ms && sessions_.go_on()) {
-    }
-  }
-  for (const std::uint32_t number : numbers) {
-    const auto found = connections_.find(number);
-    if (found == connections_.end()) continue;
-    [[maybe_unused]] const Status sent = protocol::send_packet(found->second->socket.get(), session::error_packet(why));
-  }
-}
-
 void EventLoop::tick() {
   const std::uint64_t now_ms = clock_.now_ms();
   const bool slept = now_ms - ticked_ms_ > kAsleepMs;
@@ -287,14 +261,9 @@ void EventLoop::tick() {
   base::tell_left_out();
   if (slept)
     base::log_from("stopped", base::LogLevel::kWarning, "larderd was stopped for a while: heartbeats and ages count anew");
-  if (slept) grant_ages_.restart();
-  grant_ages_.tick(now_ms, store_.last_generation());
   store_.note_time(now_ms);
   reuse_tracker_.tick(now_ms);
-  for (auto next = connections_.begin(); next != connections_.end();) {
-    session::Connection& connection = *(next++)->second;  // check_session() may end the session
-    check_session(connection, now_ms, slept);
-  }
+  sessions_.tick(now_ms, slept);
   if (!accepting_) accepting_ = watch(parts_.epoll, parts_.listener, {WakeupSource::kListener}).ok();
   ended_.release();
   restart_.check_settled(now_ms, slept);
@@ -339,12 +308,7 @@ void EventLoop::write_rest() {
 // Leaves for the next start: the arena, the index, and the lock files of engines that may still
 // read or write.
 void EventLoop::leave_files() {
-  for (auto& [number, connection] : connections_) {
-    const bool attached = connection->protocol.state() == session::SessionProtocol::State::kAttached;
-    // A GPU may still write after the end of its process.
-    connection->lock.set_kept((attached && connection->lock.held()) ||  // mutation: restart-locks-kept
-                              connection->lock.device_writes());
-  }
+  sessions_.keep_locks();
   ended_.keep_locks();
   restart_.leave();
 }

@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,7 +24,6 @@
 #include "sidecar/loop/warm_restart.h"
 #include "sidecar/memory/prefaulter.h"
 #include "sidecar/session/connection.h"
-#include "sidecar/session/grant_ages.h"
 #include "sidecar/session/reuse_tracker.h"
 #include "sidecar/tiering/lower_tiers.h"
 
@@ -72,15 +70,10 @@ class EventLoop final : public Sidecar {
   Status admit(Fd& socket);
 
   // The stop.
-  void say_goodbye();
   void write_rest();
   void leave_files();
 
   void tick();
-  // The tick of a session (event_loop_tick.cc).
-  void check_session(session::Connection& connection, std::uint64_t now_ms, bool slept);
-  void check_heartbeat(session::Connection& connection, std::uint64_t now_ms);
-  void ask_about_grants(session::Connection& connection, std::uint64_t now_ms, bool slept);
   void publish();
 
   LoopParts parts_;
@@ -95,8 +88,6 @@ class EventLoop final : public Sidecar {
   EndedSessions ended_;
   WarmRestart restart_;
   SessionTable sessions_;
-  std::map<std::uint32_t, std::unique_ptr<session::Connection>>& connections_ = sessions_.connections();
-  session::GrantAges grant_ages_{parts_.grant_age_ms};
   std::uint32_t next_session_ = 1;
   bool accepting_ = true;
   AdminCommands admin_;

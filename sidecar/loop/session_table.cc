@@ -229,12 +229,4 @@ void SessionTable::end(std::uint32_t number, const std::string& why) {
   }
 }
 
-void SessionTable::drain_events(session::Connection& connection) {
-  const std::vector<std::uint32_t>& handles = connection.protocol.namespaces();
-  if (handles.empty()) return;
-  const store::NamespaceSpec& spec = store_.namespaces().at(handles.back()).spec;
-  connection.events.drain(connection.memory.region(),
-                          {store_, stats_, session::model_row(stats_, spec.model), spec.chunk_tokens, reuse_tracker_, handles});
-}
-
 }  // namespace larder::loop

@@ -22,6 +22,7 @@
 #include "sidecar/loop/loop_stats.h"
 #include "sidecar/loop/warm_restart.h"
 #include "sidecar/session/connection.h"
+#include "sidecar/session/grant_ages.h"
 #include "sidecar/tiering/lower_tiers.h"
 
 namespace larder::loop {
@@ -49,7 +50,6 @@ class SessionTable {
   void each(Visit visit) const {
     for (const auto& [number, connection] : connections_) visit(static_cast<const session::Connection&>(*connection));
   }
-  std::map<std::uint32_t, std::unique_ptr<session::Connection>>& connections() { return connections_; }
 
   // Handles waiting messages: at most kMessagesPerTurn, and no more than one slice of work.
   void receive(std::uint32_t number);
@@ -57,8 +57,6 @@ class SessionTable {
   bool go_on();
   // Whether the session is in the middle of a message.
   bool busy(std::uint32_t number) const;
-  // Sends the packet, or queues it until the socket has room.
-  Status send(session::Connection& connection, std::vector<std::byte> packet, std::span<const int> fds = {});
   // Sends queued packets while the socket has room.
   void flush(std::uint32_t number);
   // An answer that comes later than its message. The methods of a session do nothing if it has ended.
@@ -67,14 +65,21 @@ class SessionTable {
 
   // Ends a session for a reason, of which the engine is told.
   void fail(std::uint32_t number, const Status& why);
-  // Ends a session. `why` goes to the log; empty if the log has the reason.
-  void end(std::uint32_t number, const std::string& why);
   // Ends a session after its process. The kernel has released the locks of the process before.
   void process_ended(std::uint32_t number);
-  // Reads the events that the engine has written into its region.
-  void drain_events(session::Connection& connection);
+
+  // Each tick: events, heartbeats and overdue grants of all sessions (session_ticks.cc). `slept`:
+  // larderd was stopped, and engines are not to blame for the time.
+  void tick(std::uint64_t now_ms, bool slept);
+  // At a stop: tells engines that their sessions end, after handling the messages that engines sent
+  // before. Grants that engines still write stay with them in the next instance.
+  void goodbye();
+  // Leaves the lock files of engines that may still read or write for the next instance.
+  void keep_locks();
 
  private:
+  // Sends the packet, or queues it until the socket has room.
+  Status send(session::Connection& connection, std::vector<std::byte> packet, std::span<const int> fds = {});
   // Handles one message. Takes the descriptors of the packet.
   Status answer(session::Connection& connection, protocol::Packet& packet);
   Status deliver(session::Connection& connection, session::Reply reply);
@@ -82,6 +87,13 @@ class SessionTable {
   void attached(session::Connection& connection);
   void take_over(const session::SessionProtocol& session);
   void note_copies(const session::Connection& connection);
+  // Ends a session. `why` goes to the log; empty if the log has the reason.
+  void end(std::uint32_t number, const std::string& why);
+  void check_session(session::Connection& connection, std::uint64_t now_ms, bool slept);
+  void check_heartbeat(session::Connection& connection, std::uint64_t now_ms);
+  void ask_about_grants(session::Connection& connection, std::uint64_t now_ms, bool slept);
+  // Reads the events that the engine has written into its region.
+  void drain_events(session::Connection& connection);
 
   LoopParts& parts_;
   store::Store& store_;
@@ -95,6 +107,7 @@ class SessionTable {
   WarmRestart& restart_;
   LoopStats& loop_stats_;
   std::map<std::uint32_t, std::unique_ptr<session::Connection>> connections_;
+  session::GrantAges grant_ages_{parts_.grant_age_ms};
   std::deque<std::uint32_t> busy_;  // sessions in the middle of a message; some may have ended since
 };
 
