@@ -2,33 +2,21 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 
-#include "shim/protocol/packet.h"
 #include "sidecar/base/log_throttle.h"
 #include "sidecar/base/sizes.h"
 #include "sidecar/loop/session_view.h"
-#include "sidecar/session/listener.h"
 
 namespace larder::loop {
 namespace {
 
-constexpr int kAcceptsPerTurn = 16;
 constexpr int kEventsPerTurn = 64;
 constexpr std::uint64_t kAsleepMs = 1000;   // a later tick means that larderd was stopped: clocks of engines restart
 constexpr std::uint64_t kHealthyMs = 2000;  // a loop without a turn for longer is unhealthy
 constexpr std::uint64_t kStopMs = 20'000;   // for pending writes to lower tiers: a pod has 30 s until SIGKILL
-
-std::uint64_t random_token() {
-  std::uint64_t token = 0;
-  while (token == 0)
-    if (::getrandom(&token, sizeof(token), 0) != sizeof(token)) token = 0;
-  return token;
-}
 
 // The present bytes of the arena, as the previous instance noted in its index.
 std::uint64_t present_bytes(const memory::PreviousInstance& earlier) {
@@ -73,14 +61,15 @@ EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
       transfers_(make_transfers(parts_)),
       ended_(store_, transfers_.get(), loop_stats_, clock_),
       restart_(parts_, store_, ended_, loop_stats_, clock_),
-      sessions_({parts_, services_of(store_, stats_, clock_, lower_tiers_.get(), reuse_tracker_, transfers_.get()),
-                 lower_tiers_.get(), fences_, ended_, restart_, loop_stats_}),
+      services_(services_of(store_, stats_, clock_, lower_tiers_.get(), reuse_tracker_, transfers_.get())),
+      sessions_({parts_, services_, lower_tiers_.get(), fences_, ended_, restart_, loop_stats_}),
+      acceptor_(parts_, services_, sessions_, ended_, loop_stats_),
       admin_(store_, reuse_tracker_, lower_tiers_.get(), loop_stats_, clock_, [this] { signal_wake(parts_.wake); }),
       ticked_ms_(loop_stats_.started_ms()),
       turned_ms_(loop_stats_.started_ms()),
       prefaulter_({parts_.arena.mapping.data(), parts_.arena.mapping.size()}, parts_.arena.page_bytes,
                   present_bytes(parts_.earlier)) {
-  if (parts_.earlier.index) next_session_ = restart_.restore(prefaulter_.touched_bytes()) + 1;
+  if (parts_.earlier.index) acceptor_.continue_from(restart_.restore(prefaulter_.touched_bytes()) + 1);
   running_ = true;
   publish();
 }
@@ -169,7 +158,7 @@ void EventLoop::answer_fences() {
 
 void EventLoop::handle(const Wakeup& wakeup) {
   switch (wakeup.source) {
-    case WakeupSource::kListener: accept_all(); return;
+    case WakeupSource::kListener: acceptor_.accept_all(); return;
     case WakeupSource::kSocket:
       sessions_.flush(wakeup.session);
       sessions_.receive(wakeup.session);
@@ -190,70 +179,6 @@ void EventLoop::handle(const Wakeup& wakeup) {
   }
 }
 
-void EventLoop::accept_all() {
-  for (int i = 0; i < kAcceptsPerTurn; ++i) {
-    Fd socket(::accept4(parts_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket.valid()) {
-      if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) pause_accepting(errno);
-      return;
-    }
-    if (Status status = admit(socket); !status.ok()) {
-      ++stats_.sessions_refused;
-      loop_stats_.note_refused(status.text(), clock_.now_ms());
-      base::log_refusal(session::peer_of(socket).user, status.text(), base::LogLevel::kWarning,
-                        "an engine was refused: " + status.text());
-      // Best effort: the closed socket also tells the engine.
-      [[maybe_unused]] const Status sent = protocol::send_packet(socket.get(), session::error_packet(status));
-    }
-  }
-}
-
-// Descriptors or memory ran out. The socket stays readable, and the loop would spin without a
-// pause. The tick resumes accepting.
-void EventLoop::pause_accepting(int error) {
-  accepting_ = false;
-  ::epoll_ctl(parts_.epoll.get(), EPOLL_CTL_DEL, parts_.listener.get(), nullptr);
-  ++stats_.sessions_refused;
-  base::log_from("accept", base::LogLevel::kError, "accept: " + std::generic_category().message(error));
-}
-
-Status EventLoop::admit(Fd& socket) {
-  if (sessions_.size() + ended_.taken() >= protocol::kMaxSessions)
-    return {Code::kResourceExhausted,
-            "all " + std::to_string(protocol::kMaxSessions) + " sessions are taken: end an engine of this larderd"};
-  session::SessionFacts facts;
-  facts.number = next_session_++;
-  facts.peer = session::peer_of(socket);
-  facts.token = random_token();
-  facts.epoch = parts_.shape.epoch;
-  facts.arena_bytes = parts_.arena.mapping.size();
-  facts.index_bytes = parts_.index.mapping.size();
-  facts.arena_page_bytes = parts_.arena.page_bytes;
-  if (parts_.residency_filter) facts.below_bytes = parts_.residency_filter->bytes();
-  Result<memory::SessionMemory> memory = memory::SessionMemory::create();
-  if (!memory.ok()) return memory.status();
-  Result<memory::LockFile> lock = memory::LockFile::create(memory::lock_path(parts_.config.memory, facts.number));
-  if (!lock.ok()) return lock.status();
-  // Fails if the directory is full. The engine still gets its session.
-  if (Status status = lock->write({facts.token, facts.epoch}); !status.ok())
-    loop_stats_.note_fallback("restart",
-                              "a session will not be recognised after a restart, which then takes longer: " + status.text());
-  Result<Fd> pidfd = session::peer_pidfd(socket);
-  if (!pidfd.ok() && pidfd.status().code() != Code::kUnsupported) return pidfd.status();
-  auto connection = std::make_unique<session::Connection>(
-      session::ConnectionParts{std::move(socket), pidfd.ok() ? std::move(*pidfd) : Fd(), std::move(*memory), std::move(*lock)},
-      facts, services_of(store_, stats_, clock_, lower_tiers_.get(), reuse_tracker_, transfers_.get()));
-  if (Status status = watch(parts_.epoll, connection->socket, {WakeupSource::kSocket, facts.number}); !status.ok()) return status;
-  if (!connection->pidfd.valid()) {
-    loop_stats_.note_fallback(
-        "pidfd", "the kernel gives none for a peer: an engine's death is seen by its socket and its heartbeat alone");
-  } else {
-    if (Status status = watch(parts_.epoll, connection->pidfd, {WakeupSource::kPidfd, facts.number}); !status.ok()) return status;
-  }
-  sessions_.insert(std::move(connection));
-  return {};
-}
-
 void EventLoop::tick() {
   const std::uint64_t now_ms = clock_.now_ms();
   const bool slept = now_ms - ticked_ms_ > kAsleepMs;
@@ -264,7 +189,7 @@ void EventLoop::tick() {
   store_.note_time(now_ms);
   reuse_tracker_.tick(now_ms);
   sessions_.tick(now_ms, slept);
-  if (!accepting_) accepting_ = watch(parts_.epoll, parts_.listener, {WakeupSource::kListener}).ok();
+  acceptor_.resume();
   ended_.release();
   restart_.check_settled(now_ms, slept);
   store_.watch_holds(now_ms, slept);

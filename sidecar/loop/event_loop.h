@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "shim/protocol/packet.h"
+#include "sidecar/loop/acceptor.h"
 #include "sidecar/loop/admin_commands.h"
 #include "sidecar/loop/ended_sessions.h"
 #include "sidecar/loop/fence_queue.h"
@@ -23,7 +23,6 @@
 #include "sidecar/loop/wakeups.h"
 #include "sidecar/loop/warm_restart.h"
 #include "sidecar/memory/prefaulter.h"
-#include "sidecar/session/connection.h"
 #include "sidecar/session/reuse_tracker.h"
 #include "sidecar/tiering/lower_tiers.h"
 
@@ -63,11 +62,6 @@ class EventLoop final : public Sidecar {
   void answer_fences();
   void answer_transfers();
   void handle(const Wakeup& wakeup);
-  void accept_all();
-  void pause_accepting(int error);
-  // Takes the socket. After an error of an early step the caller still has the socket, to send
-  // ERROR.
-  Status admit(Fd& socket);
 
   // The stop.
   void write_rest();
@@ -87,9 +81,9 @@ class EventLoop final : public Sidecar {
   FenceQueue fences_{[this](std::uint32_t session) { return sessions_.find(session) != nullptr; }};
   EndedSessions ended_;
   WarmRestart restart_;
+  const session::SessionServices services_;
   SessionTable sessions_;
-  std::uint32_t next_session_ = 1;
-  bool accepting_ = true;
+  Acceptor acceptor_;
   AdminCommands admin_;
   std::uint64_t ticked_ms_;
 
