@@ -2,41 +2,51 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 
-#include "shim/protocol/packet.h"
-#include "shim/protocol/transfer_messages.h"
 #include "sidecar/base/log_throttle.h"
 #include "sidecar/base/sizes.h"
-#include "sidecar/session/listener.h"
-#include "sidecar/session/session_name.h"
+#include "sidecar/loop/session_view.h"
 
 namespace larder::loop {
 namespace {
 
-constexpr int kMessagesPerTurn = 16;
-constexpr int kAcceptsPerTurn = 16;
 constexpr int kEventsPerTurn = 64;
-constexpr int kMaxFences = 1024;  // of one session
-// An engine neither loads nor stores until its drop is done. The bound on the wait for a shared
-// backend, which goes through all keys of the server.
-constexpr std::uint64_t kSharedFenceMs = 1000;
-
-std::uint64_t random_token() {
-  std::uint64_t token = 0;
-  while (token == 0)
-    if (::getrandom(&token, sizeof(token), 0) != sizeof(token)) token = 0;
-  return token;
-}
+constexpr std::uint64_t kAsleepMs = 1000;   // a later tick means that larderd was stopped: clocks of engines restart
+constexpr std::uint64_t kHealthyMs = 2000;  // a loop without a turn for longer is unhealthy
+constexpr std::uint64_t kStopMs = 20'000;   // for pending writes to lower tiers: a pod has 30 s until SIGKILL
 
 // The present bytes of the arena, as the previous instance noted in its index.
 std::uint64_t present_bytes(const memory::PreviousInstance& earlier) {
   return earlier.index ? std::min(earlier.index->touched_bytes(), earlier.arena->bytes) : 0;
+}
+
+session::SessionServices services_of(store::Store& store, stats::Stats& stats, const base::Clock& clock,
+                                     tiering::LowerTiers* lower_tiers, session::ReuseTracker& reuse_tracker,
+                                     transfer::Transfers* transfers) {
+  return {.store = store,
+          .stats = stats,
+          .clock = clock,
+          .promoter = lower_tiers == nullptr ? nullptr : &lower_tiers->promotions(),
+          .tier_probes = lower_tiers == nullptr ? nullptr : lower_tiers->probes(),
+          .reuse_tracker = &reuse_tracker,
+          .transfers = transfers};
+}
+
+std::unique_ptr<tiering::LowerTiers> make_lower_tiers(LoopParts& parts, store::Store& store, stats::Stats& stats,
+                                                      const base::Clock& clock) {
+  if (parts.tiers.empty()) return nullptr;
+  const std::span<std::byte> arena(parts.arena.mapping.data(), parts.arena.mapping.size());
+  return std::make_unique<tiering::LowerTiers>(std::move(parts.tiers), parts.config, store, stats, clock, arena);
+}
+
+std::unique_ptr<transfer::Transfers> make_transfers(LoopParts& parts) {
+  if (parts.config.transfer != config::Transfer::kSidecar) return nullptr;
+  const std::span<std::byte> arena(parts.arena.mapping.data(), parts.arena.mapping.size());
+  return std::make_unique<transfer::Transfers>(
+      copy::cuda_importer(), arena, [&parts] { signal_wake(parts.wake); }, parts.arena.fd.get());
 }
 
 }  // namespace
@@ -44,41 +54,34 @@ std::uint64_t present_bytes(const memory::PreviousInstance& earlier) {
 EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
     : parts_(std::move(parts)),
       clock_(clock),
+      loop_stats_(parts_.config.pool, parts_.shape.epoch, parts_.arena, clock.now_ms()),
       store_(parts_.shape, parts_.index.mapping.data(), parts_.arena.mapping.data(), stats_),
       reuse_tracker_(parts_.arena.mapping.size(), store_.namespaces()),
-      started_ms_(clock.now_ms()),
-      ticked_ms_(started_ms_),
-      control_([this] { signal_wake(parts_.wake); }),
-      turned_ms_(started_ms_),
+      lower_tiers_(make_lower_tiers(parts_, store_, stats_, clock_)),
+      transfers_(make_transfers(parts_)),
+      ended_(store_, transfers_.get(), loop_stats_, clock_),
+      restart_(parts_, store_, ended_, loop_stats_, clock_),
+      services_(services_of(store_, stats_, clock_, lower_tiers_.get(), reuse_tracker_, transfers_.get())),
+      sessions_({parts_, services_, lower_tiers_.get(), fences_, ended_, restart_, loop_stats_}),
+      acceptor_(parts_, services_, sessions_, ended_, loop_stats_),
+      admin_(store_, reuse_tracker_, lower_tiers_.get(), loop_stats_, clock_, [this] { signal_wake(parts_.wake); }),
+      ticked_ms_(loop_stats_.started_ms()),
+      turned_ms_(loop_stats_.started_ms()),
       prefaulter_({parts_.arena.mapping.data(), parts_.arena.mapping.size()}, parts_.arena.page_bytes,
                   present_bytes(parts_.earlier)) {
-  stats_.version = LARDER_VERSION;
-  stats_.pool = parts_.config.pool;
-  stats_.epoch = parts_.shape.epoch;
-  stats_.arena_bytes = parts_.arena.mapping.size();
-  stats_.arena_page_bytes = parts_.arena.page_bytes;
-  stats_.arena_numa = parts_.arena.numa;
-  if (!parts_.arena.fallback.empty()) stats_.fallbacks.push_back({"hugepages", parts_.arena.fallback});
-  if (!parts_.arena.numa_fallback.empty()) stats_.fallbacks.push_back({"numa", parts_.arena.numa_fallback});
-  const std::span<std::byte> arena(parts_.arena.mapping.data(), parts_.arena.mapping.size());
-  if (!parts_.tiers.empty())
-    lower_tiers_ = std::make_unique<tiering::LowerTiers>(std::move(parts_.tiers), parts_.config, store_, stats_, clock_, arena);
-  if (parts_.config.transfer == config::Transfer::kSidecar)
-    transfers_ = std::make_unique<transfer::Transfers>(
-        copy::cuda_importer(), arena, [this] { signal_wake(parts_.wake); }, parts_.arena.fd.get());
-  if (parts_.earlier.index) restore();
+  if (parts_.earlier.index) acceptor_.continue_from(restart_.restore(prefaulter_.touched_bytes()) + 1);
   running_ = true;
   publish();
 }
 
 EventLoop::~EventLoop() {
   running_ = false;
-  control_.close();
+  admin_.close();
   ::unlink(parts_.config.socket.c_str());
-  if (parts_.config.memory.keep_on_exit || !published_) {
+  if (parts_.config.memory.keep_on_exit || !restart_.published()) {
     leave_files();
   } else {
-    remove_files();
+    restart_.remove();
   }
 }
 
@@ -88,8 +91,8 @@ Status EventLoop::run() {
   Status status;
   while (status.ok() && !stopping_) status = turn();
   running_ = false;
-  control_.close();
-  say_goodbye();
+  admin_.close();
+  sessions_.goodbye();
   write_rest();
   publish();
   return status;
@@ -107,7 +110,7 @@ Status EventLoop::turn() {
   answer_fetches();
   answer_fences();
   answer_transfers();
-  if (shows_now_) publish();
+  if (loop_stats_.due()) publish();
   const int count = ::epoll_wait(parts_.epoll.get(), events.data(), kEventsPerTurn, more ? 0 : wait_ms());
   if (count < 0 && errno != EINTR) return Status::from_errno(errno, "epoll_wait");
   turned_ms_.store(clock_.now_ms());
@@ -119,9 +122,9 @@ Status EventLoop::turn() {
 // One slice of each kind of work that takes longer than a turn. False if there was no work.
 bool EventLoop::work() {
   const bool verified = store_.verify_next();
-  const bool asked = control_.go_on();
+  const bool asked = admin_.go_on();
   const bool promoted = lower_tiers_ && lower_tiers_->go_on();
-  return go_on_with_a_session() || verified || asked || promoted;
+  return sessions_.go_on() || verified || asked || promoted;
 }
 
 // The time until the deadline of a fetch or a probe; -1 to wait for the timer.
@@ -136,104 +139,29 @@ void EventLoop::answer_fetches() {
   if (!lower_tiers_) return;
   lower_tiers_->miss_deadlines();
   for (const tiering::Promoter::Answer& answer : lower_tiers_->promotions().take_answers())
-    answer_later(answer.session, session::fetched_packet(answer));
+    sessions_.answer_later(answer.session, session::fetched_packet(answer));
   if (lower_tiers_->probes() == nullptr) return;
   for (const tiering::TierProbes::Answer& answer : lower_tiers_->probes()->take_answers())
-    answer_later(answer.session, session::probed_packet(answer));
-}
-
-void EventLoop::answer_later(std::uint32_t session, std::vector<std::byte> packet) {
-  const auto found = connections_.find(session);
-  if (found == connections_.end()) return;
-  if (Status sent = send(*found->second, std::move(packet)); !sent.ok()) fail_session(session, sent);
+    sessions_.answer_later(answer.session, session::probed_packet(answer));
 }
 
 void EventLoop::answer_transfers() {
   if (!transfers_) return;
-  if (transfers_->take_freed()) release_ended();
-  for (const transfer::Answer& answer : transfers_->take_answers()) {
-    shows_now_ = true;
-    const auto found = connections_.find(answer.session);
-    if (found == connections_.end()) continue;
-    if (answer.refusal.refused())
-      base::log_from(session::log_source(found->second->protocol.facts().peer, "EXPORT"), base::LogLevel::kWarning,
-                     session::session_name(*found->second) + " copies by itself (" +
-                         std::string(protocol::transfer_reason_name(answer.refusal.reason)) + "): " + answer.refusal.text);
-    else if (!answer.withdrawn)
-      note_copies(*found->second);  // mutation: own-copy-noted
-    const int region = answer.with_region ? transfers_->region_fd(answer.session) : -1;
-    if (Status sent = send(*found->second, session::transfer_packet(answer), {&region, answer.with_region ? 1U : 0U}); !sent.ok())
-      fail_session(answer.session, sent);
-  }
-}
-
-// Written before the first copy: after a kill of larderd its GPU may still copy into slots, and the
-// next larderd must know.
-void EventLoop::note_copies(const session::Connection& connection) {
-  if (Status noted = connection.lock.note_sidecar_writes(); !noted.ok())
-    note_fallback("restart", "after a restart a slot may be given on too soon, which costs its chunk: " + noted.text());
-}
-
-// The reply means that earlier drops are done. A death of this process must not undo a drop, so the
-// reply waits until each tier has the drop on stable storage. The wait for a shared server is
-// bounded: this larderd hides the dropped chunks, and other larderd can find them until the server
-// is done in any case.
-Status EventLoop::answer_fence(session::Connection& connection, session::Reply reply) {
-  const std::uint32_t number = connection.protocol.facts().number;
-  std::vector<tiering::PendingDrop> drops = lower_tiers_->drops_under_way(store_.namespaces().at(*reply.fence).spec.id);
-  if (drops.empty()) return send(connection, std::move(reply.packet));
-  if (std::ranges::count(fences_, number, &Fence::session) >= kMaxFences)
-    return {Code::kResourceExhausted, std::to_string(kMaxFences) + " answers wait for drops to be noted below memory"};
-  fences_.push_back({number, std::move(reply.packet), std::move(drops), clock_.now_ms() + kSharedFenceMs});
-  return {};
+  if (transfers_->take_freed()) ended_.release();
+  for (const transfer::Answer& answer : transfers_->take_answers()) sessions_.send_transfer(answer);
 }
 
 void EventLoop::answer_fences() {
-  const std::size_t waiting = fences_.size();  // a failed send ends the session
-  for (std::size_t i = 0; i < waiting; ++i) {
-    Fence fence = std::move(fences_.front());
-    fences_.pop_front();
-    const auto found = connections_.find(fence.session);
-    if (found == connections_.end()) continue;
-    const bool late = clock_.now_ms() >= fence.shared_by_ms;  // mutation: shared-drop-bound
-    std::erase_if(fence.drops, [late](const tiering::PendingDrop& drop) {
-      return (drop.shared && late) || drop.ended.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-    });
-    if (!fence.drops.empty()) {
-      fences_.push_back(std::move(fence));
-      continue;
-    }
-    if (Status sent = send(*found->second, std::move(fence.packet)); !sent.ok()) fail_session(fence.session, sent);
-  }
-}
-
-bool EventLoop::go_on_with_a_session() {
-  while (!busy_.empty()) {
-    const std::uint32_t number = busy_.front();
-    busy_.pop_front();
-    const auto found = connections_.find(number);
-    if (found == connections_.end()) continue;
-    session::Connection& connection = *found->second;
-    Result<session::Reply> reply = connection.protocol.go_on();
-    if (connection.protocol.busy()) busy_.push_back(number);
-    if (Status sent = reply.ok() ? deliver(connection, *std::move(reply)) : reply.status(); !sent.ok())
-      fail_session(number, sent);
-    return true;
-  }
-  return false;
-}
-
-bool EventLoop::busy(std::uint32_t number) const {
-  const auto found = connections_.find(number);
-  return found != connections_.end() && found->second->protocol.busy();
+  for (FenceQueue::Answer& answer : fences_.take_done(clock_.now_ms()))
+    sessions_.answer_later(answer.session, std::move(answer.packet));
 }
 
 void EventLoop::handle(const Wakeup& wakeup) {
   switch (wakeup.source) {
-    case WakeupSource::kListener: accept_all(); return;
+    case WakeupSource::kListener: acceptor_.accept_all(); return;
     case WakeupSource::kSocket:
-      flush(wakeup.session);
-      receive(wakeup.session);
+      sessions_.flush(wakeup.session);
+      sessions_.receive(wakeup.session);
       return;
     case WakeupSource::kTimer:
       clear_wake(parts_.timer);
@@ -244,167 +172,70 @@ void EventLoop::handle(const Wakeup& wakeup) {
       return;
     case WakeupSource::kTier: lower_tiers_->deliver(wakeup.session); return;
     case WakeupSource::kPidfd:
-      receive(wakeup.session);  // the messages that the engine sent before its death
+      sessions_.receive(wakeup.session);  // the messages that the engine sent before its death
       // A busy session ends later: the pidfd stays readable.
-      if (!busy(wakeup.session)) process_ended(wakeup.session);  // mutation: death-ends-session
+      if (!sessions_.busy(wakeup.session)) sessions_.process_ended(wakeup.session);  // mutation: death-ends-session
       return;
   }
 }
 
-void EventLoop::accept_all() {
-  for (int i = 0; i < kAcceptsPerTurn; ++i) {
-    Fd socket(::accept4(parts_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket.valid()) {
-      if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) pause_accepting(errno);
-      return;
-    }
-    if (Status status = admit(socket); !status.ok()) {
-      ++stats_.sessions_refused;
-      refused_.note(status.text(), clock_.now_ms());
-      base::log_refusal(session::peer_of(socket).user, status.text(), base::LogLevel::kWarning,
-                        "an engine was refused: " + status.text());
-      // Best effort: the closed socket also tells the engine.
-      [[maybe_unused]] const Status sent = protocol::send_packet(socket.get(), session::error_packet(status));
-    }
+void EventLoop::tick() {
+  const std::uint64_t now_ms = clock_.now_ms();
+  const bool slept = now_ms - ticked_ms_ > kAsleepMs;
+  ticked_ms_ = now_ms;
+  base::tell_left_out();
+  if (slept)
+    base::log_from("stopped", base::LogLevel::kWarning, "larderd was stopped for a while: heartbeats and ages count anew");
+  store_.note_time(now_ms);
+  reuse_tracker_.tick(now_ms);
+  sessions_.tick(now_ms, slept);
+  acceptor_.resume();
+  ended_.release();
+  restart_.check_settled(now_ms, slept);
+  store_.watch_holds(now_ms, slept);
+  store_.sweep();
+  if (lower_tiers_) lower_tiers_->tick(slept);
+  if (transfers_) transfers_->present(prefaulter_.touched_bytes());
+  publish();
+}
+
+void EventLoop::publish() {
+  stats::Stats view = loop_stats_.begin_view(clock_.now_ms());
+  view.touched_bytes = prefaulter_.touched_bytes();
+  if (const int problem = prefaulter_.problem(); problem != 0)
+    view.fallbacks.push_back({"memory", base::mib(view.touched_bytes) + " of " + base::mib(view.arena_bytes) + ": " +
+                                            std::generic_category().message(problem)});
+  if (lower_tiers_) lower_tiers_->fill(view);
+  loop_stats_.fill_refused(view, clock_.now_ms());
+  store_.fill(view);
+  reuse_tracker_.fill(view.estimate);
+  sessions_.each(
+      [this, &view](const session::Connection& connection) { show_session(view, connection, store_, transfers_.get()); });
+  if (transfers_) {
+    const transfer::Counts counts = transfers_->counts();
+    view.transfer = {counts.stores, counts.loads, counts.failed, counts.bytes, counts.opened, counts.open};
   }
+  loop_stats_.publish(std::move(view));
 }
 
-// Descriptors or memory ran out. The socket stays readable, and the loop would spin without a
-// pause. The tick resumes accepting.
-void EventLoop::pause_accepting(int error) {
-  accepting_ = false;
-  ::epoll_ctl(parts_.epoll.get(), EPOLL_CTL_DEL, parts_.listener.get(), nullptr);
-  ++stats_.sessions_refused;
-  base::log_from("accept", base::LogLevel::kError, "accept: " + std::generic_category().message(error));
+bool EventLoop::healthy() const {
+  return running_ && clock_.now_ms() - turned_ms_ <= kHealthyMs;
 }
 
-// Sessions of the previous instance do not count: the previous instance admitted them.
-std::size_t EventLoop::sessions_taken() const {
-  return connections_.size() + static_cast<std::size_t>(std::ranges::count_if(
-                                   ended_, [](const auto& ended) { return !ended.second.previous_instance; }));
+// Writes the chunks that the write policies promised to the lower tiers. The listening socket
+// closes first, so that engines cannot attach to a stopping larderd.
+void EventLoop::write_rest() {
+  if (!lower_tiers_) return;
+  parts_.listener.reset();
+  lower_tiers_->finish(clock_.now_ns() + kStopMs * 1'000'000);
 }
 
-Status EventLoop::admit(Fd& socket) {
-  if (sessions_taken() >= protocol::kMaxSessions)
-    return {Code::kResourceExhausted,
-            "all " + std::to_string(protocol::kMaxSessions) + " sessions are taken: end an engine of this larderd"};
-  session::SessionFacts facts;
-  facts.number = next_session_++;
-  facts.peer = session::peer_of(socket);
-  facts.token = random_token();
-  facts.epoch = parts_.shape.epoch;
-  facts.arena_bytes = parts_.arena.mapping.size();
-  facts.index_bytes = parts_.index.mapping.size();
-  facts.arena_page_bytes = parts_.arena.page_bytes;
-  if (parts_.residency_filter) facts.below_bytes = parts_.residency_filter->bytes();
-  Result<memory::SessionMemory> memory = memory::SessionMemory::create();
-  if (!memory.ok()) return memory.status();
-  Result<memory::LockFile> lock = memory::LockFile::create(memory::lock_path(parts_.config.memory, facts.number));
-  if (!lock.ok()) return lock.status();
-  // Fails if the directory is full. The engine still gets its session.
-  if (Status status = lock->write({facts.token, facts.epoch}); !status.ok())
-    note_fallback("restart", "a session will not be recognised after a restart, which then takes longer: " + status.text());
-  Result<Fd> pidfd = session::peer_pidfd(socket);
-  if (!pidfd.ok() && pidfd.status().code() != Code::kUnsupported) return pidfd.status();
-  auto connection = std::make_unique<session::Connection>(
-      std::move(socket), pidfd.ok() ? std::move(*pidfd) : Fd(), std::move(*memory), std::move(*lock), facts, store_, stats_,
-      clock_, lower_tiers_ ? &lower_tiers_->promotions() : nullptr, lower_tiers_ ? lower_tiers_->probes() : nullptr,
-      &reuse_tracker_, transfers_.get());
-  if (Status status = watch(parts_.epoll, connection->socket, {WakeupSource::kSocket, facts.number}); !status.ok()) return status;
-  if (!connection->pidfd.valid()) {
-    note_fallback("pidfd", "the kernel gives none for a peer: an engine's death is seen by its socket and its heartbeat alone");
-  } else {
-    if (Status status = watch(parts_.epoll, connection->pidfd, {WakeupSource::kPidfd, facts.number}); !status.ok()) return status;
-  }
-  connections_.emplace(facts.number, std::move(connection));
-  return {};
-}
-
-void EventLoop::receive(std::uint32_t number) {
-  const std::uint64_t end = store_.effort() + store::Store::kSliceEffort;
-  for (int i = 0; i < kMessagesPerTurn && store_.effort() < end; ++i) {
-    const auto found = connections_.find(number);
-    if (found == connections_.end() || found->second->protocol.busy()) return;  // ended in this turn, or busy
-    Result<protocol::Packet> packet = protocol::receive_packet(found->second->socket.get());
-    if (!packet.ok()) {
-      if (packet.status().code() == Code::kResourceExhausted) return;
-      if (packet.status().code() == Code::kInvalidArgument) return fail_session(number, packet.status());
-      return end_session(number, packet.status().text());
-    }
-    if (Status status = answer(*found->second, *packet); !status.ok()) return fail_session(number, status);
-  }
-}
-
-Status EventLoop::answer(session::Connection& connection, protocol::Packet& packet) {
-  const auto before = connection.protocol.state();
-  Result<session::Reply> reply = connection.protocol.handle(packet.bytes, std::move(packet.fds));
-  if (!reply.ok()) return reply.status();
-  if (connection.protocol.busy()) busy_.push_back(connection.protocol.facts().number);
-  if (connection.protocol.state() == session::SessionProtocol::State::kAttached &&
-      before != session::SessionProtocol::State::kAttached) {
-    attached(connection);
-  }
-  return deliver(connection, *std::move(reply));
-}
-
-// Acts on the result of a message: notes the namespace and sends the reply.
-Status EventLoop::deliver(session::Connection& connection, session::Reply reply) {
-  if (reply.opened) note_namespace(*reply.opened);
-  if (reply.packet.empty()) return {};
-  if (reply.fence && lower_tiers_) return answer_fence(connection, std::move(reply));  // mutation: drop-fenced
-  const std::array<int, 5> fds{parts_.arena.to_engines.get(), parts_.index.read_only.get(), connection.memory.fd.get(),
-                               connection.lock.fd(), parts_.residency_filter ? parts_.residency_filter->fd() : -1};
-  const std::size_t count = !reply.with_regions ? 0 : reply.with_below ? 5 : 4;
-  Status sent = send(connection, std::move(reply.packet), std::span(fds).first(count));
-  if (reply.with_regions) connection.memory.fd.reset();  // both sides have the mapping
-  return sent;
-}
-
-// Sends the packet, or queues it until the socket has room.
-Status EventLoop::send(session::Connection& connection, std::vector<std::byte> packet, std::span<const int> fds) {
-  const bool waited = !connection.answers.empty();
-  Status sent = connection.answers.send(connection.socket, std::move(packet), fds);
-  if (!sent.ok() || waited || connection.answers.empty()) return sent;
-  return watch_room(parts_.epoll, connection.socket, {WakeupSource::kSocket, connection.protocol.facts().number}, true);
-}
-
-void EventLoop::attached(session::Connection& connection) {
-  ++stats_.sessions_opened;
-  shows_now_ = true;
-  connection.beat_ms = clock_.now_ms();
-  connection.protocol.inquiry().restart(connection.beat_ms);
-  if (connection.protocol.previous_session() != 0) take_over(connection.protocol);
-}
-
-void EventLoop::flush(std::uint32_t number) {
-  const auto found = connections_.find(number);
-  if (found == connections_.end() || found->second->answers.empty()) return;
-  session::Connection& connection = *found->second;
-  Status status = connection.answers.flush(connection.socket);
-  if (status.ok() && connection.answers.empty())
-    status = watch_room(parts_.epoll, connection.socket, {WakeupSource::kSocket, number}, false);
-  if (!status.ok()) end_session(number, status.text());
-}
-
-void EventLoop::fail_session(std::uint32_t number, const Status& why) {
-  const auto found = connections_.find(number);
-  if (found == connections_.end()) return;
-  const bool malformed = why.code() == Code::kInvalidArgument || why.code() == Code::kFailedPrecondition ||
-                         why.code() == Code::kOutOfRange || why.code() == Code::kUnsupported;
-  if (malformed) ++stats_.protocol_errors;
-  // A session without a log line so far counts as refused. The source is the user and not the
-  // process: a client that keeps connecting may use a new process each time.
-  const bool told = malformed || (!found->second->protocol.told() && why.code() == Code::kResourceExhausted);
-  // Only a session that was never served means an engine without a cache. No engine sends a message
-  // that ends with one of the two codes.
-  if (told && !found->second->protocol.told() && why.code() != Code::kInvalidArgument && why.code() != Code::kFailedPrecondition)
-    refused_.note(why.text(), clock_.now_ms());
-  if (told)
-    base::log_refusal(found->second->protocol.facts().peer.user, why.to_string(), base::LogLevel::kWarning,
-                      session::session_name(*found->second) + " is ended: " + why.to_string());
-  // Best effort: the closed socket tells an engine that does not read.
-  [[maybe_unused]] const Status sent = protocol::send_packet(found->second->socket.get(), session::error_packet(why));
-  end_session(number, told ? "" : why.text());
+// Leaves for the next start: the arena, the index, and the lock files of engines that may still
+// read or write.
+void EventLoop::leave_files() {
+  sessions_.keep_locks();
+  ended_.keep_locks();
+  restart_.leave();
 }
 
 }  // namespace larder::loop

@@ -8,175 +8,88 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
-#include <future>
-#include <map>
 #include <memory>
-#include <mutex>
-#include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "shim/protocol/packet.h"
-#include "sidecar/loop/control_queue.h"
-#include "sidecar/loop/refused_engines.h"
+#include "sidecar/loop/acceptor.h"
+#include "sidecar/loop/admin_commands.h"
+#include "sidecar/loop/ended_sessions.h"
+#include "sidecar/loop/fence_queue.h"
+#include "sidecar/loop/loop_parts.h"
+#include "sidecar/loop/loop_stats.h"
+#include "sidecar/loop/session_table.h"
 #include "sidecar/loop/sidecar.h"
 #include "sidecar/loop/wakeups.h"
-#include "sidecar/memory/arena_file.h"
-#include "sidecar/memory/instance_files.h"
-#include "sidecar/memory/namespace_journal.h"
+#include "sidecar/loop/warm_restart.h"
 #include "sidecar/memory/prefaulter.h"
-#include "sidecar/memory/previous_instance.h"
-#include "sidecar/session/connection.h"
-#include "sidecar/session/grant_ages.h"
 #include "sidecar/session/reuse_tracker.h"
 #include "sidecar/tiering/lower_tiers.h"
-#include "sidecar/tiering/residency_filter.h"
 
 namespace larder::loop {
-
-// The resources that start() made. The end of the loop unlinks the socket, and the files unless
-// they are kept for the next start.
-struct LoopParts {
-  config::Config config;
-  memory::InstanceLock owner;
-  memory::PreviousInstance earlier;
-  memory::ArenaFile arena;
-  memory::IndexFile index;  // under fresh_index_path() until publish_index()
-  memory::NamespaceJournal names;
-  store::IndexShape shape{};
-  std::vector<tiering::OpenTier> tiers;                        // lower tiers, nearest first
-  std::shared_ptr<tiering::ResidencyFilter> residency_filter;  // for engines; null without a lower tier
-  Fd listener, epoll, timer, wake;
-  std::uint64_t grant_age_ms = protocol::kGrantAgeMs;
-};
 
 class EventLoop final : public Sidecar {
  public:
   EventLoop(LoopParts parts, const base::Clock& clock);
   ~EventLoop() override;
 
-  // Renames the new, whole index to its final name, and ends the previous index only then. A death
-  // at any moment leaves one whole index for the next start.
-  Status publish_index();
+  Status publish_index() { return restart_.publish_index(); }
   Status run() override;
   void stop() override;
-  Status reconfigure(const config::Config& config, const std::string& why, std::uint32_t deadline_ms) override;
+  Status reconfigure(const config::Config& config, const std::string& why, std::uint32_t deadline_ms) override {
+    return admin_.reconfigure(config, why, deadline_ms);
+  }
 
-  stats::Stats snapshot() const override;
+  stats::Stats snapshot() const override { return loop_stats_.snapshot(); }
   bool healthy() const override;
   bool ready() const override { return running_.load(); }
-  // event_loop_admin.cc.
-  Result<std::uint64_t> drop_namespace(const std::string& id, std::uint32_t deadline_ms) override;
+  Result<std::uint64_t> drop_namespace(const std::string& id, std::uint32_t deadline_ms) override {
+    return admin_.drop_namespace(id, deadline_ms);
+  }
   Result<protocol::ActCounts> act(protocol::Verb verb, const std::string& id, const std::vector<protocol::BlockHash>& hashes,
-                                  std::uint32_t deadline_ms) override;
-  Result<std::uint64_t> clear(std::uint32_t deadline_ms) override;
+                                  std::uint32_t deadline_ms) override {
+    return admin_.act(verb, id, hashes, deadline_ms);
+  }
+  Result<std::uint64_t> clear(std::uint32_t deadline_ms) override { return admin_.clear(deadline_ms); }
   stats::TracePage trace(std::optional<std::uint64_t> from) override { return reuse_tracker_.page(from, clock_.now_ms()); }
 
  private:
-  // Sessions (event_loop.cc).
+  // A turn.
   Status turn();
   bool work();
-  bool go_on_with_a_session();
-  bool busy(std::uint32_t number) const;
   int wait_ms() const;
   void answer_fetches();
-  void answer_later(std::uint32_t session, std::vector<std::byte> packet);
-  Status answer_fence(session::Connection& connection, session::Reply reply);
   void answer_fences();
   void answer_transfers();
-  void note_copies(const session::Connection& connection);
   void handle(const Wakeup& wakeup);
-  void accept_all();
-  void pause_accepting(int error);
-  // Takes the socket. After an error of an early step the caller still has the socket, to send
-  // ERROR.
-  Status admit(Fd& socket);
-  std::size_t sessions_taken() const;
-  void receive(std::uint32_t number);
-  // Takes the descriptors of the packet.
-  Status answer(session::Connection& connection, protocol::Packet& packet);
-  Status deliver(session::Connection& connection, session::Reply reply);
-  Status send(session::Connection& connection, std::vector<std::byte> packet, std::span<const int> fds = {});
-  void attached(session::Connection& connection);
-  void flush(std::uint32_t number);
-  void fail_session(std::uint32_t number, const Status& why);
 
-  // Sessions that end or have ended (event_loop_ended.cc).
-  void end_session(std::uint32_t number, const std::string& why);
-  void process_ended(std::uint32_t number);
-  void take_over(const session::SessionProtocol& session);
-  void await_again(const session::SessionProtocol& session);
-  void release_ended();
-
-  // Admin verbs (event_loop_admin.cc).
-  void drop_slice(store::Drop& drop, tiering::LowerTierDrop& below);
-
-  // The warm restart, and the files for the next one (event_loop_restart.cc).
-  void restore();
-  void check_settled(std::uint64_t now_ms, bool slept);
-  void settle();
-  void note_namespace(const session::Reply::Opened& opened);
-  void say_goodbye();
+  // The stop.
   void write_rest();
   void leave_files();
-  void remove_files();
 
-  // The tick (event_loop_tick.cc).
   void tick();
-  void check_session(session::Connection& connection, std::uint64_t now_ms, bool slept);
-  void check_heartbeat(session::Connection& connection, std::uint64_t now_ms);
-  void ask_about_grants(session::Connection& connection, std::uint64_t now_ms, bool slept);
-  void drain_events(session::Connection& connection);
   void publish();
-  void show_way(stats::Stats& view, const std::string& name) const;
-  static void show_gpu(stats::Stats& view, const protocol::SessionRegion& region);
-  void note_fallback(const std::string& what, const std::string& why);
 
   LoopParts parts_;
   const base::Clock& clock_;
-  stats::Stats stats_;
-  RefusedEngines refused_;
+  LoopStats loop_stats_;
+  stats::Stats& stats_ = loop_stats_.counters();
   store::Store store_;
   session::ReuseTracker reuse_tracker_;
   std::unique_ptr<tiering::LowerTiers> lower_tiers_;  // null without a lower tier
   std::unique_ptr<transfer::Transfers> transfers_;    // null if engines copy by themselves
-  std::map<std::uint32_t, std::unique_ptr<session::Connection>> connections_;
-  std::deque<std::uint32_t> busy_;  // sessions in the middle of a message; some may have ended since
-  struct Fence {
-    std::uint32_t session;
-    std::vector<std::byte> packet;
-    std::vector<tiering::PendingDrop> drops;
-    std::uint64_t shared_by_ms = 0;  // the end of the wait for a shared tier
-  };
-  std::deque<Fence> fences_;  // replies that wait until the tiers have done a drop
-  struct Ended {
-    memory::LockFile lock;
-    Fd pidfd;  // still watched: a dying process closes the socket before the lock
-    memory::LockFile::Note note;
-    bool previous_instance = false;  // stays until the lock is gone: the engine may not know of a later session yet
-    std::uint64_t free_at_ms = 0;    // the end of kDeviceSettlingMs after the lock was gone; 0: not started
-  };
-  bool may_still_write(std::uint32_t number, Ended& ended) const;
-  std::map<std::uint32_t, Ended> ended_;  // sessions with quarantined grants, or of the previous instance
-  std::set<std::uint32_t> awaited_;       // sessions of `ended_` that have not announced holds and grants again
-  std::uint64_t settling_from_ms_ = 0;
-  // A session came or went since publish(): the snapshot is renewed before the next tick.
-  bool shows_now_ = false;
-  bool published_ = false;
-  session::GrantAges grant_ages_{parts_.grant_age_ms};
-  std::uint32_t next_session_ = 1;
-  std::uint64_t started_ms_;
+  FenceQueue fences_{[this](std::uint32_t session) { return sessions_.find(session) != nullptr; }};
+  EndedSessions ended_;
+  WarmRestart restart_;
+  const session::SessionServices services_;
+  SessionTable sessions_;
+  Acceptor acceptor_;
+  AdminCommands admin_;
   std::uint64_t ticked_ms_;
-  bool accepting_ = true;
-  ControlQueue control_;
 
   std::atomic<bool> stopping_{false};
   std::atomic<bool> running_{false};
   std::atomic<std::uint64_t> turned_ms_{0};
-  mutable std::mutex snapshot_mutex_;
-  stats::Stats snapshot_;
   memory::Prefaulter prefaulter_;  // last: its threads use the arena
 };
 

@@ -13,17 +13,21 @@
 
 namespace larder::session {
 
+// What the loop has made for an engine before the engine says a word.
+struct ConnectionParts {
+  Fd socket, pidfd;
+  memory::SessionMemory memory;
+  memory::LockFile lock;
+};
+
 struct Connection {
-  Connection(Fd socket_fd, Fd pid_fd, memory::SessionMemory session_memory, memory::LockFile lock_file, const SessionFacts& facts,
-             store::Store& store, stats::Stats& stats, const base::Clock& clock, tiering::Promoter* promotions,
-             tiering::TierProbes* probes, ReuseTracker* demand, transfer::Transfers* transfers)
-      : socket(std::move(socket_fd)),
-        pidfd(std::move(pid_fd)),
-        memory(std::move(session_memory)),
-        lock(std::move(lock_file)),
-        protocol(
-            facts, memory.region(), store, stats, clock, [this] { return lock.held(); }, promotions, probes, demand, transfers),
-        connected_ms(clock.now_ms()),
+  Connection(ConnectionParts parts, const SessionFacts& facts, const SessionServices& services)
+      : socket(std::move(parts.socket)),
+        pidfd(std::move(parts.pidfd)),
+        memory(std::move(parts.memory)),
+        lock(std::move(parts.lock)),
+        protocol(facts, memory.region(), services, [this] { return lock.held(); }),
+        connected_ms(services.clock.now_ms()),
         beat_ms(connected_ms) {}
 
   Fd socket;

@@ -77,20 +77,18 @@ std::vector<std::byte> error_packet(const Status& status) {
   return finish(encoder);
 }
 
-SessionProtocol::SessionProtocol(const SessionFacts& facts, const protocol::SessionRegion& region, store::Store& store,
-                                 stats::Stats& stats, const base::Clock& clock, std::function<bool()> lock_held,
-                                 tiering::Promoter* promotions, tiering::TierProbes* probes, ReuseTracker* demand,
-                                 transfer::Transfers* transfers)
+SessionProtocol::SessionProtocol(const SessionFacts& facts, const protocol::SessionRegion& region,
+                                 const SessionServices& services, std::function<bool()> lock_held)
     : facts_(facts),
       region_(region),
-      store_(store),
-      stats_(stats),
-      clock_(clock),
+      store_(services.store),
+      stats_(services.stats),
+      clock_(services.clock),
       lock_held_(std::move(lock_held)),
-      promoter_(promotions),
-      tier_probes_(probes),
-      reuse_tracker_(demand),
-      transfers_(transfers) {}
+      promoter_(services.promoter),
+      tier_probes_(services.tier_probes),
+      reuse_tracker_(services.reuse_tracker),
+      transfers_(services.transfers) {}
 
 Result<Reply> SessionProtocol::handle(std::span<const std::byte> packet, std::vector<Fd> fds) {
   Result<Decoder> decoder = Decoder::open(packet);

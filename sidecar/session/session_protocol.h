@@ -58,18 +58,26 @@ std::vector<std::byte> fetched_packet(const tiering::Promoter::Answer& answer);
 std::vector<std::byte> probed_packet(const tiering::TierProbes::Answer& answer);
 std::vector<std::byte> transfer_packet(const transfer::Answer& answer);
 
+// The parts of larderd that all sessions share. All of them outlive the sessions.
+struct SessionServices {
+  store::Store& store;
+  stats::Stats& stats;
+  const base::Clock& clock;
+  // Reply to FETCH and PROBE later. Null without a lower tier, and without a shared tier.
+  tiering::Promoter* promoter = nullptr;
+  tiering::TierProbes* tier_probes = nullptr;
+  ReuseTracker* reuse_tracker = nullptr;  // hears of stores and drops; null: no estimate of the reuse
+  // Replies to EXPORT and WITHDRAW later, and to COPY by a flag. Null if engines copy by themselves.
+  transfer::Transfers* transfers = nullptr;
+};
+
 class SessionProtocol {
  public:
   enum class State { kNew, kWelcomed, kAttached };
 
-  // All arguments outlive this object. `lock_held`: whether the engine holds its lock file.
-  // `promotions`: nullptr without a lower tier; `probes`: nullptr without a shared tier. Both reply
-  // to FETCH and PROBE later. `demand`, if given, hears of stores and drops. `transfers`: nullptr
-  // if engines copy by themselves; it replies to EXPORT and WITHDRAW later, and to COPY by a flag.
-  SessionProtocol(const SessionFacts& facts, const protocol::SessionRegion& region, store::Store& store, stats::Stats& stats,
-                  const base::Clock& clock, std::function<bool()> lock_held, tiering::Promoter* promotions = nullptr,
-                  tiering::TierProbes* probes = nullptr, ReuseTracker* demand = nullptr,
-                  transfer::Transfers* transfers = nullptr);
+  // `region` outlives this object. `lock_held`: whether the engine holds its lock file.
+  SessionProtocol(const SessionFacts& facts, const protocol::SessionRegion& region, const SessionServices& services,
+                  std::function<bool()> lock_held);
 
   // Handles one packet. Of a large request only the first slice is done: the reply is still empty
   // and the session is busy. REQUIRES: !busy().

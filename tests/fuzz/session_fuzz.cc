@@ -90,9 +90,13 @@ class World {
         store::testing_support::zeroed_pages(sizeof(protocol::SessionRegion))};
     regions_[who] = reinterpret_cast<protocol::SessionRegion*>(memory[who].get());
     std::memset(memory[who].get(), 0, sizeof(protocol::SessionRegion));
-    sessions_[who].emplace(
-        facts, *regions_[who], box_.store(), box_.stats(), clock_, [] { return true; }, &promoter_, &tier_probes_, nullptr,
-        &transfers());
+    const session::SessionServices services{.store = box_.store(),
+                                            .stats = box_.stats(),
+                                            .clock = clock_,
+                                            .promoter = &promoter_,
+                                            .tier_probes = &tier_probes_,
+                                            .transfers = &transfers()};
+    sessions_[who].emplace(facts, *regions_[who], services, [] { return true; });
   }
 
   // As the loop does: what larderd itself writes for a session is not free before that has ended.

@@ -66,8 +66,8 @@ class SessionProtocolTest : public testing::Test {
     facts.number = number;
     facts.peer.process = testing::UnitTest::GetInstance()->current_test_info()->name();  // its log lines are bounded alone
     facts.arena_bytes = 8 * store::testing_support::StoreBox::kSlotBytes;
-    return SessionProtocol(facts, *reinterpret_cast<protocol::SessionRegion*>(region_.get()), box_.store(), box_.stats(), clock_,
-                           [] { return true; });
+    return SessionProtocol(facts, *reinterpret_cast<protocol::SessionRegion*>(region_.get()),
+                           {.store = box_.store(), .stats = box_.stats(), .clock = clock_}, [] { return true; });
   }
   void end(const SessionProtocol& session) {
     if (session.state() != SessionProtocol::State::kAttached) return;

@@ -30,9 +30,8 @@ class SessionTransferTest : public testing::Test {
     SessionFacts facts;
     facts.number = 1;
     facts.arena_bytes = 8 * StoreBox::kSlotBytes;
-    session_.emplace(
-        facts, *reinterpret_cast<protocol::SessionRegion*>(region_.get()), box_.store(), box_.stats(), clock_,
-        [] { return true; }, nullptr, nullptr, nullptr, &transfers_);
+    const SessionServices services{.store = box_.store(), .stats = box_.stats(), .clock = clock_, .transfers = &transfers_};
+    session_.emplace(facts, *reinterpret_cast<protocol::SessionRegion*>(region_.get()), services, [] { return true; });
     protocol::Hello hello{};
     hello.version_major = 1;
     EXPECT_TRUE(send(Encoder(MessageType::kHello, 1).append(hello)).ok());

@@ -1,9 +1,9 @@
-// Admin verbs: each verb waits in the control queue and runs between two turns.
+#include "sidecar/loop/admin_commands.h"
+
 #include <algorithm>
 #include <chrono>
 
 #include "sidecar/base/log_throttle.h"
-#include "sidecar/loop/event_loop.h"
 #include "sidecar/session/chunk_verbs.h"
 
 namespace larder::loop {
@@ -39,7 +39,7 @@ Result<std::uint64_t> with_below(const Result<std::uint64_t>& dropped, const tie
 
 }  // namespace
 
-Result<std::uint64_t> EventLoop::drop_namespace(const std::string& id, std::uint32_t deadline_ms) {
+Result<std::uint64_t> AdminCommands::drop_namespace(const std::string& id, std::uint32_t deadline_ms) {
   const std::uint64_t end_ms = clock_.now_ms() + deadline_ms;
   const auto below = std::make_shared<tiering::LowerTierDrop>();
   const Result<std::uint64_t> dropped = control_.call(
@@ -48,7 +48,7 @@ Result<std::uint64_t> EventLoop::drop_namespace(const std::string& id, std::uint
           const Result<std::vector<std::uint32_t>> handles = store_.namespaces().by_prefix(id);
           const std::optional<protocol::NamespaceId> whole = protocol::NamespaceId::from_hex(id);
           if (!handles.ok() && whole &&
-              lower_tiers_) {  // only lower tiers have the namespace: from an earlier run or another larderd
+              lower_tiers_ != nullptr) {  // only lower tiers have the namespace: from an earlier run or another larderd
             *below = lower_tiers_->drop(*whole);
             base::log_from("admin drop", base::LogLevel::kInfo, "admin: dropped namespace " + id + " from below the memory");
             return std::uint64_t{0};
@@ -71,27 +71,26 @@ Result<std::uint64_t> EventLoop::drop_namespace(const std::string& id, std::uint
 
 // One slice of a drop. The first slice also begins the drop in the lower tiers, and removes the
 // chunks from the estimate.
-void EventLoop::drop_slice(store::Drop& drop, tiering::LowerTierDrop& below) {
+void AdminCommands::drop_slice(store::Drop& drop, tiering::LowerTierDrop& below) {
   const bool first = drop.next == 0;
   if (first && drop.handle && store_.namespaces().is_open(*drop.handle)) reuse_tracker_.dropped(*drop.handle);
   if (first && !drop.handle) reuse_tracker_.dropped();
   store_.drop(drop);
-  if (first && lower_tiers_) below = lower_tiers_->last_drop();
+  if (first && lower_tiers_ != nullptr) below = lower_tiers_->last_drop();
 }
 
-Status EventLoop::reconfigure(const config::Config& config, const std::string& why, std::uint32_t deadline_ms) {
+Status AdminCommands::reconfigure(const config::Config& config, const std::string& why, std::uint32_t deadline_ms) {
   const auto take_over = [this, config, why]() -> std::optional<Result<std::uint64_t>> {
-    if (lower_tiers_) lower_tiers_->write_by(config);
-    std::erase_if(stats_.fallbacks, [](const stats::Fallback& fallback) { return fallback.kind == "config"; });
-    if (!why.empty()) stats_.fallbacks.push_back({"config", why});
+    if (lower_tiers_ != nullptr) lower_tiers_->write_by(config);
+    loop_stats_.replace_config_fallback(why);
     return std::uint64_t{0};
   };
   const Result<std::uint64_t> done = control_.call(take_over, deadline_ms);
   return done.ok() ? Status() : done.status();
 }
 
-Result<protocol::ActCounts> EventLoop::act(protocol::Verb verb, const std::string& id,
-                                           const std::vector<protocol::BlockHash>& hashes, std::uint32_t deadline_ms) {
+Result<protocol::ActCounts> AdminCommands::act(protocol::Verb verb, const std::string& id,
+                                               const std::vector<protocol::BlockHash>& hashes, std::uint32_t deadline_ms) {
   // Shared: the caller may time out before the loop runs the command.
   const auto counts = std::make_shared<protocol::ActCounts>();
   const Result<std::uint64_t> done = control_.call(
@@ -104,7 +103,7 @@ Result<protocol::ActCounts> EventLoop::act(protocol::Verb verb, const std::strin
           store_.join_namespace(
               work->handle());  // keeps the namespace open: with its last chunk it would close before the eviction in lower tiers
         }
-        if (!work->go_on(store_, stats_, lower_tiers_ ? &lower_tiers_->promotions() : nullptr)) return std::nullopt;
+        if (!work->go_on(store_, stats_, lower_tiers_ != nullptr ? &lower_tiers_->promotions() : nullptr)) return std::nullopt;
         store_.leave_namespace(work->handle());
         *counts = work->counts();
         const std::string name(protocol::verb_name(verb));
@@ -118,7 +117,7 @@ Result<protocol::ActCounts> EventLoop::act(protocol::Verb verb, const std::strin
   return *counts;
 }
 
-Result<std::uint64_t> EventLoop::clear(std::uint32_t deadline_ms) {
+Result<std::uint64_t> AdminCommands::clear(std::uint32_t deadline_ms) {
   const std::uint64_t end_ms = clock_.now_ms() + deadline_ms;
   const auto below = std::make_shared<tiering::LowerTierDrop>();
   const Result<std::uint64_t> dropped = control_.call(
