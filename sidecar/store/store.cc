@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "shim/protocol/checksum.h"
-#include "sidecar/store/lru.h"
-#include "sidecar/store/verify.h"
 
 namespace larder::store {
 
@@ -20,12 +18,14 @@ protocol::Grant refusal(GrantStatus status) {
 }  // namespace
 
 Store::Store(const IndexShape& shape, std::byte* index, const std::byte* arena, stats::Stats& stats)
-    : index_(index, shape),
-      table_(shape.entry_count),
-      arena_(shape.arena_bytes, table_),
+    : chunks_(shape, index),
+      index_(chunks_.index()),
+      table_(chunks_.table()),
+      arena_(chunks_.arena()),
+      namespaces_(chunks_.namespaces()),
+      policy_(chunks_.policy()),
       arena_memory_(arena),
-      stats_(stats),
-      policy_(std::make_unique<Lru>(table_)) {}
+      stats_(stats) {}
 
 Result<std::uint32_t> Store::open_namespace(const NamespaceSpec& spec, std::string* difference) {
   Result<std::uint32_t> handle = namespaces_.open(spec, arena_.arena_bytes(), difference);
@@ -151,7 +151,7 @@ void Store::commit(SessionNumber number, const protocol::CommitRecord& record) {
 void Store::enter_committed(Session& session, std::uint32_t slot, std::uint64_t root) {
   take_out(session, session.granted, slot);
   index_.commit(slot, root);
-  enter_order(slot);
+  chunks_.enter_order(slot);
   count_in(slot);
   namespaces_.touch(index_.key(slot).namespace_handle);
 }
@@ -176,25 +176,9 @@ void Store::give_back(Session& session, std::uint32_t slot) {
 
 void Store::touch(std::uint32_t slot, std::uint64_t generation) {
   if (slot >= table_.end() || index_.state(slot) != SlotState::kCommitted || index_.generation(slot) != generation) return;
-  touch_order(slot);
+  chunks_.touch_order(slot);
   for (ChunkListener* listener : listeners_)
     if (listener != nullptr) listener->used(index_.view(slot));
-}
-
-void Store::enter_order(std::uint32_t slot) {
-  arena_.insert_candidate(slot);
-  policy_->insert(slot, arena_.class_of(slot));
-}
-
-void Store::touch_order(std::uint32_t slot) {
-  if (table_.note(slot).pinned) return;
-  leave_order(slot);
-  enter_order(slot);
-}
-
-void Store::leave_order(std::uint32_t slot) {
-  policy_->erase(slot, arena_.class_of(slot));
-  arena_.erase_candidate(slot);
 }
 
 void Store::free_slot(std::uint32_t slot) {
@@ -230,9 +214,9 @@ void Store::fill(stats::Stats& stats) const {
     stats.slot_sizes.push_back({of_size.slot_bytes, of_size.extents, of_size.slots, of_size.used});
   }
   stats.unused_bytes = arena_.unused_bytes();
-  stats.pinned_bytes = pinned_bytes_;
+  stats.pinned_bytes = chunks_.pinned_bytes();
   stats.kept_bytes = kept_bytes_;
-  stats.slots_pinned = pinned_.count;
+  stats.slots_pinned = chunks_.pinned();
   stats.used_bytes = committed_bytes_;
   stats.slots_granted = granted_;
   stats.slots_quarantined = quarantined_;

@@ -34,6 +34,7 @@
 #include "shim/protocol/session_layout.h"
 #include "sidecar/stats/stats.h"
 #include "sidecar/store/chunk_listener.h"
+#include "sidecar/store/chunk_table.h"
 #include "sidecar/store/eviction_policy.h"
 #include "sidecar/store/hold_scan.h"
 #include "sidecar/store/hold_watch.h"
@@ -81,6 +82,7 @@ class Store {
   // `index` and `arena` (of shape.arena_bytes) are mapped and outlive the store. So does `stats`,
   // whose counters the store raises.
   Store(const IndexShape& shape, std::byte* index, const std::byte* arena, stats::Stats& stats);
+  Store(const Store&) = delete;
 
   void set_touched_bytes(std::uint64_t bytes) {
     if (bytes == touched_bytes_) return;  // a write would take the cache line of the header from all readers
@@ -339,16 +341,7 @@ class Store {
   template <typename Verb>
   protocol::ActCounts each_family(std::uint32_t handle, std::span<const protocol::BlockHash> hashes, const Verb& verb);
   EvictedBelow evict_below(std::uint32_t handle, const protocol::BlockHash& hash);
-  void pin_slot(std::uint32_t slot);
-  void unpin_slot(std::uint32_t slot);
-  void unpin_all(const Family& family);
-  std::uint64_t slot_bytes(std::uint32_t slot) const;
-  void enter_order(std::uint32_t slot);
-  void touch_order(std::uint32_t slot);
-  void leave_order(std::uint32_t slot);
-  void prefetch_slot(std::uint32_t slot) const;
   void prefetch_family(std::uint32_t slot) const;
-  void prefetch_freeing(std::uint32_t slot) const;
   void scan_holds(std::span<const std::uint32_t> slots);
   void free_slot(std::uint32_t slot);
   void free_doomed();
@@ -369,17 +362,17 @@ class Store {
   void count_in(std::uint32_t slot);
   void count_out(std::uint32_t slot);
 
-  IndexWriter index_;
-  SlotTable table_;
-  SlotArena arena_;
+  ChunkTable chunks_;
+  IndexWriter& index_;  // these five are of chunks_
+  SlotTable& table_;
+  SlotArena& arena_;
+  NamespaceTable& namespaces_;
+  EvictionPolicy& policy_;
   UseAges ages_;
   const std::byte* arena_memory_;
   stats::Stats& stats_;
-  NamespaceTable namespaces_;
-  std::unique_ptr<EvictionPolicy> policy_;
   std::unordered_map<SessionNumber, Session> sessions_;
   std::uint32_t succeeded_ = 0;  // ended sessions with a successor
-  SlotList pinned_;
   SlotList doomed_;
   SlotList unverified_;  // doomed, and not verified yet
   struct Kept {
@@ -401,7 +394,7 @@ class Store {
   bool settling_ = false;
   std::uint64_t touched_bytes_ = 0;
   std::uint32_t granted_ = 0, quarantined_ = 0, committed_ = 0;
-  std::uint64_t committed_bytes_ = 0, pinned_bytes_ = 0;
+  std::uint64_t committed_bytes_ = 0;
   std::uint64_t effort_ = 0;
 };
 

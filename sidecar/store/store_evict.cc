@@ -21,7 +21,7 @@ std::uint32_t Store::evict_families(std::span<const std::uint32_t> slots, std::s
   batch_.clear();
   family_end_.clear();
   for (std::size_t i = 0; i < slots.size() && batch_.size() < enough && may_examine != 0; ++i) {
-    if (i + 2 * kPrefetchAhead < slots.size()) prefetch_slot(slots[i + 2 * kPrefetchAhead]);
+    if (i + 2 * kPrefetchAhead < slots.size()) chunks_.prefetch_slot(slots[i + 2 * kPrefetchAhead]);
     if (i + kPrefetchAhead < slots.size()) prefetch_family(slots[i + kPrefetchAhead]);
     const std::uint64_t before = effort_++;
     if (index_.state(slots[i]) == SlotState::kCommitted) claim_family(slots[i]);  // else gone with an earlier family
@@ -32,24 +32,13 @@ std::uint32_t Store::evict_families(std::span<const std::uint32_t> slots, std::s
   LARDER_POINT(victims_scanned);
   std::uint32_t freed = 0, begin = 0;
   for (const std::uint32_t end : family_end_) {
-    if (begin + 2 * kPrefetchAhead < batch_.size()) prefetch_slot(batch_[begin + 2 * kPrefetchAhead]);
-    if (begin + kPrefetchAhead < batch_.size()) prefetch_freeing(batch_[begin + kPrefetchAhead]);
+    if (begin + 2 * kPrefetchAhead < batch_.size()) chunks_.prefetch_slot(batch_[begin + 2 * kPrefetchAhead]);
+    if (begin + kPrefetchAhead < batch_.size()) chunks_.prefetch_freeing(batch_[begin + kPrefetchAhead]);
     if (release_family(std::span(batch_).subspan(begin, end - begin))) freed += end - begin;
     begin = end;
   }
   counter += freed;
   return freed;
-}
-
-void Store::prefetch_slot(std::uint32_t slot) const {
-  index_.prefetch_entry(slot);
-  table_.prefetch(slot);
-}
-
-// Prefetches the lines that free_slot() and erase_key() write.
-void Store::prefetch_freeing(std::uint32_t slot) const {
-  index_.prefetch(slot);
-  arena_.prefetch_place(slot, index_.offset_bytes(slot));
 }
 
 // Marks the committed slots of the family as dying and adds them to the batch, unless the family
@@ -60,9 +49,9 @@ void Store::claim_family(std::uint32_t slot) {
   const bool stays = !family_.granted.empty();            // a pinned family is pinned as a whole and never a candidate
   for (const std::uint32_t member : family_.committed) {  // mutation: family-together
     if (stays) {
-      touch_order(member);
+      chunks_.touch_order(member);
     } else {
-      leave_order(member);
+      chunks_.leave_order(member);
       index_.set_state(member, SlotState::kDying);  // mutation: evict-dying-first
       batch_.push_back(member);
     }
@@ -80,7 +69,7 @@ bool Store::release_family(std::span<const std::uint32_t> slots) {
   for (const std::uint32_t slot : slots) {
     if (held) {                                       // that counts as use
       index_.set_state(slot, SlotState::kCommitted);  // mutation: evict-recommit
-      enter_order(slot);
+      chunks_.enter_order(slot);
       continue;
     }
     if (const auto age_ms = ages_.age_ms(table_.note(slot).used_stamp)) stats_.age_at_eviction.record(*age_ms);
@@ -111,9 +100,9 @@ void Store::doom(std::uint32_t slot, SlotList& list) {
   index_.set_state(slot, SlotState::kDying);
   index_.erase_key(slot);
   if (table_.note(slot).pinned) {
-    unpin_slot(slot);
+    chunks_.unpin(slot);
   } else {
-    leave_order(slot);
+    chunks_.leave_order(slot);
   }
   count_out(slot);
   table_.push_back(list, slot);
@@ -149,7 +138,7 @@ void Store::report_bad(const protocol::SlotRef& ref) {
   if (table_.note(ref.slot).pinned) {  // the family is useless until this chunk is stored again
     const protocol::Key key = index_.key(ref.slot);
     find_family(key.namespace_handle, key.hash, family_);
-    unpin_all(family_);
+    chunks_.unpin_all(family_.committed);
   }
   doom(ref.slot, unverified_);
 }

@@ -80,7 +80,7 @@ protocol::ActCounts Store::each_family(std::uint32_t handle, std::span<const pro
 
 protocol::ActCounts Store::prefetch(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
   return each_family(handle, hashes, [this] {
-    for (const std::uint32_t slot : family_.committed) touch_order(slot);
+    for (const std::uint32_t slot : family_.committed) chunks_.touch_order(slot);
     return family_.whole() ? &protocol::ActCounts::found : &protocol::ActCounts::absent;
   });
 }
@@ -90,16 +90,16 @@ protocol::ActCounts Store::pin(std::uint32_t handle, std::span<const protocol::B
     if (!family_.whole()) return &protocol::ActCounts::absent;
     std::uint64_t bytes = 0;
     for (const std::uint32_t slot : family_.committed)
-      if (!table_.note(slot).pinned) bytes += slot_bytes(slot);
-    if (pinned_bytes_ + bytes > arena_.arena_bytes() / protocol::kPinnedShare) return &protocol::ActCounts::refused;
-    for (const std::uint32_t slot : family_.committed) pin_slot(slot);
+      if (!table_.note(slot).pinned) bytes += chunks_.slot_bytes(slot);
+    if (chunks_.pinned_bytes() + bytes > arena_.arena_bytes() / protocol::kPinnedShare) return &protocol::ActCounts::refused;
+    for (const std::uint32_t slot : family_.committed) chunks_.pin(slot);
     return &protocol::ActCounts::found;
   });
 }
 
 protocol::ActCounts Store::unpin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
   return each_family(handle, hashes, [this] {
-    unpin_all(family_);
+    chunks_.unpin_all(family_.committed);
     return family_.whole() ? &protocol::ActCounts::found : &protocol::ActCounts::absent;
   });
 }
@@ -133,37 +133,6 @@ EvictedBelow Store::evict_below(std::uint32_t handle, const protocol::BlockHash&
     each_member(spec, {hash, handle, 0, 0}, [&](const protocol::Key& key) { family = std::max(family, listener->evicted(key)); });
   }
   return family;
-}
-
-std::uint64_t Store::slot_bytes(std::uint32_t slot) const {
-  const protocol::EntryView view = index_.view(slot);
-  return protocol::slot_bytes(view.payload_bytes, view.piece_bytes);
-}
-
-void Store::pin_slot(std::uint32_t slot) {
-  if (table_.note(slot).pinned) return;
-  if (arena_.draining(slot)) arena_.stop_draining();  // the drain would never end
-  leave_order(slot);
-  table_.note(slot).pinned = 1;
-  ++namespaces_.at(index_.key(slot).namespace_handle).pinned;
-  table_.push_back(pinned_, slot);
-  pinned_bytes_ += slot_bytes(slot);
-}
-
-// The slot is in no list afterwards; the caller enters it.
-void Store::unpin_slot(std::uint32_t slot) {
-  table_.remove(pinned_, slot);
-  table_.note(slot).pinned = 0;
-  --namespaces_.at(index_.key(slot).namespace_handle).pinned;
-  pinned_bytes_ -= slot_bytes(slot);
-}
-
-void Store::unpin_all(const Family& family) {
-  for (const std::uint32_t slot : family.committed) {
-    if (!table_.note(slot).pinned) continue;
-    unpin_slot(slot);
-    enter_order(slot);
-  }
 }
 
 }  // namespace larder::store

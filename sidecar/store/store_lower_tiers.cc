@@ -56,7 +56,7 @@ void Store::next_to_go(TierNumber tier, std::vector<protocol::SlotRef>& slots, b
     const std::uint32_t ahead = std::clamp(all / kAheadShare, 1U, kMostAhead);
     if (all == 0 || arena_.room(size_class) > all / kAheadShare) continue;
     victims_.resize(ahead);
-    victims_.resize(policy_->first_victims(size_class, victims_));
+    victims_.resize(policy_.first_victims(size_class, victims_));
     effort_ += victims_.size();
     for (const std::uint32_t slot : victims_)
       if (also_written || !written_to(tier, slot)) slots.push_back({slot, 0, index_.generation(slot)});

@@ -12,7 +12,7 @@ bool Store::keep(std::uint32_t slot, std::uint64_t generation) {
   Kept& kept = kept_[slot];
   if (kept.times++ != 0) return true;
   kept.generation = generation;
-  kept.bytes = slot_bytes(slot);
+  kept.bytes = chunks_.slot_bytes(slot);
   kept_bytes_ += kept.bytes;
   return true;
 }

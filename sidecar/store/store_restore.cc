@@ -196,7 +196,7 @@ void Store::enter(const Found& one, Restored& restored) {
     if (one.state == SlotState::kCommitted) index_.detach(one.slot);
   }
   if (state == SlotState::kCommitted) {
-    enter_order(one.slot);
+    chunks_.enter_order(one.slot);
     enter_namespace(one.slot);
     count_in(one.slot);
     namespaces_.touch(index_.key(one.slot).namespace_handle);
@@ -206,7 +206,7 @@ void Store::enter(const Found& one, Restored& restored) {
   } else if (state == SlotState::kQuarantined) {
     Session& session = sessions_.at(index_.session(one.slot));
     table_.push_back(session.quarantined, one.slot);
-    session.granted_bytes += slot_bytes(one.slot);
+    session.granted_bytes += chunks_.slot_bytes(one.slot);
     ++quarantined_;
     ++restored.quarantined;
   } else {

@@ -47,7 +47,7 @@ bool Store::evict_of(std::uint32_t size_class, std::uint32_t& may_examine) {
   std::uint32_t left = std::min(may_examine, arena_.class_slots(size_class));
   for (; left != 0; batch *= 2) {  // held slots moved to the end of the order: try the next ones
     victims_.resize(std::min(batch, left));
-    victims_.resize(policy_->first_victims(size_class, victims_));
+    victims_.resize(policy_.first_victims(size_class, victims_));
     if (victims_.empty()) break;
     left -= static_cast<std::uint32_t>(victims_.size());
     if (evict_families(victims_, victims_.size(), may_examine, stats_.evicted_capacity) != 0) return true;
@@ -60,7 +60,7 @@ std::optional<std::uint32_t> Store::coldest_candidate() const {
   std::optional<std::uint32_t> coldest;
   std::uint32_t slot = kNoSlot;
   for (std::uint32_t number = 0; number < arena_.class_count(); ++number)
-    if (policy_->first_victims(number, std::span(&slot, 1)) != 0 && (!coldest || arena_.age(slot) > arena_.age(*coldest)))
+    if (policy_.first_victims(number, std::span(&slot, 1)) != 0 && (!coldest || arena_.age(slot) > arena_.age(*coldest)))
       coldest = slot;
   return coldest;
 }
@@ -70,7 +70,7 @@ std::optional<std::uint32_t> Store::coldest_candidate() const {
 // window is being drained.
 bool Store::start_drain(std::uint32_t size_class) {
   std::uint32_t own = kNoSlot;
-  const bool has_own = policy_->first_victims(size_class, std::span(&own, 1)) != 0;
+  const bool has_own = policy_.first_victims(size_class, std::span(&own, 1)) != 0;
   for (int i = 0; i < kMaxWindows; ++i) {
     std::optional<SlotArena::Window> window = arena_.scattered_window(size_class);
     if (!window) {

@@ -39,13 +39,13 @@ void Store::release_quarantine(SessionNumber number) {
 
 void Store::take_in(Session& session, std::uint32_t slot) {
   table_.push_back(session.granted, slot);
-  session.granted_bytes += slot_bytes(slot);
+  session.granted_bytes += chunks_.slot_bytes(slot);
   ++granted_;
 }
 
 void Store::take_out(Session& session, SlotList& list, std::uint32_t slot) {
   table_.remove(list, slot);
-  session.granted_bytes -= slot_bytes(slot);
+  session.granted_bytes -= chunks_.slot_bytes(slot);
   --(&list == &session.granted ? granted_ : quarantined_);
 }
 
