@@ -18,53 +18,20 @@ protocol::Grant refusal(GrantStatus status) {
 }  // namespace
 
 Store::Store(const IndexShape& shape, std::byte* index, const std::byte* arena, stats::Stats& stats)
-    : chunks_(shape, index),
+    : chunks_(shape, index, arena),
       index_(chunks_.index()),
       table_(chunks_.table()),
       arena_(chunks_.arena()),
       namespaces_(chunks_.namespaces()),
       policy_(chunks_.policy()),
-      arena_memory_(arena),
       stats_(stats) {}
-
-Result<std::uint32_t> Store::open_namespace(const NamespaceSpec& spec, std::string* difference) {
-  Result<std::uint32_t> handle = namespaces_.open(spec, arena_.arena_bytes(), difference);
-  if (handle.ok()) index_.set_namespace(*handle, spec.id);
-  return handle;
-}
-
-void Store::leave_namespace(std::uint32_t handle) {
-  namespaces_.leave(handle);
-  give_back_unused(handle);
-}
-
-void Store::give_back_unused(std::uint32_t handle) {
-  if (namespaces_.give_back(handle)) index_.clear_namespace(handle);
-}
-
-void Store::leave_namespace_of(std::uint32_t slot) {
-  const std::uint32_t handle = index_.key(slot).namespace_handle;
-  if (handle == protocol::kNoNamespace) return;
-  --namespaces_.at(handle).slots;
-  give_back_unused(handle);
-}
-
-// Removes the namespace from the key of a slot that waits for its writer or its readers: such a
-// slot must not keep the namespace open.
-void Store::detach(std::uint32_t slot) {
-  const std::uint32_t handle = index_.key(slot).namespace_handle;
-  if (handle == protocol::kNoNamespace) return;
-  index_.detach(slot);
-  --namespaces_.at(handle).slots;
-  give_back_unused(handle);
-}
 
 void Store::reserve(SessionNumber number, const protocol::Key& scope, std::span<const protocol::BlockHash> hashes,
                     std::span<protocol::Grant> grants) {
   Session& session = sessions_.at(number);
   const Wanted asked = wanted(*namespaces_.at(scope.namespace_handle).layout(scope.shard, scope.group));
   std::uint32_t may_examine = kReserveEffort;  // bounds the search when all slots are held; then "no space"
-  effort_ += hashes.size();
+  chunks_.spend(hashes.size());
   const Inherited earlier = inherited(number);
   protocol::Key key = scope;
   protocol::Key ahead = scope;
@@ -118,7 +85,7 @@ protocol::Grant Store::grant_slot(SessionNumber number, Session& session, const 
     return refusal(GrantStatus::kNoSpace);
   }
   take_in(session, slot.number);
-  enter_namespace(slot.number);
+  chunks_.enter_namespace(slot.number);
   if (const std::uint32_t next = table_.next_free(); next != kNoSlot) index_.prefetch_entry(next);
   return {static_cast<std::uint32_t>(GrantStatus::kGranted), slot.number, generation, place.offset_bytes};
 }
@@ -138,7 +105,7 @@ void Store::commit(SessionNumber number, const protocol::CommitRecord& record) {
     ++stats_.refused_commit;
     if (session == nullptr) return;
     take_out(*session, session->quarantined, record.slot);  // mutation: quarantine-ends
-    free_slot(record.slot);
+    chunks_.free_slot(record.slot);
     return;
   }
   enter_committed(*session, record.slot, record.root);
@@ -152,7 +119,7 @@ void Store::enter_committed(Session& session, std::uint32_t slot, std::uint64_t 
   take_out(session, session.granted, slot);
   index_.commit(slot, root);
   chunks_.enter_order(slot);
-  count_in(slot);
+  chunks_.count_in(slot);
   namespaces_.touch(index_.key(slot).namespace_handle);
 }
 
@@ -171,7 +138,7 @@ void Store::give_back(Session& session, std::uint32_t slot) {
   } else {
     take_out(session, session.quarantined, slot);
   }
-  free_slot(slot);
+  chunks_.free_slot(slot);
 }
 
 void Store::touch(std::uint32_t slot, std::uint64_t generation) {
@@ -181,58 +148,17 @@ void Store::touch(std::uint32_t slot, std::uint64_t generation) {
     if (listener != nullptr) listener->used(index_.view(slot));
 }
 
-void Store::free_slot(std::uint32_t slot) {
-  leave_namespace_of(slot);
-  index_.set_state(slot, SlotState::kFree);
-  arena_.give(slot, index_.offset_bytes(slot));
-}
-
-void Store::count_in(std::uint32_t slot) {
-  const protocol::EntryView view = index_.view(slot);
-  Namespace& ns = namespaces_.at(view.key.namespace_handle);
-  ++committed_;
-  ++ns.chunks;
-  committed_bytes_ += view.payload_bytes;
-  ns.bytes += view.payload_bytes;
-}
-
-void Store::count_out(std::uint32_t slot) {
-  const protocol::EntryView view = index_.view(slot);
-  Namespace& ns = namespaces_.at(view.key.namespace_handle);
-  --committed_;
-  --ns.chunks;
-  committed_bytes_ -= view.payload_bytes;
-  ns.bytes -= view.payload_bytes;
-}
-
 void Store::fill(stats::Stats& stats) const {
-  stats.slot_sizes.clear();
-  stats.slots_free = 0;
-  for (const SlotArena::ClassView& of_size : arena_.classes()) {
-    stats.slots_free += of_size.slots - of_size.used;
-    if (stats.slot_sizes.size() == stats::kMaxSlotSizes) continue;
-    stats.slot_sizes.push_back({of_size.slot_bytes, of_size.extents, of_size.slots, of_size.used});
-  }
-  stats.unused_bytes = arena_.unused_bytes();
-  stats.pinned_bytes = chunks_.pinned_bytes();
+  chunks_.fill(stats);
   stats.kept_bytes = kept_bytes_;
-  stats.slots_pinned = chunks_.pinned();
-  stats.used_bytes = committed_bytes_;
   stats.slots_granted = granted_;
   stats.slots_quarantined = quarantined_;
-  stats.slots_committed = committed_;
   stats.grants = granted_ + quarantined_;
   stats.holds = stats.held_bytes = stats.granted_bytes = 0;
   for (const auto& [number, session] : sessions_) {
     stats.holds += session.watch.holds();
     stats.held_bytes += session.watch.bytes();
     stats.granted_bytes += session.granted_bytes;
-  }
-  stats.namespaces.clear();
-  stats.namespaces_given_back = namespaces_.given_back();
-  for (const std::uint32_t handle : namespaces_.handles()) {
-    const Namespace& ns = namespaces_.at(handle);
-    stats.namespaces.push_back({ns.spec.id.to_hex(), ns.spec.model, ns.spec.fingerprint, ns.chunks, ns.bytes, ns.sessions});
   }
 }
 

@@ -84,12 +84,7 @@ class Store {
   Store(const IndexShape& shape, std::byte* index, const std::byte* arena, stats::Stats& stats);
   Store(const Store&) = delete;
 
-  void set_touched_bytes(std::uint64_t bytes) {
-    if (bytes == touched_bytes_) return;  // a write would take the cache line of the header from all readers
-    touched_bytes_ = bytes;
-    arena_.set_touched_bytes(bytes);
-    index_.set_touched_bytes(bytes);
-  }
+  void set_touched_bytes(std::uint64_t bytes) { chunks_.set_touched_bytes(bytes); }
 
   // ---- A warm restart (store_restore.cc) ----
   struct Restored {
@@ -116,7 +111,9 @@ class Store {
 
   // ---- Namespaces ----
   // See NamespaceTable::open().
-  Result<std::uint32_t> open_namespace(const NamespaceSpec& spec, std::string* difference);
+  Result<std::uint32_t> open_namespace(const NamespaceSpec& spec, std::string* difference) {
+    return chunks_.open_namespace(spec, difference);
+  }
   const NamespaceTable& namespaces() const { return namespaces_; }
   // A session opens or leaves a namespace. A namespace is open while a session has it open or the
   // key of a slot names it (quarantined and doomed slots name no namespace). Without both the
@@ -124,7 +121,7 @@ class Store {
   // handle never becomes valid again in this index.
   // REQUIRES: the namespace is open.
   void join_namespace(std::uint32_t handle) { namespaces_.join(handle); }
-  void leave_namespace(std::uint32_t handle);
+  void leave_namespace(std::uint32_t handle) { chunks_.leave_namespace(handle); }
   // Whether each tier accepts one more drop of an engine. Drops of admin verbs and of larderd
   // ignore this bound.
   bool takes_drops() const;
@@ -212,8 +209,10 @@ class Store {
   // that are evicted before they were written.
   void set_listener(TierNumber tier, ChunkListener* listener) { listeners_[tier] = listener; }
   // The chunk in a slot; empty if it is not committed at this generation.
-  std::optional<protocol::EntryView> committed_chunk(std::uint32_t slot, std::uint64_t generation) const;
-  std::span<const std::byte> slot_memory(const protocol::EntryView& chunk) const;
+  std::optional<protocol::EntryView> committed_chunk(std::uint32_t slot, std::uint64_t generation) const {
+    return chunks_.committed_chunk(slot, generation);
+  }
+  std::span<const std::byte> slot_memory(const protocol::EntryView& chunk) const { return chunks_.slot_memory(chunk); }
   // Marks whether the tier has the chunk. No effect if the chunk is not committed at this
   // generation.
   void mark_written(TierNumber tier, std::uint32_t slot, std::uint64_t generation, bool written = true);
@@ -257,7 +256,7 @@ class Store {
   // reaches kSliceEffort, and the search for room of a reserve() or sweep() with the family that
   // reaches kReserveEffort. A family of 4,096 with one chunk left costs as many look-ups as a full
   // family.
-  std::uint64_t effort() const { return effort_; }
+  std::uint64_t effort() const { return chunks_.effort(); }
   static constexpr std::uint32_t kSliceEffort = 16'384;
   static constexpr std::uint32_t kReserveEffort = 8192;
   // Verifies one reported chunk. False if no chunk waits.
@@ -343,7 +342,6 @@ class Store {
   EvictedBelow evict_below(std::uint32_t handle, const protocol::BlockHash& hash);
   void prefetch_family(std::uint32_t slot) const;
   void scan_holds(std::span<const std::uint32_t> slots);
-  void free_slot(std::uint32_t slot);
   void free_doomed();
   void doom(std::uint32_t slot, SlotList& list);
   void quarantine(Session& session, std::uint32_t slot);
@@ -353,14 +351,6 @@ class Store {
   void count_lost(std::uint32_t slot);
   void announce(Drop& drop);
   void drop_slot(Drop& drop, std::uint32_t slot);
-  // Counts the key of a slot in or out of its namespace. The last slot of a namespace that sessions
-  // have left closes it.
-  void enter_namespace(std::uint32_t slot) { ++namespaces_.at(index_.key(slot).namespace_handle).slots; }
-  void leave_namespace_of(std::uint32_t slot);
-  void detach(std::uint32_t slot);
-  void give_back_unused(std::uint32_t handle);
-  void count_in(std::uint32_t slot);
-  void count_out(std::uint32_t slot);
 
   ChunkTable chunks_;
   IndexWriter& index_;  // these five are of chunks_
@@ -369,7 +359,6 @@ class Store {
   NamespaceTable& namespaces_;
   EvictionPolicy& policy_;
   UseAges ages_;
-  const std::byte* arena_memory_;
   stats::Stats& stats_;
   std::unordered_map<SessionNumber, Session> sessions_;
   std::uint32_t succeeded_ = 0;  // ended sessions with a successor
@@ -392,10 +381,7 @@ class Store {
   std::array<ChunkListener*, kMaxTiers> listeners_{};  // by tier; null without the tier
   std::optional<PreviousIndex> earlier_;               // the earlier index, in which engines may still look up
   bool settling_ = false;
-  std::uint64_t touched_bytes_ = 0;
-  std::uint32_t granted_ = 0, quarantined_ = 0, committed_ = 0;
-  std::uint64_t committed_bytes_ = 0;
-  std::uint64_t effort_ = 0;
+  std::uint32_t granted_ = 0, quarantined_ = 0;
 };
 
 }  // namespace larder::store

@@ -23,9 +23,10 @@ std::uint32_t Store::evict_families(std::span<const std::uint32_t> slots, std::s
   for (std::size_t i = 0; i < slots.size() && batch_.size() < enough && may_examine != 0; ++i) {
     if (i + 2 * kPrefetchAhead < slots.size()) chunks_.prefetch_slot(slots[i + 2 * kPrefetchAhead]);
     if (i + kPrefetchAhead < slots.size()) prefetch_family(slots[i + kPrefetchAhead]);
-    const std::uint64_t before = effort_++;
+    const std::uint64_t before = chunks_.effort();
+    chunks_.spend(1);
     if (index_.state(slots[i]) == SlotState::kCommitted) claim_family(slots[i]);  // else gone with an earlier family
-    may_examine -= static_cast<std::uint32_t>(std::min<std::uint64_t>(may_examine, effort_ - before));
+    may_examine -= static_cast<std::uint32_t>(std::min<std::uint64_t>(may_examine, chunks_.effort() - before));
   }
   LARDER_POINT(victims_dying);
   scan_holds(batch_);
@@ -74,9 +75,9 @@ bool Store::release_family(std::span<const std::uint32_t> slots) {
     }
     if (const auto age_ms = ages_.age_ms(table_.note(slot).used_stamp)) stats_.age_at_eviction.record(*age_ms);
     count_lost(slot);
-    count_out(slot);
+    chunks_.count_out(slot);
     index_.erase_key(slot);
-    free_slot(slot);
+    chunks_.free_slot(slot);
   }
   return !held;
 }
@@ -104,9 +105,9 @@ void Store::doom(std::uint32_t slot, SlotList& list) {
   } else {
     chunks_.leave_order(slot);
   }
-  count_out(slot);
+  chunks_.count_out(slot);
   table_.push_back(list, slot);
-  if (&list == &doomed_) detach(slot);  // an unverified chunk keeps its key for the message to lower tiers
+  if (&list == &doomed_) chunks_.detach(slot);  // an unverified chunk keeps its key for the message to lower tiers
 }
 
 void Store::sweep() {
@@ -125,7 +126,7 @@ void Store::free_doomed() {
   for (const std::uint32_t slot : batch_) {
     if (holds_.held(slot)) continue;  // mutation: dropped-waits
     table_.remove(doomed_, slot);
-    free_slot(slot);
+    chunks_.free_slot(slot);
   }
 }
 
@@ -147,14 +148,14 @@ bool Store::verify_next() {
   if (unverified_.count == 0) return false;
   const std::uint32_t slot = unverified_.first;
   const protocol::EntryView view = index_.view(slot);
-  if (!verify_payload(arena_memory_ + view.offset_bytes, view)) {
+  if (!verify_payload(chunks_.slot_memory(view).data(), view)) {
     ++stats_.bad_confirmed;
     for (ChunkListener* listener : listeners_)
       if (listener != nullptr) listener->damaged(view);
   }
   table_.remove(unverified_, slot);
   table_.push_back(doomed_, slot);
-  detach(slot);
+  chunks_.detach(slot);
   return true;
 }
 
@@ -173,14 +174,14 @@ void Store::drop(Drop& drop) {
   if (drop.announced.empty() && !drop.memory_only) announce(drop);  // mutation: drop-reaches-disk
   const bool gone = drop.handle && !namespaces_.is_open(*drop.handle);
   // A repeated drop need not look at every slot.
-  if (drop.next == 0 && granted_ == 0 && !gone && (drop.handle ? namespaces_.at(*drop.handle).slots : committed_) == 0)
+  if (drop.next == 0 && granted_ == 0 && !gone && (drop.handle ? namespaces_.at(*drop.handle).slots : chunks_.committed()) == 0)
     drop.done = true;
   if (gone || (drop.memory_only && namespaces_.at(*drop.handle).sessions != 0)) drop.done = true;
   if (drop.done) return drop.announced.clear();
   const std::uint32_t begin = drop.next;
   const std::uint64_t dropped_before = drop.dropped;
   drop.next += std::min(kSliceEffort, table_.end() - begin);
-  effort_ += drop.next - begin;
+  chunks_.spend(drop.next - begin);
   for (std::uint32_t slot = begin; slot < drop.next; ++slot) drop_slot(drop, slot);
   stats_.evicted_dropped += drop.dropped - dropped_before;
   drop.done = drop.next == table_.end();
@@ -200,7 +201,7 @@ void Store::drop_slot(Drop& drop, std::uint32_t slot) {
   } else if (drop.memory_only) {  // reported bad: the place is needed before the verification
     table_.remove(unverified_, slot);
     table_.push_back(doomed_, slot);
-    detach(slot);
+    chunks_.detach(slot);
   }
 }
 

@@ -32,7 +32,7 @@ void Store::find_family(std::uint32_t handle, const protocol::BlockHash& hash, F
   const NamespaceSpec& spec = namespaces_.at(handle).spec;
   family.expected = spec.shard_count * static_cast<std::uint32_t>(spec.groups.size());
   if (known != kNoSlot && family.expected == 1) return family.committed.push_back(known);
-  effort_ += family.expected;
+  chunks_.spend(family.expected);
   each_member(spec, {hash, handle, 0, 0}, [&](const protocol::Key& key) {
     const std::uint32_t slot = index_.find(key);
     if (slot == kNoSlot) return;
@@ -44,7 +44,7 @@ void Store::look_at_family(std::uint32_t handle, const protocol::BlockHash& hash
   members.clear();
   if (!namespaces_.is_open(handle)) return;
   const NamespaceSpec& spec = namespaces_.at(handle).spec;
-  effort_ += spec.shard_count * spec.groups.size();
+  chunks_.spend(spec.shard_count * spec.groups.size());
   each_member(spec, {hash, handle, 0, 0}, [&](const protocol::Key& key) {
     const std::uint32_t slot = index_.find(key);
     if (slot == kNoSlot) return members.push_back({key, {}, SlotState::kFree});
@@ -66,8 +66,8 @@ void Store::prefetch_family(std::uint32_t slot) const {
 template <typename Verb>
 protocol::ActCounts Store::each_family(std::uint32_t handle, std::span<const protocol::BlockHash> hashes, const Verb& verb) {
   protocol::ActCounts counts;
-  const std::uint64_t end = effort_ + kSliceEffort;
-  for (std::size_t i = 0; i < hashes.size() && effort_ < end; ++i) {
+  const std::uint64_t end = chunks_.effort() + kSliceEffort;
+  for (std::size_t i = 0; i < hashes.size() && chunks_.effort() < end; ++i) {
     if (!namespaces_.is_open(handle)) {  // the eviction of the last chunk closes the namespace
       counts.absent += hashes.size() - i;
       break;
@@ -129,7 +129,7 @@ EvictedBelow Store::evict_below(std::uint32_t handle, const protocol::BlockHash&
   const NamespaceSpec& spec = namespaces_.at(handle).spec;
   for (ChunkListener* listener : listeners_) {
     if (listener == nullptr) continue;
-    effort_ += spec.shard_count * spec.groups.size();
+    chunks_.spend(spec.shard_count * spec.groups.size());
     each_member(spec, {hash, handle, 0, 0}, [&](const protocol::Key& key) { family = std::max(family, listener->evicted(key)); });
   }
   return family;

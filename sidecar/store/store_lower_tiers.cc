@@ -17,18 +17,8 @@ constexpr std::uint32_t kAheadShare = protocol::kSessionGrantedShare;
 constexpr std::uint32_t kMostAhead = 4096;
 }  // namespace
 
-std::optional<protocol::EntryView> Store::committed_chunk(std::uint32_t slot, std::uint64_t generation) const {
-  if (slot >= table_.end() || index_.state(slot) != SlotState::kCommitted || index_.generation(slot) != generation)
-    return std::nullopt;
-  return index_.view(slot);
-}
-
-std::span<const std::byte> Store::slot_memory(const protocol::EntryView& chunk) const {
-  return {arena_memory_ + chunk.offset_bytes, protocol::slot_bytes(chunk.payload_bytes, chunk.piece_bytes)};
-}
-
 void Store::mark_written(TierNumber tier, std::uint32_t slot, std::uint64_t generation, bool written) {
-  if (!committed_chunk(slot, generation)) return;
+  if (!chunks_.committed_chunk(slot, generation)) return;
   SlotNote& note = table_.note(slot);
   const std::uint64_t others = note.written & ~(1ULL << tier);
   note.written = (others | std::uint64_t{written} << tier) & ((1ULL << kMaxTiers) - 1);
@@ -57,7 +47,7 @@ void Store::next_to_go(TierNumber tier, std::vector<protocol::SlotRef>& slots, b
     if (all == 0 || arena_.room(size_class) > all / kAheadShare) continue;
     victims_.resize(ahead);
     victims_.resize(policy_.first_victims(size_class, victims_));
-    effort_ += victims_.size();
+    chunks_.spend(victims_.size());
     for (const std::uint32_t slot : victims_)
       if (also_written || !written_to(tier, slot)) slots.push_back({slot, 0, index_.generation(slot)});
   }

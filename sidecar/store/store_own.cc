@@ -36,7 +36,7 @@ protocol::Grant Store::promote(const protocol::Key& key, std::uint64_t payload_b
   const protocol::GroupLayout* layout = namespaces_.at(key.namespace_handle).layout(key.shard, key.group);
   if (layout == nullptr || layout->piece_bytes != piece_bytes || layout->piece_bytes * layout->pieces_per_chunk != payload_bytes)
     return answer(GrantStatus::kRefused);
-  ++effort_;
+  chunks_.spend(1);
   if (const std::uint32_t known = index_.find(key); known != kNoSlot) {
     if (index_.state(known) != SlotState::kCommitted) return answer(GrantStatus::kPending);
     return {static_cast<std::uint32_t>(GrantStatus::kPresent), known, index_.generation(known), index_.offset_bytes(known)};

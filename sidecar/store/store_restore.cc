@@ -88,7 +88,7 @@ void Store::restore_namespace(std::uint32_t earlier, std::span<const EarlierName
 void Store::leave_restored() {
   std::vector<std::uint32_t> handles = namespaces_.handles();
   std::ranges::sort(handles, {}, [this](std::uint32_t handle) { return namespaces_.at(handle).used; });
-  for (const std::uint32_t handle : handles) leave_namespace(handle);
+  for (const std::uint32_t handle : handles) chunks_.leave_namespace(handle);
 }
 
 // Copies the entries to keep into this index, not visible yet. Returns them in the order of place.
@@ -197,8 +197,8 @@ void Store::enter(const Found& one, Restored& restored) {
   }
   if (state == SlotState::kCommitted) {
     chunks_.enter_order(one.slot);
-    enter_namespace(one.slot);
-    count_in(one.slot);
+    chunks_.enter_namespace(one.slot);
+    chunks_.count_in(one.slot);
     namespaces_.touch(index_.key(one.slot).namespace_handle);
     ++restored.kept;
     for (ChunkListener* listener : listeners_)

@@ -31,7 +31,7 @@ void Store::release_quarantine(SessionNumber number) {
   while (session.quarantined.count != 0) {
     const std::uint32_t slot = session.quarantined.first;
     take_out(session, session.quarantined, slot);
-    free_slot(slot);
+    chunks_.free_slot(slot);
   }
   succeeded_ -= session.successor != kNoSession;
   sessions_.erase(number);
@@ -81,7 +81,7 @@ std::uint32_t Store::succeed(SessionNumber number, SessionNumber earlier, std::s
     const auto listed = written.find(slot);
     if (listed == written.end() || listed->second != index_.generation(slot)) {  // mutation: reattach-grants
       take_out(session, session.quarantined, slot);
-      free_slot(slot);
+      chunks_.free_slot(slot);
       ++back;
     }
     slot = next;
@@ -129,7 +129,7 @@ void Store::quarantine(Session& session, std::uint32_t slot) {
   table_.push_back(session.quarantined, slot);
   --granted_;
   ++quarantined_;
-  detach(slot);
+  chunks_.detach(slot);
 }
 
 void Store::quarantine_all(Session& session) {
