@@ -36,6 +36,7 @@
 #include "sidecar/store/chunk_listener.h"
 #include "sidecar/store/chunk_table.h"
 #include "sidecar/store/eviction_policy.h"
+#include "sidecar/store/family.h"
 #include "sidecar/store/hold_scan.h"
 #include "sidecar/store/hold_watch.h"
 #include "sidecar/store/index_writer.h"
@@ -241,15 +242,11 @@ class Store {
   // committed. Refused: gone here, but a lower tier is busy or degraded and keeps its chunk.
   protocol::ActCounts evict(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
 
-  // One chunk of a family: committed, granted (an engine or a promotion writes it), or kFree:
-  // missing.
-  struct Member {
-    protocol::Key key;
-    protocol::SlotRef slot;
-    protocol::SlotState state = protocol::SlotState::kFree;
-  };
-  // Lists the chunks of a family in `members`; empty for a handle that is not open.
-  void look_at_family(std::uint32_t handle, const protocol::BlockHash& hash, std::vector<Member>& members);
+  using Member = store::Member;
+  // See family.h.
+  void look_at_family(std::uint32_t handle, const protocol::BlockHash& hash, std::vector<Member>& members) {
+    store::look_at_family(chunks_, handle, hash, members);
+  }
 
   // ---- Work for idle moments ----
   // The number of look-ups and of slots looked at, in total. A slice ends with the family that
@@ -330,17 +327,9 @@ class Store {
                                std::uint64_t& counter);
   void claim_family(std::uint32_t slot);
   bool release_family(std::span<const std::uint32_t> slots);
-  struct Family {
-    std::vector<std::uint32_t> committed, granted;
-    std::uint32_t expected = 0;
-    bool whole() const { return committed.size() == expected; }
-    void clear() { committed.clear(), granted.clear(), expected = 0; }
-  };
-  void find_family(std::uint32_t handle, const protocol::BlockHash& hash, Family& family, std::uint32_t known = kNoSlot);
   template <typename Verb>
   protocol::ActCounts each_family(std::uint32_t handle, std::span<const protocol::BlockHash> hashes, const Verb& verb);
   EvictedBelow evict_below(std::uint32_t handle, const protocol::BlockHash& hash);
-  void prefetch_family(std::uint32_t slot) const;
   void scan_holds(std::span<const std::uint32_t> slots);
   void free_doomed();
   void doom(std::uint32_t slot, SlotList& list);

@@ -22,7 +22,7 @@ std::uint32_t Store::evict_families(std::span<const std::uint32_t> slots, std::s
   family_end_.clear();
   for (std::size_t i = 0; i < slots.size() && batch_.size() < enough && may_examine != 0; ++i) {
     if (i + 2 * kPrefetchAhead < slots.size()) chunks_.prefetch_slot(slots[i + 2 * kPrefetchAhead]);
-    if (i + kPrefetchAhead < slots.size()) prefetch_family(slots[i + kPrefetchAhead]);
+    if (i + kPrefetchAhead < slots.size()) prefetch_family(chunks_, slots[i + kPrefetchAhead]);
     const std::uint64_t before = chunks_.effort();
     chunks_.spend(1);
     if (index_.state(slots[i]) == SlotState::kCommitted) claim_family(slots[i]);  // else gone with an earlier family
@@ -46,7 +46,7 @@ std::uint32_t Store::evict_families(std::span<const std::uint32_t> slots, std::s
 // must stay.
 void Store::claim_family(std::uint32_t slot) {
   const protocol::Key key = index_.key(slot);
-  find_family(key.namespace_handle, key.hash, family_, slot);
+  find_family(chunks_, key.namespace_handle, key.hash, family_, slot);
   const bool stays = !family_.granted.empty();            // a pinned family is pinned as a whole and never a candidate
   for (const std::uint32_t member : family_.committed) {  // mutation: family-together
     if (stays) {
@@ -138,7 +138,7 @@ void Store::report_bad(const protocol::SlotRef& ref) {
   ++stats_.evicted_bad;
   if (table_.note(ref.slot).pinned) {  // the family is useless until this chunk is stored again
     const protocol::Key key = index_.key(ref.slot);
-    find_family(key.namespace_handle, key.hash, family_);
+    find_family(chunks_, key.namespace_handle, key.hash, family_);
     chunks_.unpin_all(family_.committed);
   }
   doom(ref.slot, unverified_);

@@ -1,65 +1,10 @@
-// Families (the chunks of all shards and groups of one block hash), and the verbs on block hashes.
+// The verbs on families, by block hash.
 #include "shim/protocol/checksum.h"
 #include "sidecar/store/store.h"
 
 namespace larder::store {
 
 using protocol::SlotState;
-
-namespace {
-
-// The largest family whose cells are prefetched. Caches would not keep the cells of a larger family
-// until its look-up.
-constexpr std::size_t kMostPrefetched = 64;
-
-// Calls visit(key) with `key` in every shard and group of its namespace.
-template <typename Visit>
-void each_member(const NamespaceSpec& spec, protocol::Key key, const Visit& visit) {
-  for (std::uint32_t shard = 0; shard < spec.shard_count; ++shard) {
-    for (std::uint32_t group = 0; group < spec.groups.size(); ++group) {
-      key.shard = static_cast<std::uint16_t>(shard);
-      key.group = static_cast<std::uint16_t>(group);
-      visit(key);
-    }
-  }
-}
-
-}  // namespace
-
-// `known`: a committed slot of the family, or kNoSlot. Saves the look-up for a family of one chunk.
-void Store::find_family(std::uint32_t handle, const protocol::BlockHash& hash, Family& family, std::uint32_t known) {
-  family.clear();
-  const NamespaceSpec& spec = namespaces_.at(handle).spec;
-  family.expected = spec.shard_count * static_cast<std::uint32_t>(spec.groups.size());
-  if (known != kNoSlot && family.expected == 1) return family.committed.push_back(known);
-  chunks_.spend(family.expected);
-  each_member(spec, {hash, handle, 0, 0}, [&](const protocol::Key& key) {
-    const std::uint32_t slot = index_.find(key);
-    if (slot == kNoSlot) return;
-    (index_.state(slot) == SlotState::kCommitted ? family.committed : family.granted).push_back(slot);
-  });
-}
-
-void Store::look_at_family(std::uint32_t handle, const protocol::BlockHash& hash, std::vector<Member>& members) {
-  members.clear();
-  if (!namespaces_.is_open(handle)) return;
-  const NamespaceSpec& spec = namespaces_.at(handle).spec;
-  chunks_.spend(spec.shard_count * spec.groups.size());
-  each_member(spec, {hash, handle, 0, 0}, [&](const protocol::Key& key) {
-    const std::uint32_t slot = index_.find(key);
-    if (slot == kNoSlot) return members.push_back({key, {}, SlotState::kFree});
-    members.push_back({key, {slot, 0, index_.generation(slot)}, index_.state(slot)});
-  });
-}
-
-// Prefetches the lines that find_family() reads.
-void Store::prefetch_family(std::uint32_t slot) const {
-  const protocol::Key known = index_.key(slot);
-  const NamespaceSpec& spec = namespaces_.at(known.namespace_handle).spec;
-  const std::size_t members = spec.shard_count * spec.groups.size();
-  if (members == 1 || members > kMostPrefetched) return;
-  each_member(spec, known, [this](const protocol::Key& key) { index_.prefetch(key); });
-}
 
 // Finds each family of one slice in family_ and calls verb(), which returns the counter of the
 // family.
@@ -72,7 +17,7 @@ protocol::ActCounts Store::each_family(std::uint32_t handle, std::span<const pro
       counts.absent += hashes.size() - i;
       break;
     }
-    find_family(handle, hashes[i], family_);
+    find_family(chunks_, handle, hashes[i], family_);
     ++(counts.*verb());
   }
   return counts;
