@@ -42,6 +42,7 @@
 #include "sidecar/store/index_writer.h"
 #include "sidecar/store/namespace_table.h"
 #include "sidecar/store/previous_index.h"
+#include "sidecar/store/recovery_grace.h"
 #include "sidecar/store/slot_arena.h"
 #include "sidecar/store/slot_table.h"
 #include "sidecar/store/use_ages.h"
@@ -108,7 +109,7 @@ class Store {
   // Each session of `alive` has announced holds and grants again, has ended, or has run out of
   // time. Supersedes the earlier index first, and hands on slots from here on.
   void settled();
-  bool settling() const { return settling_; }
+  bool settling() const { return grace_.settling(); }
 
   // ---- Namespaces ----
   // See NamespaceTable::open().
@@ -280,7 +281,6 @@ class Store {
   void keep_apart(std::vector<Found>& found, Restored& restored);
   void restore_places(std::vector<Found>& found, Restored& restored);
   void enter(const Found& one, Restored& restored);
-  void supersede_earlier();
 
   struct Session {
     const protocol::SessionRegion* region = nullptr;  // null after the end
@@ -368,8 +368,7 @@ class Store {
   std::vector<std::uint32_t> victims_;     // candidates
   Family family_;
   std::array<ChunkListener*, kMaxTiers> listeners_{};  // by tier; null without the tier
-  std::optional<PreviousIndex> earlier_;               // the earlier index, in which engines may still look up
-  bool settling_ = false;
+  RecoveryGrace grace_;
   std::uint32_t granted_ = 0, quarantined_ = 0;
 };
 

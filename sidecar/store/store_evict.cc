@@ -97,7 +97,7 @@ void Store::scan_holds(std::span<const std::uint32_t> slots) {
 // Hides a committed slot for good. Engines that are reading the slot notice the changed word.
 void Store::doom(std::uint32_t slot, SlotList& list) {
   // An engine that has not attached again would still find the chunk in the earlier index.
-  supersede_earlier();  // mutation: supersede-bad
+  grace_.supersede();  // mutation: supersede-bad
   index_.set_state(slot, SlotState::kDying);
   index_.erase_key(slot);
   if (table_.note(slot).pinned) {
@@ -112,13 +112,13 @@ void Store::doom(std::uint32_t slot, SlotList& list) {
 
 void Store::sweep() {
   std::uint32_t may_examine = kReserveEffort;
-  if (!settling_) go_on_draining(may_examine);
+  if (!grace_.settling()) go_on_draining(may_examine);
   free_doomed();
 }
 
 void Store::free_doomed() {
   // Engines may not have announced all holds again.
-  if (settling_) return;  // mutation: settle-dying
+  if (grace_.settling()) return;  // mutation: settle-dying
   if (doomed_.count == 0) return;
   batch_.clear();
   for (std::uint32_t slot = doomed_.first; slot != kNoSlot; slot = table_.next(slot)) batch_.push_back(slot);
@@ -170,7 +170,7 @@ bool Store::takes_drops() const {
 
 void Store::drop(Drop& drop) {
   // The earlier index may have chunks that are missing here.
-  supersede_earlier();                                              // mutation: supersede-drop
+  grace_.supersede();                                               // mutation: supersede-drop
   if (drop.announced.empty() && !drop.memory_only) announce(drop);  // mutation: drop-reaches-disk
   const bool gone = drop.handle && !namespaces_.is_open(*drop.handle);
   // A repeated drop need not look at every slot.

@@ -50,7 +50,7 @@ protocol::ActCounts Store::unpin(std::uint32_t handle, std::span<const protocol:
 }
 
 protocol::ActCounts Store::evict(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
-  supersede_earlier();  // the earlier index may have chunks that are missing here
+  grace_.supersede();  // the earlier index may have chunks that are missing here
   auto hash = hashes.begin();
   const protocol::ActCounts counts = each_family(handle, hashes, [&] {
     stats_.evicted_dropped += family_.committed.size();

@@ -40,7 +40,7 @@ void Store::count_lost(std::uint32_t slot) {
 }
 
 void Store::next_to_go(TierNumber tier, std::vector<protocol::SlotRef>& slots, bool also_written) {
-  if (settling_) return;  // no eviction before settled()
+  if (grace_.settling()) return;  // no eviction before settled()
   for (std::uint32_t size_class = 0; size_class < arena_.class_count(); ++size_class) {
     const std::uint32_t all = arena_.class_slots(size_class);
     const std::uint32_t ahead = std::clamp(all / kAheadShare, 1U, kMostAhead);

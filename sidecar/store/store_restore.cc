@@ -23,8 +23,7 @@ bool may_be_a_slot(const protocol::EntryView& view) {
 
 Store::Restored Store::restore(const PreviousIndex& earlier, std::span<const EarlierName> names,
                                std::span<const SessionNumber> alive) {
-  earlier_ = earlier;
-  settling_ = true;
+  grace_.begin(earlier);
   for (const SessionNumber session : alive) sessions_[session];
   // A device of another tier may still write into slots of larderd: keep their session, so that
   // they are quarantined.
@@ -50,10 +49,10 @@ Store::Restored Store::restore(const PreviousIndex& earlier, std::span<const Ear
 Store::Handles Store::restore_namespaces(std::span<const EarlierName> names, Restored& restored) {
   std::vector<std::uint32_t> used(protocol::kMaxNamespaces,
                                   protocol::kNoNamespace);  // by place: at most one handle of a place is in use
-  for (std::uint64_t slot = 0; slot < earlier_->entry_count(); ++slot) {
-    const PreviousIndex::Entry entry = earlier_->read(static_cast<std::uint32_t>(slot));
+  for (std::uint64_t slot = 0; slot < grace_.earlier().entry_count(); ++slot) {
+    const PreviousIndex::Entry entry = grace_.earlier().read(static_cast<std::uint32_t>(slot));
     const std::uint32_t handle = entry.view.key.namespace_handle;
-    if (entry.state == SlotState::kCommitted && earlier_->namespace_id(handle) != protocol::NamespaceId{})
+    if (entry.state == SlotState::kCommitted && grace_.earlier().namespace_id(handle) != protocol::NamespaceId{})
       used[protocol::namespace_place(handle)] = handle;
   }
   Handles handles;
@@ -65,7 +64,7 @@ Store::Handles Store::restore_namespaces(std::span<const EarlierName> names, Res
 // Opens one namespace. Each shard may have a record with its layout. Before protocol 1.6 an id had
 // one namespace, and records had no handle.
 void Store::restore_namespace(std::uint32_t earlier, std::span<const EarlierName> names, Handles& handles, Restored& restored) {
-  const protocol::NamespaceId id = earlier_->namespace_id(earlier);
+  const protocol::NamespaceId id = grace_.earlier().namespace_id(earlier);
   for (std::size_t i = 0; i < names.size(); ++i) {
     const EarlierName& name = names[i];
     if (name.spec.id != id || name.handle.value_or(earlier) != earlier) continue;
@@ -94,9 +93,9 @@ void Store::leave_restored() {
 // Copies the entries to keep into this index, not visible yet. Returns them in the order of place.
 std::vector<Store::Found> Store::find_kept(const Handles& handles, Restored& restored) {
   std::vector<Found> found;
-  const std::uint64_t count = std::min<std::uint64_t>(earlier_->entry_count(), index_.entry_count());
-  for (std::uint64_t slot = 0; slot < earlier_->entry_count(); ++slot) {
-    PreviousIndex::Entry entry = earlier_->read(static_cast<std::uint32_t>(slot));
+  const std::uint64_t count = std::min<std::uint64_t>(grace_.earlier().entry_count(), index_.entry_count());
+  for (std::uint64_t slot = 0; slot < grace_.earlier().entry_count(); ++slot) {
+    PreviousIndex::Entry entry = grace_.earlier().read(static_cast<std::uint32_t>(slot));
     const SlotState state = slot < count ? kept_as(entry, handles) : SlotState::kFree;
     restored.dropped += entry.state == SlotState::kCommitted && state != SlotState::kCommitted;
     if (state == SlotState::kFree) continue;
@@ -114,7 +113,8 @@ std::vector<Store::Found> Store::find_kept(const Handles& handles, Restored& res
 // entry gets the handle of this index.
 SlotState Store::kept_as(PreviousIndex::Entry& entry, const Handles& handles) const {
   protocol::EntryView& view = entry.view;
-  if (view.generation == 0 || view.generation > earlier_->last_generation() || !may_be_a_slot(view)) return SlotState::kFree;
+  if (view.generation == 0 || view.generation > grace_.earlier().last_generation() || !may_be_a_slot(view))
+    return SlotState::kFree;
   const std::uint64_t bytes = protocol::slot_bytes(view.payload_bytes, view.piece_bytes);
   const std::uint64_t end_bytes = static_cast<std::uint64_t>(arena_.map().end()) * kPageBytes;
   if (view.offset_bytes > end_bytes || bytes > end_bytes - view.offset_bytes)  // mutation: restore-bounds
@@ -215,15 +215,9 @@ void Store::enter(const Found& one, Restored& restored) {
 }
 
 void Store::settled() {
-  supersede_earlier();  // mutation: supersede-settle
+  grace_.supersede();  // mutation: supersede-settle
   LARDER_POINT(settled);
-  settling_ = false;
-}
-
-void Store::supersede_earlier() {
-  if (!earlier_) return;
-  earlier_->supersede();
-  earlier_.reset();
+  grace_.settle();
 }
 
 }  // namespace larder::store

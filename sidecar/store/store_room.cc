@@ -29,7 +29,7 @@ SlotArena::Slot Store::take_slot(std::uint32_t size_class, std::uint32_t& may_ex
 // One step towards a free slot. False: no room was made.
 bool Store::make_room(std::uint32_t size_class, std::uint32_t& may_examine) {
   // Engines may not have announced all holds again: only free slots are granted.
-  if (settling_) return false;  // mutation: settle-evict
+  if (grace_.settling()) return false;  // mutation: settle-evict
   if (go_on_draining(may_examine) != 0) return true;
   if (table_.used_up()) {  // a place needs a number, and any evicted slot gives one
     const std::optional<std::uint32_t> coldest = coldest_candidate();
