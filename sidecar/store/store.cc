@@ -24,7 +24,8 @@ Store::Store(const IndexShape& shape, std::byte* index, const std::byte* arena, 
       arena_(chunks_.arena()),
       namespaces_(chunks_.namespaces()),
       policy_(chunks_.policy()),
-      stats_(stats) {}
+      stats_(stats),
+      listeners_(chunks_, stats) {}
 
 void Store::reserve(SessionNumber number, const protocol::Key& scope, std::span<const protocol::BlockHash> hashes,
                     std::span<protocol::Grant> grants) {
@@ -111,8 +112,7 @@ void Store::commit(SessionNumber number, const protocol::CommitRecord& record) {
   enter_committed(*session, record.slot, record.root);
   ++stats_.chunks_committed;
   table_.note(record.slot).written = 0;
-  for (ChunkListener* listener : listeners_)
-    if (listener != nullptr) listener->committed(index_.view(record.slot));
+  listeners_.committed(record.slot);
 }
 
 void Store::enter_committed(Session& session, std::uint32_t slot, std::uint64_t root) {
@@ -144,8 +144,7 @@ void Store::give_back(Session& session, std::uint32_t slot) {
 void Store::touch(std::uint32_t slot, std::uint64_t generation) {
   if (slot >= table_.end() || index_.state(slot) != SlotState::kCommitted || index_.generation(slot) != generation) return;
   chunks_.touch_order(slot);
-  for (ChunkListener* listener : listeners_)
-    if (listener != nullptr) listener->used(index_.view(slot));
+  listeners_.used(slot);
 }
 
 void Store::fill(stats::Stats& stats) const {

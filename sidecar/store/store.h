@@ -20,7 +20,6 @@
 // again.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -35,6 +34,7 @@
 #include "sidecar/stats/stats.h"
 #include "sidecar/store/chunk_listener.h"
 #include "sidecar/store/chunk_table.h"
+#include "sidecar/store/drop.h"
 #include "sidecar/store/eviction_policy.h"
 #include "sidecar/store/family.h"
 #include "sidecar/store/hold_scan.h"
@@ -45,6 +45,7 @@
 #include "sidecar/store/recovery_grace.h"
 #include "sidecar/store/slot_arena.h"
 #include "sidecar/store/slot_table.h"
+#include "sidecar/store/tier_listeners.h"
 #include "sidecar/store/use_ages.h"
 
 namespace larder::store {
@@ -65,18 +66,6 @@ struct SessionCaps {
 struct EarlierName {
   NamespaceSpec spec;
   std::optional<std::uint32_t> handle = {};  // in the index of that larderd; empty if the journal has no handle
-};
-
-// The progress of a drop.
-struct Drop {
-  std::optional<std::uint32_t> handle = {};  // empty: every namespace
-  // Lower tiers keep their chunks. The drop ends early when a session opens the namespace, or when
-  // its last chunk is gone. REQUIRES: a handle.
-  bool memory_only = false;
-  std::uint64_t dropped = 0;  // chunks
-  std::uint32_t next = 0;     // the next slot to look at
-  bool done = false;
-  std::vector<std::shared_ptr<void>> announced = {};  // made by the listeners at the first slice
 };
 
 class Store {
@@ -126,7 +115,7 @@ class Store {
   void leave_namespace(std::uint32_t handle) { chunks_.leave_namespace(handle); }
   // Whether each tier accepts one more drop of an engine. Drops of admin verbs and of larderd
   // ignore this bound.
-  bool takes_drops() const;
+  bool takes_drops() const { return listeners_.takes_drops(); }
   // Dooms every chunk of the namespace; grants in progress will not be committed. An open handle
   // stays valid. One slice (kSliceEffort) a call: the chunks of the time of the first slice are
   // gone after the last slice. An earlier index is superseded first, because engines could still
@@ -206,10 +195,10 @@ class Store {
   // The promotion failed, and the tier has released the slot.
   void promotion_failed(const protocol::SlotRef& slot);
 
-  // ---- Lower tiers (store_lower_tiers.cc); free of cost without a lower tier ----
+  // ---- Lower tiers (tier_listeners.h); free of cost without a lower tier ----
   // `listener` outlives the store, or is reset with nullptr. From here on the store counts chunks
   // that are evicted before they were written.
-  void set_listener(TierNumber tier, ChunkListener* listener) { listeners_[tier] = listener; }
+  void set_listener(TierNumber tier, ChunkListener* listener) { listeners_.set(tier, listener); }
   // The chunk in a slot; empty if it is not committed at this generation.
   std::optional<protocol::EntryView> committed_chunk(std::uint32_t slot, std::uint64_t generation) const {
     return chunks_.committed_chunk(slot, generation);
@@ -217,7 +206,9 @@ class Store {
   std::span<const std::byte> slot_memory(const protocol::EntryView& chunk) const { return chunks_.slot_memory(chunk); }
   // Marks whether the tier has the chunk. No effect if the chunk is not committed at this
   // generation.
-  void mark_written(TierNumber tier, std::uint32_t slot, std::uint64_t generation, bool written = true);
+  void mark_written(TierNumber tier, std::uint32_t slot, std::uint64_t generation, bool written = true) {
+    listeners_.mark_written(tier, slot, generation, written);
+  }
   // Appends the coldest slots, coldest first, of every size that will evict soon: the tier should
   // have these chunks. Leaves out chunks that the tier has, unless `also_written`: a tier may have
   // lost chunks.
@@ -225,7 +216,9 @@ class Store {
   // The same for `most` slots from number `from` on, whatever their age. Returns the next number,
   // or kNoSlot at the end.
   std::uint32_t walk(TierNumber tier, std::uint32_t from, std::uint32_t most, std::vector<protocol::SlotRef>& slots,
-                     bool also_written) const;
+                     bool also_written) const {
+    return listeners_.walk(tier, from, most, slots, also_written);
+  }
 
   // ---- Families, by block hash ----
   // Each call does one slice, of one hash at least, and returns the counts of the first all()
@@ -329,16 +322,12 @@ class Store {
   bool release_family(std::span<const std::uint32_t> slots);
   template <typename Verb>
   protocol::ActCounts each_family(std::uint32_t handle, std::span<const protocol::BlockHash> hashes, const Verb& verb);
-  EvictedBelow evict_below(std::uint32_t handle, const protocol::BlockHash& hash);
   void scan_holds(std::span<const std::uint32_t> slots);
   void free_doomed();
   void doom(std::uint32_t slot, SlotList& list);
   void quarantine(Session& session, std::uint32_t slot);
   void quarantine_all(Session& session);
   Session* owner(SessionNumber session, std::uint32_t slot, std::uint64_t generation);
-  bool written_to(TierNumber tier, std::uint32_t slot) const { return (table_.note(slot).written >> tier & 1) != 0; }
-  void count_lost(std::uint32_t slot);
-  void announce(Drop& drop);
   void drop_slot(Drop& drop, std::uint32_t slot);
 
   ChunkTable chunks_;
@@ -367,7 +356,7 @@ class Store {
   std::vector<std::uint32_t> family_end_;  // in batch_
   std::vector<std::uint32_t> victims_;     // candidates
   Family family_;
-  std::array<ChunkListener*, kMaxTiers> listeners_{};  // by tier; null without the tier
+  TierListeners listeners_;
   RecoveryGrace grace_;
   std::uint32_t granted_ = 0, quarantined_ = 0;
 };

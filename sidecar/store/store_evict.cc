@@ -74,7 +74,7 @@ bool Store::release_family(std::span<const std::uint32_t> slots) {
       continue;
     }
     if (const auto age_ms = ages_.age_ms(table_.note(slot).used_stamp)) stats_.age_at_eviction.record(*age_ms);
-    count_lost(slot);
+    listeners_.count_lost(slot);
     chunks_.count_out(slot);
     index_.erase_key(slot);
     chunks_.free_slot(slot);
@@ -150,8 +150,7 @@ bool Store::verify_next() {
   const protocol::EntryView view = index_.view(slot);
   if (!verify_payload(chunks_.slot_memory(view).data(), view)) {
     ++stats_.bad_confirmed;
-    for (ChunkListener* listener : listeners_)
-      if (listener != nullptr) listener->damaged(view);
+    listeners_.damaged(view);
   }
   table_.remove(unverified_, slot);
   table_.push_back(doomed_, slot);
@@ -159,19 +158,10 @@ bool Store::verify_next() {
   return true;
 }
 
-void Store::announce(Drop& drop) {
-  for (ChunkListener* listener : listeners_)
-    if (listener != nullptr) drop.announced.push_back(listener->dropping(drop.handle));
-}
-
-bool Store::takes_drops() const {
-  return std::ranges::all_of(listeners_, [](const ChunkListener* one) { return one == nullptr || one->takes_drops(); });
-}
-
 void Store::drop(Drop& drop) {
   // The earlier index may have chunks that are missing here.
-  grace_.supersede();                                               // mutation: supersede-drop
-  if (drop.announced.empty() && !drop.memory_only) announce(drop);  // mutation: drop-reaches-disk
+  grace_.supersede();                                                          // mutation: supersede-drop
+  if (drop.announced.empty() && !drop.memory_only) listeners_.announce(drop);  // mutation: drop-reaches-disk
   const bool gone = drop.handle && !namespaces_.is_open(*drop.handle);
   // A repeated drop need not look at every slot.
   if (drop.next == 0 && granted_ == 0 && !gone && (drop.handle ? namespaces_.at(*drop.handle).slots : chunks_.committed()) == 0)

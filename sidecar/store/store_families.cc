@@ -54,7 +54,7 @@ protocol::ActCounts Store::evict(std::uint32_t handle, std::span<const protocol:
   auto hash = hashes.begin();
   const protocol::ActCounts counts = each_family(handle, hashes, [&] {
     stats_.evicted_dropped += family_.committed.size();
-    const EvictedBelow below = evict_below(handle, *hash++);  // first: the last chunk closes the namespace
+    const EvictedBelow below = listeners_.evict_below(handle, *hash++);  // first: the last chunk closes the namespace
     for (const std::uint32_t slot : family_.committed) doom(slot, doomed_);
     for (const std::uint32_t slot : family_.granted) quarantine(sessions_.at(index_.session(slot)), slot);
     const bool here = !family_.committed.empty() || !family_.granted.empty();
@@ -67,17 +67,6 @@ protocol::ActCounts Store::evict(std::uint32_t handle, std::span<const protocol:
   });
   free_doomed();
   return counts;
-}
-
-EvictedBelow Store::evict_below(std::uint32_t handle, const protocol::BlockHash& hash) {
-  EvictedBelow family = EvictedBelow::kAbsent;
-  const NamespaceSpec& spec = namespaces_.at(handle).spec;
-  for (ChunkListener* listener : listeners_) {
-    if (listener == nullptr) continue;
-    chunks_.spend(spec.shard_count * spec.groups.size());
-    each_member(spec, {hash, handle, 0, 0}, [&](const protocol::Key& key) { family = std::max(family, listener->evicted(key)); });
-  }
-  return family;
 }
 
 }  // namespace larder::store

@@ -56,8 +56,7 @@ bool Store::promoted(const protocol::SlotRef& ref, std::uint64_t root, TierNumbe
   enter_committed(*own, ref.slot, root);
   table_.note(ref.slot).written = 1U << from & ((1U << kMaxTiers) - 1);
   ++stats_.chunks_promoted;
-  for (ChunkListener* listener : listeners_)
-    if (listener != nullptr) listener->came_up(index_.view(ref.slot), since_s);
+  listeners_.came_up(ref.slot, since_s);
   return true;
 }
 

@@ -201,8 +201,7 @@ void Store::enter(const Found& one, Restored& restored) {
     chunks_.count_in(one.slot);
     namespaces_.touch(index_.key(one.slot).namespace_handle);
     ++restored.kept;
-    for (ChunkListener* listener : listeners_)
-      if (listener != nullptr && index_.session(one.slot) == kOwnSession) listener->came_up(index_.view(one.slot), 0);
+    if (index_.session(one.slot) == kOwnSession) listeners_.came_up(one.slot, 0);
   } else if (state == SlotState::kQuarantined) {
     Session& session = sessions_.at(index_.session(one.slot));
     table_.push_back(session.quarantined, one.slot);

@@ -17,6 +17,11 @@ constexpr std::uint32_t kMaxWindowSlots = 4096;
 // factor; else two sizes would take the same pages from each other in turn.
 constexpr double kColder = 1.5;
 constexpr int kMaxWindows = 8;
+// The share of the coldest slots of each size that a tier should have written, at most kMostAhead.
+// One session may be granted this share at once: an engine reserves all chunks of a step together,
+// and the evicted chunks must be written by then.
+constexpr std::uint32_t kAheadShare = protocol::kSessionGrantedShare;
+constexpr std::uint32_t kMostAhead = 4096;
 }  // namespace
 
 SlotArena::Slot Store::take_slot(std::uint32_t size_class, std::uint32_t& may_examine) {
@@ -107,6 +112,20 @@ std::uint32_t Store::go_on_draining(std::uint32_t& may_examine) {
   victims_.resize(may_examine);
   victims_.resize(arena_.slots_in(arena_.drained_range(), victims_));
   return evict_families(victims_, victims_.size() + 1, may_examine, stats_.evicted_resized);
+}
+
+void Store::next_to_go(TierNumber tier, std::vector<protocol::SlotRef>& slots, bool also_written) {
+  if (grace_.settling()) return;  // no eviction before settled()
+  for (std::uint32_t size_class = 0; size_class < arena_.class_count(); ++size_class) {
+    const std::uint32_t all = arena_.class_slots(size_class);
+    const std::uint32_t ahead = std::clamp(all / kAheadShare, 1U, kMostAhead);
+    if (all == 0 || arena_.room(size_class) > all / kAheadShare) continue;
+    victims_.resize(ahead);
+    victims_.resize(policy_.first_victims(size_class, victims_));
+    chunks_.spend(victims_.size());
+    for (const std::uint32_t slot : victims_)
+      if (also_written || !listeners_.written_to(tier, slot)) slots.push_back({slot, 0, index_.generation(slot)});
+  }
 }
 
 }  // namespace larder::store
