@@ -25,7 +25,8 @@ Store::Store(const IndexShape& shape, std::byte* index, const std::byte* arena, 
       namespaces_(chunks_.namespaces()),
       policy_(chunks_.policy()),
       stats_(stats),
-      listeners_(chunks_, stats) {}
+      listeners_(chunks_, stats),
+      sessions_(chunks_, stats) {}
 
 void Store::reserve(SessionNumber number, const protocol::Key& scope, std::span<const protocol::BlockHash> hashes,
                     std::span<protocol::Grant> grants) {
@@ -33,7 +34,7 @@ void Store::reserve(SessionNumber number, const protocol::Key& scope, std::span<
   const Wanted asked = wanted(*namespaces_.at(scope.namespace_handle).layout(scope.shard, scope.group));
   std::uint32_t may_examine = kReserveEffort;  // bounds the search when all slots are held; then "no space"
   chunks_.spend(hashes.size());
-  const Inherited earlier = inherited(number);
+  const Inherited earlier = sessions_.inherited(number);
   protocol::Key key = scope;
   protocol::Key ahead = scope;
   std::size_t asked_for = 0;
@@ -62,9 +63,7 @@ protocol::Grant Store::reserve_one(SessionNumber number, Session& session, const
     ++(present ? stats_.reserve_present : stats_.reserve_pending);
     return refusal(present ? GrantStatus::kPresent : GrantStatus::kPending);
   }
-  const std::uint64_t granted = session.granted_bytes + earlier.bytes;
-  if (session.granted.count + session.quarantined.count + earlier.slots >= protocol::kMaxGrants ||
-      (granted != 0 && asked.slot_bytes > session.caps.granted_bytes - std::min(granted, session.caps.granted_bytes))) {
+  if (!SessionBook::may_take(session, earlier, asked.slot_bytes)) {
     ++stats_.refused_cap;
     return refusal(GrantStatus::kRefused);
   }
@@ -85,27 +84,18 @@ protocol::Grant Store::grant_slot(SessionNumber number, Session& session, const 
     arena_.give(slot.number, slot.offset_bytes);
     return refusal(GrantStatus::kNoSpace);
   }
-  take_in(session, slot.number);
+  sessions_.take_in(session, slot.number);
   chunks_.enter_namespace(slot.number);
   if (const std::uint32_t next = table_.next_free(); next != kNoSlot) index_.prefetch_entry(next);
   return {static_cast<std::uint32_t>(GrantStatus::kGranted), slot.number, generation, place.offset_bytes};
 }
 
-Store::Session* Store::owner(SessionNumber number, std::uint32_t slot, std::uint64_t generation) {
-  if (slot >= table_.end() || index_.generation(slot) != generation) return nullptr;
-  const SlotState state = index_.state(slot);
-  if (state != SlotState::kGranted && state != SlotState::kQuarantined) return nullptr;
-  const auto found = sessions_.find(index_.session(slot));
-  if (found == sessions_.end() || (found->first != number && found->second.successor != number)) return nullptr;
-  return &found->second;
-}
-
 void Store::commit(SessionNumber number, const protocol::CommitRecord& record) {
-  Session* session = owner(number, record.slot, record.generation);
+  Session* session = sessions_.owner(number, record.slot, record.generation);
   if (session == nullptr || index_.state(record.slot) == SlotState::kQuarantined) {
     ++stats_.refused_commit;
     if (session == nullptr) return;
-    take_out(*session, session->quarantined, record.slot);  // mutation: quarantine-ends
+    sessions_.take_out(*session, session->quarantined, record.slot);  // mutation: quarantine-ends
     chunks_.free_slot(record.slot);
     return;
   }
@@ -116,7 +106,7 @@ void Store::commit(SessionNumber number, const protocol::CommitRecord& record) {
 }
 
 void Store::enter_committed(Session& session, std::uint32_t slot, std::uint64_t root) {
-  take_out(session, session.granted, slot);
+  sessions_.take_out(session, session.granted, slot);
   index_.commit(slot, root);
   chunks_.enter_order(slot);
   chunks_.count_in(slot);
@@ -124,21 +114,10 @@ void Store::enter_committed(Session& session, std::uint32_t slot, std::uint64_t 
 }
 
 void Store::disown(SessionNumber number, const protocol::SlotRef& ref) {
-  Session* session = owner(number, ref.slot, ref.generation);
+  Session* session = sessions_.owner(number, ref.slot, ref.generation);
   if (session == nullptr) return;
   ++stats_.disowned;
-  give_back(*session, ref.slot);
-}
-
-// Frees a slot without a writer, from either list of the session.
-void Store::give_back(Session& session, std::uint32_t slot) {
-  if (index_.state(slot) == SlotState::kGranted) {
-    index_.erase_key(slot);
-    take_out(session, session.granted, slot);
-  } else {
-    take_out(session, session.quarantined, slot);
-  }
-  chunks_.free_slot(slot);
+  sessions_.give_back(*session, ref.slot);
 }
 
 void Store::touch(std::uint32_t slot, std::uint64_t generation) {
@@ -149,16 +128,8 @@ void Store::touch(std::uint32_t slot, std::uint64_t generation) {
 
 void Store::fill(stats::Stats& stats) const {
   chunks_.fill(stats);
+  sessions_.fill(stats);
   stats.kept_bytes = kept_bytes_;
-  stats.slots_granted = granted_;
-  stats.slots_quarantined = quarantined_;
-  stats.grants = granted_ + quarantined_;
-  stats.holds = stats.held_bytes = stats.granted_bytes = 0;
-  for (const auto& [number, session] : sessions_) {
-    stats.holds += session.watch.holds();
-    stats.held_bytes += session.watch.bytes();
-    stats.granted_bytes += session.granted_bytes;
-  }
 }
 
 }  // namespace larder::store

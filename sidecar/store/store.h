@@ -38,29 +38,17 @@
 #include "sidecar/store/eviction_policy.h"
 #include "sidecar/store/family.h"
 #include "sidecar/store/hold_scan.h"
-#include "sidecar/store/hold_watch.h"
 #include "sidecar/store/index_writer.h"
 #include "sidecar/store/namespace_table.h"
 #include "sidecar/store/previous_index.h"
 #include "sidecar/store/recovery_grace.h"
+#include "sidecar/store/session_book.h"
 #include "sidecar/store/slot_arena.h"
 #include "sidecar/store/slot_table.h"
 #include "sidecar/store/tier_listeners.h"
 #include "sidecar/store/use_ages.h"
 
 namespace larder::store {
-
-using SessionNumber = std::uint32_t;
-inline constexpr SessionNumber kNoSession = 0xffffffff;
-inline constexpr SessionNumber kOwnSession = 0xfffffffe;  // larderd itself, which writes promoted chunks
-
-// The caps of one session in bytes of slots: half of the arena each
-// (protocol::kSessionGrantedShare, kSessionHeldShare). The first chunk is granted whatever its
-// size. watch_holds() checks held bytes once a tick, so that a scan for room costs nothing more.
-struct SessionCaps {
-  std::uint64_t granted_bytes = UINT64_MAX;
-  std::uint64_t held_bytes = UINT64_MAX;
-};
 
 // A namespace of an earlier larderd, from its journal.
 struct EarlierName {
@@ -123,39 +111,27 @@ class Store {
   void drop(Drop& drop);
 
   // ---- Sessions ----
-  // `region` stays mapped until end_session().
-  void add_session(SessionNumber session, const protocol::SessionRegion& region, const SessionCaps& caps = {});
-  // The holds of a silent session do not count, and its grants are quarantined. The session may
-  // still commit or disown these grants, which frees the slots.
-  void set_silent(SessionNumber session, bool silent);
-  // Ends the holds at once, and quarantines the grants until release_quarantine(). Returns whether
-  // grants are left.
-  bool end_session(SessionNumber session);
-  // The writer of the session has surely stopped: frees its grants and forgets the session.
-  // REQUIRES: end_session().
-  void release_quarantine(SessionNumber session);
-  // The engine of the session `earlier` goes on as `session`. If the list `still_written` is
-  // `complete`, grants outside of the list are free now. `session` may commit or disown the others.
-  // Returns the number of freed slots.
-  // REQUIRES: `earlier` has ended.
+  // See SessionBook.
+  using SessionUse = store::SessionUse;
+  static constexpr std::size_t kPlacesATick = SessionBook::kPlacesATick;
+  void add_session(SessionNumber session, const protocol::SessionRegion& region, const SessionCaps& caps = {}) {
+    sessions_.add(session, region, caps);
+  }
+  void set_silent(SessionNumber session, bool silent) { sessions_.set_silent(session, silent); }
+  bool end_session(SessionNumber session) { return sessions_.end(session); }
+  void release_quarantine(SessionNumber session) { sessions_.release_quarantine(session); }
   std::uint32_t succeed(SessionNumber session, SessionNumber earlier, std::span<const protocol::SlotRef> still_written,
-                        bool complete);
-  // Appends the grants of the session up to `generation`, and all its quarantined slots.
-  void overdue(SessionNumber session, std::uint64_t generation, std::vector<protocol::SlotRef>& slots) const;
-  // Quarantines one grant, as if the session were silent. False: the session does not have this
-  // grant.
-  bool quarantine_grant(SessionNumber session, const protocol::SlotRef& slot);
-  // Finds holds that are too old or too many (see HoldWatch), once a tick. A pass over many full
-  // tables takes several ticks: kPlacesATick places a tick, and the rest of one session. `restart`:
-  // larderd was stopped for a while.
-  static constexpr std::size_t kPlacesATick = 8ULL * protocol::kMaxHolds;
-  void watch_holds(std::uint64_t now_ms, bool restart);
-  struct SessionUse {
-    std::uint32_t grants, holds;  // grants: granted and quarantined slots
-    std::uint64_t granted_bytes, held_bytes;
-  };
-  // The use of a session. Holds are as of the last watch_holds().
-  SessionUse use_of(SessionNumber session) const;
+                        bool complete) {
+    return sessions_.succeed(session, earlier, still_written, complete);
+  }
+  void overdue(SessionNumber session, std::uint64_t generation, std::vector<protocol::SlotRef>& slots) const {
+    sessions_.overdue(session, generation, slots);
+  }
+  bool quarantine_grant(SessionNumber session, const protocol::SlotRef& slot) {
+    return sessions_.quarantine_grant(session, slot);
+  }
+  void watch_holds(std::uint64_t now_ms, bool restart) { sessions_.watch_holds(now_ms, restart); }
+  SessionUse use_of(SessionNumber session) const { return sessions_.use_of(session); }
   // Passes in the time once a tick, for the age of evicted chunks.
   void note_time(std::uint64_t now_ms) { ages_.tick(now_ms, arena_.uses()); }
   std::uint64_t last_generation() const { return index_.last_generation(); }
@@ -181,9 +157,9 @@ class Store {
   // not committed at this generation.
   bool keep(std::uint32_t slot, std::uint64_t generation);
   void let_go(std::uint32_t slot, std::uint64_t generation);
-  // The chunk that this session may write into the slot at this generation; empty without such a
-  // grant, and for a quarantined grant.
-  std::optional<protocol::EntryView> granted_chunk(SessionNumber session, const protocol::SlotRef& slot);
+  std::optional<protocol::EntryView> granted_chunk(SessionNumber session, const protocol::SlotRef& slot) {
+    return sessions_.granted_chunk(session, slot);
+  }
   // Grants larderd a slot for a promotion, and evicts for it as reserve() does. Engines get
   // "pending" for the key until promoted() or promotion_failed(). Present: with slot and
   // generation. Pending: a session writes the chunk. Refused: the sizes do not match the layout of
@@ -275,21 +251,8 @@ class Store {
   void restore_places(std::vector<Found>& found, Restored& restored);
   void enter(const Found& one, Restored& restored);
 
-  struct Session {
-    const protocol::SessionRegion* region = nullptr;  // null after the end
-    SessionCaps caps;
-    bool silent = false;
-    SessionNumber successor = kNoSession;  // the session in which the engine goes on
-    SlotList granted;
-    SlotList quarantined;
-    std::uint64_t granted_bytes = 0;  // of both lists
-    HoldWatch watch;
-  };
-  // The slots that earlier sessions of the same engine still have.
-  struct Inherited {
-    std::uint32_t slots = 0;
-    std::uint64_t bytes = 0;
-  };
+  using Session = SessionBook::Session;
+  using Inherited = SessionBook::Inherited;
 
   // The layout of the chunks of a RESERVE.
   struct Wanted {
@@ -304,11 +267,6 @@ class Store {
   protocol::Grant grant_slot(SessionNumber number, Session& session, const protocol::Key& key, const Wanted& asked,
                              std::uint32_t& may_examine);
   void enter_committed(Session& session, std::uint32_t slot, std::uint64_t root);
-  void give_back(Session& session, std::uint32_t slot);
-  Inherited inherited(SessionNumber session) const;
-  // Adds a slot to the session, or removes it for good.
-  void take_in(Session& session, std::uint32_t slot);
-  void take_out(Session& session, SlotList& list, std::uint32_t slot);
   SlotArena::Slot take_slot(std::uint32_t size_class, std::uint32_t& may_examine);
   bool make_room(std::uint32_t size_class, std::uint32_t& may_examine);
   bool evict_of(std::uint32_t size_class, std::uint32_t& may_examine);
@@ -325,9 +283,6 @@ class Store {
   void scan_holds(std::span<const std::uint32_t> slots);
   void free_doomed();
   void doom(std::uint32_t slot, SlotList& list);
-  void quarantine(Session& session, std::uint32_t slot);
-  void quarantine_all(Session& session);
-  Session* owner(SessionNumber session, std::uint32_t slot, std::uint64_t generation);
   void drop_slot(Drop& drop, std::uint32_t slot);
 
   ChunkTable chunks_;
@@ -336,10 +291,10 @@ class Store {
   SlotArena& arena_;
   NamespaceTable& namespaces_;
   EvictionPolicy& policy_;
-  UseAges ages_;
   stats::Stats& stats_;
-  std::unordered_map<SessionNumber, Session> sessions_;
-  std::uint32_t succeeded_ = 0;  // ended sessions with a successor
+  TierListeners listeners_;
+  SessionBook sessions_;
+  UseAges ages_;
   SlotList doomed_;
   SlotList unverified_;  // doomed, and not verified yet
   struct Kept {
@@ -349,16 +304,12 @@ class Store {
   std::unordered_map<std::uint32_t, Kept> kept_;  // by slot
   std::uint64_t kept_bytes_ = 0;
   HoldScan holds_;
-  std::vector<std::uint64_t> seen_;       // scratch of watch_holds()
-  std::vector<SessionNumber> unwatched_;  // sessions left for watch_holds() in this round; some may have ended
   // Reused, so that eviction allocates no memory.
   std::vector<std::uint32_t> batch_;       // of evict_families() and sweep(): no longer committed
   std::vector<std::uint32_t> family_end_;  // in batch_
   std::vector<std::uint32_t> victims_;     // candidates
   Family family_;
-  TierListeners listeners_;
   RecoveryGrace grace_;
-  std::uint32_t granted_ = 0, quarantined_ = 0;
 };
 
 }  // namespace larder::store

@@ -86,9 +86,7 @@ bool Store::release_family(std::span<const std::uint32_t> slots) {
 void Store::scan_holds(std::span<const std::uint32_t> slots) {
   holds_.clear();
   for (const std::uint32_t slot : slots) holds_.add(slot);
-  for (const auto& [number, session] : sessions_)
-    if (session.region != nullptr && !session.silent)  // mutation: silent-holds
-      holds_.run(*session.region, index_, session.watch);
+  sessions_.scan(holds_);
   if (kept_.empty()) return;
   for (const std::uint32_t slot : slots)
     if (kept_.contains(slot)) holds_.mark_held(slot);  // mutation: kept-is-held
@@ -164,7 +162,8 @@ void Store::drop(Drop& drop) {
   if (drop.announced.empty() && !drop.memory_only) listeners_.announce(drop);  // mutation: drop-reaches-disk
   const bool gone = drop.handle && !namespaces_.is_open(*drop.handle);
   // A repeated drop need not look at every slot.
-  if (drop.next == 0 && granted_ == 0 && !gone && (drop.handle ? namespaces_.at(*drop.handle).slots : chunks_.committed()) == 0)
+  if (drop.next == 0 && sessions_.granted() == 0 && !gone &&
+      (drop.handle ? namespaces_.at(*drop.handle).slots : chunks_.committed()) == 0)
     drop.done = true;
   if (gone || (drop.memory_only && namespaces_.at(*drop.handle).sessions != 0)) drop.done = true;
   if (drop.done) return drop.announced.clear();
@@ -184,7 +183,8 @@ void Store::drop_slot(Drop& drop, std::uint32_t slot) {
   if (state == SlotState::kFree || state == SlotState::kQuarantined) return;
   const std::uint32_t handle = index_.key(slot).namespace_handle;
   if (handle == protocol::kNoNamespace || (drop.handle && handle != *drop.handle)) return;
-  if (state == SlotState::kGranted) return quarantine(sessions_.at(index_.session(slot)), slot);  // mutation: drop-in-writing
+  if (state == SlotState::kGranted)
+    return sessions_.quarantine(sessions_.at(index_.session(slot)), slot);  // mutation: drop-in-writing
   if (state == SlotState::kCommitted) {
     doom(slot, doomed_);
     ++drop.dropped;

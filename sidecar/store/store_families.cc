@@ -56,7 +56,7 @@ protocol::ActCounts Store::evict(std::uint32_t handle, std::span<const protocol:
     stats_.evicted_dropped += family_.committed.size();
     const EvictedBelow below = listeners_.evict_below(handle, *hash++);  // first: the last chunk closes the namespace
     for (const std::uint32_t slot : family_.committed) doom(slot, doomed_);
-    for (const std::uint32_t slot : family_.granted) quarantine(sessions_.at(index_.session(slot)), slot);
+    for (const std::uint32_t slot : family_.granted) sessions_.quarantine(sessions_.at(index_.session(slot)), slot);
     const bool here = !family_.committed.empty() || !family_.granted.empty();
     switch (below) {
       case EvictedBelow::kRefused: return &protocol::ActCounts::refused;

@@ -25,11 +25,6 @@ void Store::let_go(std::uint32_t slot, std::uint64_t generation) {
   kept_.erase(found);
 }
 
-std::optional<protocol::EntryView> Store::granted_chunk(SessionNumber session, const protocol::SlotRef& ref) {
-  if (owner(session, ref.slot, ref.generation) == nullptr || index_.state(ref.slot) != SlotState::kGranted) return std::nullopt;
-  return index_.view(ref.slot);
-}
-
 protocol::Grant Store::promote(const protocol::Key& key, std::uint64_t payload_bytes, std::uint64_t piece_bytes) {
   const auto answer = [](GrantStatus status) { return protocol::Grant{static_cast<std::uint32_t>(status), 0, 0, 0}; };
   if (!namespaces_.is_open(key.namespace_handle)) return answer(GrantStatus::kRefused);  // closed since the request
@@ -42,15 +37,15 @@ protocol::Grant Store::promote(const protocol::Key& key, std::uint64_t payload_b
     return {static_cast<std::uint32_t>(GrantStatus::kPresent), known, index_.generation(known), index_.offset_bytes(known)};
   }
   std::uint32_t may_examine = kReserveEffort;
-  return grant_slot(kOwnSession, sessions_[kOwnSession], key, wanted(*layout), may_examine);
+  return grant_slot(kOwnSession, sessions_.own(), key, wanted(*layout), may_examine);
 }
 
 bool Store::promoted(const protocol::SlotRef& ref, std::uint64_t root, TierNumber from, std::uint32_t since_s) {
-  Session* own = owner(kOwnSession, ref.slot, ref.generation);
+  Session* own = sessions_.owner(kOwnSession, ref.slot, ref.generation);
   if (own == nullptr) return false;
   // A drop quarantined the slot during the read.
   if (index_.state(ref.slot) == SlotState::kQuarantined) {  // mutation: promoted-dropped
-    give_back(*own, ref.slot);
+    sessions_.give_back(*own, ref.slot);
     return false;
   }
   enter_committed(*own, ref.slot, root);
@@ -61,8 +56,8 @@ bool Store::promoted(const protocol::SlotRef& ref, std::uint64_t root, TierNumbe
 }
 
 void Store::promotion_failed(const protocol::SlotRef& ref) {
-  Session* own = owner(kOwnSession, ref.slot, ref.generation);
-  if (own != nullptr) give_back(*own, ref.slot);
+  Session* own = sessions_.owner(kOwnSession, ref.slot, ref.generation);
+  if (own != nullptr) sessions_.give_back(*own, ref.slot);
 }
 
 }  // namespace larder::store

@@ -24,10 +24,10 @@ bool may_be_a_slot(const protocol::EntryView& view) {
 Store::Restored Store::restore(const PreviousIndex& earlier, std::span<const EarlierName> names,
                                std::span<const SessionNumber> alive) {
   grace_.begin(earlier);
-  for (const SessionNumber session : alive) sessions_[session];
+  for (const SessionNumber session : alive) sessions_.expect(session);
   // A device of another tier may still write into slots of larderd: keep their session, so that
   // they are quarantined.
-  if (earlier.tier() == 0 || earlier.tier() != index_.tier()) sessions_[kOwnSession];  // mutation: other-tier-busy
+  if (earlier.tier() == 0 || earlier.tier() != index_.tier()) sessions_.expect(kOwnSession);  // mutation: other-tier-busy
   Restored restored;
   const Handles handles = restore_namespaces(names, restored);
   std::vector<Found> found = find_kept(handles, restored);
@@ -39,7 +39,7 @@ Store::Restored Store::restore(const PreviousIndex& earlier, std::span<const Ear
             [this](const Found& a, const Found& b) { return index_.generation(a.slot) < index_.generation(b.slot); });
   for (const Found& one : found) enter(one, restored);
   leave_restored();
-  if (const auto own = sessions_.find(kOwnSession); own != sessions_.end()) restored.own = own->second.quarantined.count;
+  if (sessions_.contains(kOwnSession)) restored.own = sessions_.at(kOwnSession).quarantined.count;
   // 0 tells the next larderd that more than one tier may still write.
   if (restored.own != 0) index_.set_tier(0);  // mutation: two-tiers-busy
   return restored;
@@ -203,10 +203,7 @@ void Store::enter(const Found& one, Restored& restored) {
     ++restored.kept;
     if (index_.session(one.slot) == kOwnSession) listeners_.came_up(one.slot, 0);
   } else if (state == SlotState::kQuarantined) {
-    Session& session = sessions_.at(index_.session(one.slot));
-    table_.push_back(session.quarantined, one.slot);
-    session.granted_bytes += chunks_.slot_bytes(one.slot);
-    ++quarantined_;
+    sessions_.adopt(one.slot);
     ++restored.quarantined;
   } else {
     table_.push_back(doomed_, one.slot);
