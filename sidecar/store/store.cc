@@ -26,7 +26,8 @@ Store::Store(const IndexShape& shape, std::byte* index, const std::byte* arena, 
       policy_(chunks_.policy()),
       stats_(stats),
       listeners_(chunks_, stats),
-      sessions_(chunks_, stats) {}
+      sessions_(chunks_, stats),
+      readers_(chunks_, sessions_) {}
 
 void Store::reserve(SessionNumber number, const protocol::Key& scope, std::span<const protocol::BlockHash> hashes,
                     std::span<protocol::Grant> grants) {
@@ -129,7 +130,7 @@ void Store::touch(std::uint32_t slot, std::uint64_t generation) {
 void Store::fill(stats::Stats& stats) const {
   chunks_.fill(stats);
   sessions_.fill(stats);
-  stats.kept_bytes = kept_bytes_;
+  stats.kept_bytes = readers_.kept_bytes();
 }
 
 }  // namespace larder::store

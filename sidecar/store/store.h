@@ -37,10 +37,10 @@
 #include "sidecar/store/drop.h"
 #include "sidecar/store/eviction_policy.h"
 #include "sidecar/store/family.h"
-#include "sidecar/store/hold_scan.h"
 #include "sidecar/store/index_writer.h"
 #include "sidecar/store/namespace_table.h"
 #include "sidecar/store/previous_index.h"
+#include "sidecar/store/readers.h"
 #include "sidecar/store/recovery_grace.h"
 #include "sidecar/store/session_book.h"
 #include "sidecar/store/slot_arena.h"
@@ -152,11 +152,9 @@ class Store {
   void touch(std::uint32_t slot, std::uint64_t generation);
 
   // ---- Held by larderd itself (store_own.cc) ----
-  // A kept slot is neither evicted nor freed, and its bytes do not change, until let_go() was
-  // called as often as keep(). Look-ups still find the chunk unless it is dropped or bad. False:
-  // not committed at this generation.
-  bool keep(std::uint32_t slot, std::uint64_t generation);
-  void let_go(std::uint32_t slot, std::uint64_t generation);
+  // See Readers.
+  bool keep(std::uint32_t slot, std::uint64_t generation) { return readers_.keep(slot, generation); }
+  void let_go(std::uint32_t slot, std::uint64_t generation) { readers_.let_go(slot, generation); }
   std::optional<protocol::EntryView> granted_chunk(SessionNumber session, const protocol::SlotRef& slot) {
     return sessions_.granted_chunk(session, slot);
   }
@@ -280,7 +278,6 @@ class Store {
   bool release_family(std::span<const std::uint32_t> slots);
   template <typename Verb>
   protocol::ActCounts each_family(std::uint32_t handle, std::span<const protocol::BlockHash> hashes, const Verb& verb);
-  void scan_holds(std::span<const std::uint32_t> slots);
   void free_doomed();
   void doom(std::uint32_t slot, SlotList& list);
   void drop_slot(Drop& drop, std::uint32_t slot);
@@ -294,16 +291,10 @@ class Store {
   stats::Stats& stats_;
   TierListeners listeners_;
   SessionBook sessions_;
+  Readers readers_;
   UseAges ages_;
   SlotList doomed_;
   SlotList unverified_;  // doomed, and not verified yet
-  struct Kept {
-    std::uint64_t generation = 0, bytes = 0;
-    std::uint32_t times = 0;
-  };
-  std::unordered_map<std::uint32_t, Kept> kept_;  // by slot
-  std::uint64_t kept_bytes_ = 0;
-  HoldScan holds_;
   // Reused, so that eviction allocates no memory.
   std::vector<std::uint32_t> batch_;       // of evict_families() and sweep(): no longer committed
   std::vector<std::uint32_t> family_end_;  // in batch_

@@ -29,7 +29,7 @@ std::uint32_t Store::evict_families(std::span<const std::uint32_t> slots, std::s
     may_examine -= static_cast<std::uint32_t>(std::min<std::uint64_t>(may_examine, chunks_.effort() - before));
   }
   LARDER_POINT(victims_dying);
-  scan_holds(batch_);
+  readers_.scan(batch_);
   LARDER_POINT(victims_scanned);
   std::uint32_t freed = 0, begin = 0;
   for (const std::uint32_t end : family_end_) {
@@ -66,7 +66,7 @@ void Store::claim_family(std::uint32_t slot) {
 // one side always sees the other.
 bool Store::release_family(std::span<const std::uint32_t> slots) {
   const bool held = std::any_of(slots.begin(), slots.end(),
-                                [this](std::uint32_t slot) { return holds_.held(slot); });  // mutation: evict-held, family-hold
+                                [this](std::uint32_t slot) { return readers_.held(slot); });  // mutation: evict-held, family-hold
   for (const std::uint32_t slot : slots) {
     if (held) {                                       // that counts as use
       index_.set_state(slot, SlotState::kCommitted);  // mutation: evict-recommit
@@ -80,16 +80,6 @@ bool Store::release_family(std::span<const std::uint32_t> slots) {
     chunks_.free_slot(slot);
   }
   return !held;
-}
-
-// REQUIRES: none of the slots is committed.
-void Store::scan_holds(std::span<const std::uint32_t> slots) {
-  holds_.clear();
-  for (const std::uint32_t slot : slots) holds_.add(slot);
-  sessions_.scan(holds_);
-  if (kept_.empty()) return;
-  for (const std::uint32_t slot : slots)
-    if (kept_.contains(slot)) holds_.mark_held(slot);  // mutation: kept-is-held
 }
 
 // Hides a committed slot for good. Engines that are reading the slot notice the changed word.
@@ -120,9 +110,9 @@ void Store::free_doomed() {
   if (doomed_.count == 0) return;
   batch_.clear();
   for (std::uint32_t slot = doomed_.first; slot != kNoSlot; slot = table_.next(slot)) batch_.push_back(slot);
-  scan_holds(batch_);
+  readers_.scan(batch_);
   for (const std::uint32_t slot : batch_) {
-    if (holds_.held(slot)) continue;  // mutation: dropped-waits
+    if (readers_.held(slot)) continue;  // mutation: dropped-waits
     table_.remove(doomed_, slot);
     chunks_.free_slot(slot);
   }

@@ -1,29 +1,10 @@
-// Slots that larderd itself keeps or writes: chunks that a tier is writing, promotions, and
-// promoted chunks that wait for their engine.
+// Slots that larderd itself writes: promotions.
 #include "sidecar/store/store.h"
 
 namespace larder::store {
 
 using protocol::GrantStatus;
 using protocol::SlotState;
-
-bool Store::keep(std::uint32_t slot, std::uint64_t generation) {
-  if (slot >= table_.end() || index_.state(slot) != SlotState::kCommitted || index_.generation(slot) != generation) return false;
-  Kept& kept = kept_[slot];
-  if (kept.times++ != 0) return true;
-  kept.generation = generation;
-  kept.bytes = chunks_.slot_bytes(slot);
-  kept_bytes_ += kept.bytes;
-  return true;
-}
-
-// The generation cannot have changed: a kept slot is never granted again.
-void Store::let_go(std::uint32_t slot, std::uint64_t generation) {
-  const auto found = kept_.find(slot);
-  if (found == kept_.end() || found->second.generation != generation || --found->second.times != 0) return;
-  kept_bytes_ -= found->second.bytes;
-  kept_.erase(found);
-}
 
 protocol::Grant Store::promote(const protocol::Key& key, std::uint64_t payload_bytes, std::uint64_t piece_bytes) {
   const auto answer = [](GrantStatus status) { return protocol::Grant{static_cast<std::uint32_t>(status), 0, 0, 0}; };

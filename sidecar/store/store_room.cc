@@ -97,10 +97,10 @@ bool Store::start_drain(std::uint32_t size_class) {
 bool Store::any_held(const SlotArena::Window& window) {
   victims_.resize(kMaxWindowSlots);
   victims_.resize(arena_.slots_in(window.range, victims_));
-  scan_holds(victims_);
+  readers_.scan(victims_);
   bool any = false;
   for (const std::uint32_t slot : victims_) {
-    if (!holds_.held(slot)) continue;
+    if (!readers_.held(slot)) continue;
     arena_.avoid(slot);
     any = true;
   }
