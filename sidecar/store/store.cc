@@ -27,7 +27,8 @@ Store::Store(const IndexShape& shape, std::byte* index, const std::byte* arena, 
       stats_(stats),
       listeners_(chunks_, stats),
       sessions_(chunks_, stats),
-      readers_(chunks_, sessions_) {}
+      readers_(chunks_, sessions_),
+      evictor_(chunks_, listeners_, readers_, stats) {}
 
 void Store::reserve(SessionNumber number, const protocol::Key& scope, std::span<const protocol::BlockHash> hashes,
                     std::span<protocol::Grant> grants) {

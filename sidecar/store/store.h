@@ -36,6 +36,7 @@
 #include "sidecar/store/chunk_table.h"
 #include "sidecar/store/drop.h"
 #include "sidecar/store/eviction_policy.h"
+#include "sidecar/store/evictor.h"
 #include "sidecar/store/family.h"
 #include "sidecar/store/index_writer.h"
 #include "sidecar/store/namespace_table.h"
@@ -46,7 +47,6 @@
 #include "sidecar/store/slot_arena.h"
 #include "sidecar/store/slot_table.h"
 #include "sidecar/store/tier_listeners.h"
-#include "sidecar/store/use_ages.h"
 
 namespace larder::store {
 
@@ -133,7 +133,7 @@ class Store {
   void watch_holds(std::uint64_t now_ms, bool restart) { sessions_.watch_holds(now_ms, restart); }
   SessionUse use_of(SessionNumber session) const { return sessions_.use_of(session); }
   // Passes in the time once a tick, for the age of evicted chunks.
-  void note_time(std::uint64_t now_ms) { ages_.tick(now_ms, arena_.uses()); }
+  void note_time(std::uint64_t now_ms) { evictor_.note_time(now_ms); }
   std::uint64_t last_generation() const { return index_.last_generation(); }
 
   // ---- Chunks ----
@@ -272,10 +272,6 @@ class Store {
   bool start_drain(std::uint32_t size_class);
   bool any_held(const SlotArena::Window& window);
   std::uint32_t go_on_draining(std::uint32_t& may_examine);
-  std::uint32_t evict_families(std::span<const std::uint32_t> slots, std::size_t enough, std::uint32_t& may_examine,
-                               std::uint64_t& counter);
-  void claim_family(std::uint32_t slot);
-  bool release_family(std::span<const std::uint32_t> slots);
   template <typename Verb>
   protocol::ActCounts each_family(std::uint32_t handle, std::span<const protocol::BlockHash> hashes, const Verb& verb);
   void free_doomed();
@@ -292,13 +288,11 @@ class Store {
   TierListeners listeners_;
   SessionBook sessions_;
   Readers readers_;
-  UseAges ages_;
+  Evictor evictor_;
   SlotList doomed_;
-  SlotList unverified_;  // doomed, and not verified yet
-  // Reused, so that eviction allocates no memory.
-  std::vector<std::uint32_t> batch_;       // of evict_families() and sweep(): no longer committed
-  std::vector<std::uint32_t> family_end_;  // in batch_
-  std::vector<std::uint32_t> victims_;     // candidates
+  SlotList unverified_;                 // doomed, and not verified yet
+  std::vector<std::uint32_t> batch_;    // scratch of free_doomed(): no longer committed
+  std::vector<std::uint32_t> victims_;  // candidates
   Family family_;
   RecoveryGrace grace_;
 };

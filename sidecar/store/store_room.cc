@@ -55,7 +55,7 @@ bool Store::evict_of(std::uint32_t size_class, std::uint32_t& may_examine) {
     victims_.resize(policy_.first_victims(size_class, victims_));
     if (victims_.empty()) break;
     left -= static_cast<std::uint32_t>(victims_.size());
-    if (evict_families(victims_, victims_.size(), may_examine, stats_.evicted_capacity) != 0) return true;
+    if (evictor_.evict_families(victims_, victims_.size(), may_examine, stats_.evicted_capacity) != 0) return true;
     left = std::min(left, may_examine);
   }
   return false;
@@ -111,7 +111,7 @@ std::uint32_t Store::go_on_draining(std::uint32_t& may_examine) {
   if (!arena_.draining() || may_examine == 0) return 0;
   victims_.resize(may_examine);
   victims_.resize(arena_.slots_in(arena_.drained_range(), victims_));
-  return evict_families(victims_, victims_.size() + 1, may_examine, stats_.evicted_resized);
+  return evictor_.evict_families(victims_, victims_.size() + 1, may_examine, stats_.evicted_resized);
 }
 
 void Store::next_to_go(TierNumber tier, std::vector<protocol::SlotRef>& slots, bool also_written) {
