@@ -23,12 +23,11 @@ Store::Store(const IndexShape& shape, std::byte* index, const std::byte* arena, 
       table_(chunks_.table()),
       arena_(chunks_.arena()),
       namespaces_(chunks_.namespaces()),
-      policy_(chunks_.policy()),
       stats_(stats),
       listeners_(chunks_, stats),
       sessions_(chunks_, stats),
       readers_(chunks_, sessions_),
-      evictor_(chunks_, listeners_, readers_, stats) {}
+      evictor_(chunks_, listeners_, readers_, grace_, stats) {}
 
 void Store::reserve(SessionNumber number, const protocol::Key& scope, std::span<const protocol::BlockHash> hashes,
                     std::span<protocol::Grant> grants) {
@@ -77,7 +76,7 @@ protocol::Grant Store::reserve_one(SessionNumber number, Session& session, const
 // Returns granted, or no space. REQUIRES: the key is not in the index.
 protocol::Grant Store::grant_slot(SessionNumber number, Session& session, const protocol::Key& key, const Wanted& asked,
                                   std::uint32_t& may_examine) {
-  const SlotArena::Slot slot = take_slot(asked.size_class, may_examine);
+  const SlotArena::Slot slot = evictor_.take_slot(asked.size_class, may_examine);
   if (slot.number == kNoSlot) return refusal(GrantStatus::kNoSpace);
   IndexWriter::Place place = asked.layout;
   place.offset_bytes = slot.offset_bytes;

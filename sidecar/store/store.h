@@ -35,7 +35,6 @@
 #include "sidecar/store/chunk_listener.h"
 #include "sidecar/store/chunk_table.h"
 #include "sidecar/store/drop.h"
-#include "sidecar/store/eviction_policy.h"
 #include "sidecar/store/evictor.h"
 #include "sidecar/store/family.h"
 #include "sidecar/store/index_writer.h"
@@ -186,7 +185,9 @@ class Store {
   // Appends the coldest slots, coldest first, of every size that will evict soon: the tier should
   // have these chunks. Leaves out chunks that the tier has, unless `also_written`: a tier may have
   // lost chunks.
-  void next_to_go(TierNumber tier, std::vector<protocol::SlotRef>& slots, bool also_written);
+  void next_to_go(TierNumber tier, std::vector<protocol::SlotRef>& slots, bool also_written) {
+    evictor_.next_to_go(tier, slots, also_written);
+  }
   // The same for `most` slots from number `from` on, whatever their age. Returns the next number,
   // or kNoSlot at the end.
   std::uint32_t walk(TierNumber tier, std::uint32_t from, std::uint32_t most, std::vector<protocol::SlotRef>& slots,
@@ -265,13 +266,6 @@ class Store {
   protocol::Grant grant_slot(SessionNumber number, Session& session, const protocol::Key& key, const Wanted& asked,
                              std::uint32_t& may_examine);
   void enter_committed(Session& session, std::uint32_t slot, std::uint64_t root);
-  SlotArena::Slot take_slot(std::uint32_t size_class, std::uint32_t& may_examine);
-  bool make_room(std::uint32_t size_class, std::uint32_t& may_examine);
-  bool evict_of(std::uint32_t size_class, std::uint32_t& may_examine);
-  std::optional<std::uint32_t> coldest_candidate() const;
-  bool start_drain(std::uint32_t size_class);
-  bool any_held(const SlotArena::Window& window);
-  std::uint32_t go_on_draining(std::uint32_t& may_examine);
   template <typename Verb>
   protocol::ActCounts each_family(std::uint32_t handle, std::span<const protocol::BlockHash> hashes, const Verb& verb);
   void free_doomed();
@@ -279,22 +273,20 @@ class Store {
   void drop_slot(Drop& drop, std::uint32_t slot);
 
   ChunkTable chunks_;
-  IndexWriter& index_;  // these five are of chunks_
+  IndexWriter& index_;  // these four are of chunks_
   SlotTable& table_;
   SlotArena& arena_;
   NamespaceTable& namespaces_;
-  EvictionPolicy& policy_;
   stats::Stats& stats_;
   TierListeners listeners_;
   SessionBook sessions_;
   Readers readers_;
+  RecoveryGrace grace_;
   Evictor evictor_;
   SlotList doomed_;
-  SlotList unverified_;                 // doomed, and not verified yet
-  std::vector<std::uint32_t> batch_;    // scratch of free_doomed(): no longer committed
-  std::vector<std::uint32_t> victims_;  // candidates
+  SlotList unverified_;               // doomed, and not verified yet
+  std::vector<std::uint32_t> batch_;  // scratch of free_doomed(): no longer committed
   Family family_;
-  RecoveryGrace grace_;
 };
 
 }  // namespace larder::store

@@ -26,7 +26,7 @@ void Store::doom(std::uint32_t slot, SlotList& list) {
 
 void Store::sweep() {
   std::uint32_t may_examine = kReserveEffort;
-  if (!grace_.settling()) go_on_draining(may_examine);
+  if (!grace_.settling()) evictor_.go_on_draining(may_examine);
   free_doomed();
 }
 
