@@ -27,7 +27,8 @@ Store::Store(const IndexShape& shape, std::byte* index, const std::byte* arena, 
       listeners_(chunks_, stats),
       sessions_(chunks_, stats),
       readers_(chunks_, sessions_),
-      evictor_(chunks_, listeners_, readers_, grace_, stats) {}
+      evictor_(chunks_, listeners_, readers_, grace_, stats),
+      removals_(chunks_, grace_, listeners_, sessions_, readers_, stats) {}
 
 void Store::reserve(SessionNumber number, const protocol::Key& scope, std::span<const protocol::BlockHash> hashes,
                     std::span<protocol::Grant> grants) {
@@ -125,6 +126,12 @@ void Store::touch(std::uint32_t slot, std::uint64_t generation) {
   if (slot >= table_.end() || index_.state(slot) != SlotState::kCommitted || index_.generation(slot) != generation) return;
   chunks_.touch_order(slot);
   listeners_.used(slot);
+}
+
+void Store::sweep() {
+  std::uint32_t may_examine = kReserveEffort;
+  if (!grace_.settling()) evictor_.go_on_draining(may_examine);
+  removals_.free_doomed();
 }
 
 void Store::fill(stats::Stats& stats) const {

@@ -42,9 +42,11 @@
 #include "sidecar/store/previous_index.h"
 #include "sidecar/store/readers.h"
 #include "sidecar/store/recovery_grace.h"
+#include "sidecar/store/removals.h"
 #include "sidecar/store/session_book.h"
 #include "sidecar/store/slot_arena.h"
 #include "sidecar/store/slot_table.h"
+#include "sidecar/store/store_limits.h"
 #include "sidecar/store/tier_listeners.h"
 
 namespace larder::store {
@@ -107,7 +109,7 @@ class Store {
   // stays valid. One slice (kSliceEffort) a call: the chunks of the time of the first slice are
   // gone after the last slice. An earlier index is superseded first, because engines could still
   // find the chunk there.
-  void drop(Drop& drop);
+  void drop(Drop& drop) { removals_.drop(drop); }
 
   // ---- Sessions ----
   // See SessionBook.
@@ -146,7 +148,7 @@ class Store {
   void disown(SessionNumber session, const protocol::SlotRef& slot);
   // An engine found bytes that do not match the root: dooms the chunk, and verify_next() checks the
   // bytes.
-  void report_bad(const protocol::SlotRef& slot);
+  void report_bad(const protocol::SlotRef& slot) { removals_.report_bad(slot); }
   // An engine used the chunk.
   void touch(std::uint32_t slot, std::uint64_t generation);
 
@@ -223,10 +225,10 @@ class Store {
   // reaches kReserveEffort. A family of 4,096 with one chunk left costs as many look-ups as a full
   // family.
   std::uint64_t effort() const { return chunks_.effort(); }
-  static constexpr std::uint32_t kSliceEffort = 16'384;
-  static constexpr std::uint32_t kReserveEffort = 8192;
+  static constexpr std::uint32_t kSliceEffort = store::kSliceEffort;
+  static constexpr std::uint32_t kReserveEffort = store::kReserveEffort;
   // Verifies one reported chunk. False if no chunk waits.
-  bool verify_next();
+  bool verify_next() { return removals_.verify_next(); }
   // Frees doomed slots without a hold, and continues to drain a window.
   void sweep();
 
@@ -268,9 +270,6 @@ class Store {
   void enter_committed(Session& session, std::uint32_t slot, std::uint64_t root);
   template <typename Verb>
   protocol::ActCounts each_family(std::uint32_t handle, std::span<const protocol::BlockHash> hashes, const Verb& verb);
-  void free_doomed();
-  void doom(std::uint32_t slot, SlotList& list);
-  void drop_slot(Drop& drop, std::uint32_t slot);
 
   ChunkTable chunks_;
   IndexWriter& index_;  // these four are of chunks_
@@ -283,9 +282,7 @@ class Store {
   Readers readers_;
   RecoveryGrace grace_;
   Evictor evictor_;
-  SlotList doomed_;
-  SlotList unverified_;               // doomed, and not verified yet
-  std::vector<std::uint32_t> batch_;  // scratch of free_doomed(): no longer committed
+  Removals removals_;
   Family family_;
 };
 

@@ -55,7 +55,7 @@ protocol::ActCounts Store::evict(std::uint32_t handle, std::span<const protocol:
   const protocol::ActCounts counts = each_family(handle, hashes, [&] {
     stats_.evicted_dropped += family_.committed.size();
     const EvictedBelow below = listeners_.evict_below(handle, *hash++);  // first: the last chunk closes the namespace
-    for (const std::uint32_t slot : family_.committed) doom(slot, doomed_);
+    for (const std::uint32_t slot : family_.committed) removals_.doom(slot);
     for (const std::uint32_t slot : family_.granted) sessions_.quarantine(sessions_.at(index_.session(slot)), slot);
     const bool here = !family_.committed.empty() || !family_.granted.empty();
     switch (below) {
@@ -65,7 +65,7 @@ protocol::ActCounts Store::evict(std::uint32_t handle, std::span<const protocol:
     }
     return here ? &protocol::ActCounts::found : &protocol::ActCounts::absent;
   });
-  free_doomed();
+  removals_.free_doomed();
   return counts;
 }
 

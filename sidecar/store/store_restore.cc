@@ -206,7 +206,7 @@ void Store::enter(const Found& one, Restored& restored) {
     sessions_.adopt(one.slot);
     ++restored.quarantined;
   } else {
-    table_.push_back(doomed_, one.slot);
+    removals_.adopt(one.slot);
   }
 }
 

@@ -1,15 +1,28 @@
-// Drops, bad chunks, and doomed slots that wait for their last reader.
+#include "sidecar/store/removals.h"
+
 #include <algorithm>
 
-#include "sidecar/store/store.h"
+#include "sidecar/store/store_limits.h"
 #include "sidecar/store/verify.h"
 
 namespace larder::store {
 
 using protocol::SlotState;
 
+Removals::Removals(ChunkTable& chunks, RecoveryGrace& grace, TierListeners& listeners, SessionBook& sessions, Readers& readers,
+                   stats::Stats& stats)
+    : chunks_(chunks),
+      index_(chunks.index()),
+      table_(chunks.table()),
+      namespaces_(chunks.namespaces()),
+      grace_(grace),
+      listeners_(listeners),
+      sessions_(sessions),
+      readers_(readers),
+      stats_(stats) {}
+
 // Hides a committed slot for good. Engines that are reading the slot notice the changed word.
-void Store::doom(std::uint32_t slot, SlotList& list) {
+void Removals::doom(std::uint32_t slot, SlotList& list) {
   // An engine that has not attached again would still find the chunk in the earlier index.
   grace_.supersede();  // mutation: supersede-bad
   index_.set_state(slot, SlotState::kDying);
@@ -24,13 +37,7 @@ void Store::doom(std::uint32_t slot, SlotList& list) {
   if (&list == &doomed_) chunks_.detach(slot);  // an unverified chunk keeps its key for the message to lower tiers
 }
 
-void Store::sweep() {
-  std::uint32_t may_examine = kReserveEffort;
-  if (!grace_.settling()) evictor_.go_on_draining(may_examine);
-  free_doomed();
-}
-
-void Store::free_doomed() {
+void Removals::free_doomed() {
   // Engines may not have announced all holds again.
   if (grace_.settling()) return;  // mutation: settle-dying
   if (doomed_.count == 0) return;
@@ -44,7 +51,7 @@ void Store::free_doomed() {
   }
 }
 
-void Store::report_bad(const protocol::SlotRef& ref) {
+void Removals::report_bad(const protocol::SlotRef& ref) {
   ++stats_.bad_reported;
   if (ref.slot >= table_.end() || index_.state(ref.slot) != SlotState::kCommitted ||
       index_.generation(ref.slot) != ref.generation)  // mutation: bad-generation
@@ -58,7 +65,7 @@ void Store::report_bad(const protocol::SlotRef& ref) {
   doom(ref.slot, unverified_);
 }
 
-bool Store::verify_next() {
+bool Removals::verify_next() {
   if (unverified_.count == 0) return false;
   const std::uint32_t slot = unverified_.first;
   const protocol::EntryView view = index_.view(slot);
@@ -72,7 +79,7 @@ bool Store::verify_next() {
   return true;
 }
 
-void Store::drop(Drop& drop) {
+void Removals::drop(Drop& drop) {
   // The earlier index may have chunks that are missing here.
   grace_.supersede();                                                          // mutation: supersede-drop
   if (drop.announced.empty() && !drop.memory_only) listeners_.announce(drop);  // mutation: drop-reaches-disk
@@ -94,7 +101,7 @@ void Store::drop(Drop& drop) {
   free_doomed();
 }
 
-void Store::drop_slot(Drop& drop, std::uint32_t slot) {
+void Removals::drop_slot(Drop& drop, std::uint32_t slot) {
   const SlotState state = index_.state(slot);
   if (state == SlotState::kFree || state == SlotState::kQuarantined) return;
   const std::uint32_t handle = index_.key(slot).namespace_handle;
