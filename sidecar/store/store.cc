@@ -28,7 +28,8 @@ Store::Store(const IndexShape& shape, std::byte* index, const std::byte* arena, 
       sessions_(chunks_, stats),
       readers_(chunks_, sessions_),
       evictor_(chunks_, listeners_, readers_, grace_, stats),
-      removals_(chunks_, grace_, listeners_, sessions_, readers_, stats) {}
+      removals_(chunks_, grace_, listeners_, sessions_, readers_, stats),
+      families_(chunks_, grace_, listeners_, sessions_, removals_, stats) {}
 
 void Store::reserve(SessionNumber number, const protocol::Key& scope, std::span<const protocol::BlockHash> hashes,
                     std::span<protocol::Grant> grants) {

@@ -36,7 +36,7 @@
 #include "sidecar/store/chunk_table.h"
 #include "sidecar/store/drop.h"
 #include "sidecar/store/evictor.h"
-#include "sidecar/store/family.h"
+#include "sidecar/store/family_verbs.h"
 #include "sidecar/store/index_writer.h"
 #include "sidecar/store/namespace_table.h"
 #include "sidecar/store/previous_index.h"
@@ -198,25 +198,22 @@ class Store {
   }
 
   // ---- Families, by block hash ----
-  // Each call does one slice, of one hash at least, and returns the counts of the first all()
-  // hashes of the list. Found: done on a complete family (evict: on any chunk). Absent: the family
-  // is missing or incomplete. All hashes are absent for a handle that is not open.
-
-  // Counts the families as used.
-  protocol::ActCounts prefetch(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
-  // Protects complete families from eviction, up to half of the arena (protocol::kPinnedShare). A
-  // second pin of a family changes nothing. A pin belongs to no session, and ends by unpin, evict,
-  // drop, clear, or a bad chunk of the family.
-  protocol::ActCounts pin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
-  protocol::ActCounts unpin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
-  // Dooms the chunks, pinned or not, here and in lower tiers; grants in progress will not be
-  // committed. Refused: gone here, but a lower tier is busy or degraded and keeps its chunk.
-  protocol::ActCounts evict(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
-
+  // See FamilyVerbs.
+  protocol::ActCounts prefetch(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+    return families_.prefetch(handle, hashes);
+  }
+  protocol::ActCounts pin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+    return families_.pin(handle, hashes);
+  }
+  protocol::ActCounts unpin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+    return families_.unpin(handle, hashes);
+  }
+  protocol::ActCounts evict(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+    return families_.evict(handle, hashes);
+  }
   using Member = store::Member;
-  // See family.h.
   void look_at_family(std::uint32_t handle, const protocol::BlockHash& hash, std::vector<Member>& members) {
-    store::look_at_family(chunks_, handle, hash, members);
+    families_.look_at(handle, hash, members);
   }
 
   // ---- Work for idle moments ----
@@ -268,8 +265,6 @@ class Store {
   protocol::Grant grant_slot(SessionNumber number, Session& session, const protocol::Key& key, const Wanted& asked,
                              std::uint32_t& may_examine);
   void enter_committed(Session& session, std::uint32_t slot, std::uint64_t root);
-  template <typename Verb>
-  protocol::ActCounts each_family(std::uint32_t handle, std::span<const protocol::BlockHash> hashes, const Verb& verb);
 
   ChunkTable chunks_;
   IndexWriter& index_;  // these four are of chunks_
@@ -283,7 +278,7 @@ class Store {
   RecoveryGrace grace_;
   Evictor evictor_;
   Removals removals_;
-  Family family_;
+  FamilyVerbs families_;
 };
 
 }  // namespace larder::store

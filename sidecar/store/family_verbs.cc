@@ -1,15 +1,27 @@
-// The verbs on families, by block hash.
-#include "shim/protocol/checksum.h"
-#include "sidecar/store/store.h"
+#include "sidecar/store/family_verbs.h"
+
+#include "sidecar/store/store_limits.h"
 
 namespace larder::store {
 
-using protocol::SlotState;
+FamilyVerbs::FamilyVerbs(ChunkTable& chunks, RecoveryGrace& grace, TierListeners& listeners, SessionBook& sessions,
+                         Removals& removals, stats::Stats& stats)
+    : chunks_(chunks),
+      index_(chunks.index()),
+      table_(chunks.table()),
+      arena_(chunks.arena()),
+      namespaces_(chunks.namespaces()),
+      grace_(grace),
+      listeners_(listeners),
+      sessions_(sessions),
+      removals_(removals),
+      stats_(stats) {}
 
 // Finds each family of one slice in family_ and calls verb(), which returns the counter of the
 // family.
 template <typename Verb>
-protocol::ActCounts Store::each_family(std::uint32_t handle, std::span<const protocol::BlockHash> hashes, const Verb& verb) {
+protocol::ActCounts FamilyVerbs::each_family(std::uint32_t handle, std::span<const protocol::BlockHash> hashes,
+                                             const Verb& verb) {
   protocol::ActCounts counts;
   const std::uint64_t end = chunks_.effort() + kSliceEffort;
   for (std::size_t i = 0; i < hashes.size() && chunks_.effort() < end; ++i) {
@@ -23,14 +35,14 @@ protocol::ActCounts Store::each_family(std::uint32_t handle, std::span<const pro
   return counts;
 }
 
-protocol::ActCounts Store::prefetch(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+protocol::ActCounts FamilyVerbs::prefetch(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
   return each_family(handle, hashes, [this] {
     for (const std::uint32_t slot : family_.committed) chunks_.touch_order(slot);
     return family_.whole() ? &protocol::ActCounts::found : &protocol::ActCounts::absent;
   });
 }
 
-protocol::ActCounts Store::pin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+protocol::ActCounts FamilyVerbs::pin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
   return each_family(handle, hashes, [this] {
     if (!family_.whole()) return &protocol::ActCounts::absent;
     std::uint64_t bytes = 0;
@@ -42,14 +54,14 @@ protocol::ActCounts Store::pin(std::uint32_t handle, std::span<const protocol::B
   });
 }
 
-protocol::ActCounts Store::unpin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+protocol::ActCounts FamilyVerbs::unpin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
   return each_family(handle, hashes, [this] {
     chunks_.unpin_all(family_.committed);
     return family_.whole() ? &protocol::ActCounts::found : &protocol::ActCounts::absent;
   });
 }
 
-protocol::ActCounts Store::evict(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+protocol::ActCounts FamilyVerbs::evict(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
   grace_.supersede();  // the earlier index may have chunks that are missing here
   auto hash = hashes.begin();
   const protocol::ActCounts counts = each_family(handle, hashes, [&] {
