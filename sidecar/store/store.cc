@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "shim/base/test_point.h"
 #include "shim/protocol/checksum.h"
 
 namespace larder::store {
@@ -127,6 +128,17 @@ void Store::touch(std::uint32_t slot, std::uint64_t generation) {
   if (slot >= table_.end() || index_.state(slot) != SlotState::kCommitted || index_.generation(slot) != generation) return;
   chunks_.touch_order(slot);
   listeners_.used(slot);
+}
+
+Restored Store::restore(const PreviousIndex& earlier, std::span<const EarlierName> names, std::span<const SessionNumber> alive) {
+  grace_.begin(earlier);
+  return Restorer(chunks_, grace_, listeners_, sessions_, removals_).run(names, alive);
+}
+
+void Store::settled() {
+  grace_.supersede();  // mutation: supersede-settle
+  LARDER_POINT(settled);
+  grace_.settle();
 }
 
 void Store::sweep() {

@@ -43,6 +43,7 @@
 #include "sidecar/store/readers.h"
 #include "sidecar/store/recovery_grace.h"
 #include "sidecar/store/removals.h"
+#include "sidecar/store/restorer.h"
 #include "sidecar/store/session_book.h"
 #include "sidecar/store/slot_arena.h"
 #include "sidecar/store/slot_table.h"
@@ -50,12 +51,6 @@
 #include "sidecar/store/tier_listeners.h"
 
 namespace larder::store {
-
-// A namespace of an earlier larderd, from its journal.
-struct EarlierName {
-  NamespaceSpec spec;
-  std::optional<std::uint32_t> handle = {};  // in the index of that larderd; empty if the journal has no handle
-};
 
 class Store {
  public:
@@ -66,13 +61,8 @@ class Store {
 
   void set_touched_bytes(std::uint64_t bytes) { chunks_.set_touched_bytes(bytes); }
 
-  // ---- A warm restart (store_restore.cc) ----
-  struct Restored {
-    std::uint64_t kept = 0, dropped = 0, quarantined = 0;  // chunks that were committed; slots
-    std::uint64_t own = 0;                                 // of these, slots that a tier may still read into
-    // The opened namespaces: the place in `names`, and the new handle.
-    std::vector<std::pair<std::size_t, std::uint32_t>> names;
-  };
+  // ---- A warm restart (restorer.h) ----
+  using Restored = store::Restored;
   // Takes over the content of an earlier larderd, and drops inconsistent entries. A slot keeps its
   // number, place and generation, so that holds and grants of engines name the same slot before and
   // after the restart. `names`: its namespaces; `alive`: its sessions with a living process, which
@@ -234,21 +224,6 @@ class Store {
   void mark_index_dead() { index_.mark_dead(); }
 
  private:
-  // A slot of the earlier larderd to keep: number, place and state.
-  struct Found {
-    std::uint32_t slot, start, pages;
-    protocol::SlotState state;
-  };
-  using Handles = std::unordered_map<std::uint32_t, std::uint32_t>;  // handles of this index, by handles of the earlier index
-  Handles restore_namespaces(std::span<const EarlierName> names, Restored& restored);
-  void restore_namespace(std::uint32_t earlier, std::span<const EarlierName> names, Handles& handles, Restored& restored);
-  void leave_restored();
-  std::vector<Found> find_kept(const Handles& handles, Restored& restored);
-  protocol::SlotState kept_as(PreviousIndex::Entry& entry, const Handles& handles) const;
-  void keep_apart(std::vector<Found>& found, Restored& restored);
-  void restore_places(std::vector<Found>& found, Restored& restored);
-  void enter(const Found& one, Restored& restored);
-
   using Session = SessionBook::Session;
   using Inherited = SessionBook::Inherited;
 
