@@ -35,8 +35,8 @@ void EventLoop::end_session(std::uint32_t number, const std::string& why) {
   drain_events(*connection);
   connection->protocol.leave_namespaces();
   await_again(connection->protocol);  // mutation: lost-again-awaited
-  const std::uint32_t grants = store_.use_of(number).grants;
-  const bool quarantined = store_.end_session(number);
+  const std::uint32_t grants = store_.sessions().grants_of(number);
+  const bool quarantined = store_.sessions().end(number);
   const std::string set_aside = grants == 0 ? "" : ", " + std::to_string(grants) + " grants quarantined";
   if (connection->protocol.told() && (!why.empty() || grants != 0))
     base::log_from(session::log_source(connection->protocol.facts().peer, "ended"), base::LogLevel::kInfo,
@@ -47,7 +47,7 @@ void EventLoop::end_session(std::uint32_t number, const std::string& why) {
     const session::SessionFacts& facts = connection->protocol.facts();
     ended_.emplace(number, Ended{std::move(connection->lock), std::move(connection->pidfd), {facts.token, facts.epoch}});
   } else {
-    store_.release_quarantine(number);
+    store_.sessions().release_quarantine(number);
   }
 }
 
@@ -78,15 +78,15 @@ void EventLoop::take_over(const session::SessionProtocol& session) {
       base::log_from("lock files", base::LogLevel::kWarning, noted.text());
     // The list of the engine is not complete while larderd may copy for the previous session.
     const bool complete = session.still_written_is_complete() && !(transfers_ && transfers_->busy(earlier));
-    const std::uint32_t back = store_.succeed(number, earlier, session.still_written(), complete);
+    const std::uint32_t back = store_.sessions().succeed(number, earlier, session.still_written(), complete);
     base::log_from(session::log_source(session.facts().peer, "attached anew"), base::LogLevel::kInfo,
                    "session " + std::to_string(earlier) + " goes on as " + std::to_string(number) + ": " + std::to_string(back) +
-                       " of its grants are free, " + std::to_string(store_.use_of(earlier).grants) + " are still written");
-    if (ended.previous_instance || store_.use_of(earlier).grants != 0) {  // mutation: reattached-awaited
+                       " of its grants are free, " + std::to_string(store_.sessions().grants_of(earlier)) + " are still written");
+    if (ended.previous_instance || store_.sessions().grants_of(earlier) != 0) {  // mutation: reattached-awaited
       ++next;
       continue;
     }
-    store_.release_quarantine(earlier);
+    store_.sessions().release_quarantine(earlier);
     next = ended_.erase(next);
   }
 }
@@ -123,7 +123,7 @@ void EventLoop::release_ended() {
     base::log_from("freed grants", base::LogLevel::kInfo,
                    "session " + std::to_string(next->first) + ": its process has stopped, its grants are free");
     awaited_.erase(next->first);
-    store_.release_quarantine(next->first);  // mutation: lost-grants-back
+    store_.sessions().release_quarantine(next->first);  // mutation: lost-grants-back
     shows_now_ = true;
     next = ended_.erase(next);
   }

@@ -34,7 +34,7 @@ void EventLoop::tick() {
   if (!accepting_) accepting_ = watch(parts_.epoll, parts_.listener, {WakeupSource::kListener}).ok();
   release_ended();
   check_settled(now_ms, slept);
-  store_.watch_holds(now_ms, slept);
+  store_.sessions().watch_holds(now_ms, slept);
   store_.sweep();
   if (lower_tiers_) lower_tiers_->tick(slept);
   if (transfers_) transfers_->present(prefaulter_.touched_bytes());
@@ -66,7 +66,7 @@ void EventLoop::check_heartbeat(session::Connection& connection, std::uint64_t n
   const bool silent = now_ms - connection.beat_ms > protocol::kHeartbeatTimeoutMs;
   if (silent == connection.silent) return;
   connection.silent = silent;
-  store_.set_silent(number, silent);
+  store_.sessions().set_silent(number, silent);
   stats_.heartbeats_missed += silent;
   base::log_from(session::log_source(connection.protocol.facts().peer, silent ? "silent" : "back"), base::LogLevel::kWarning,
                  "session " + std::to_string(number) +
@@ -135,7 +135,7 @@ void EventLoop::publish() {
   for (const auto& [number, connection] : connections_) {
     if (connection->protocol.state() != session::SessionProtocol::State::kAttached) continue;
     const std::vector<std::uint32_t>& handles = connection->protocol.namespaces();
-    const store::Store::SessionUse use = store_.use_of(number);
+    const store::SessionUse use = store_.sessions().use_of(number);
     view.sessions.push_back({number, connection->protocol.engine(),
                              handles.empty() ? "" : store_.namespaces().at(handles.back()).spec.id.to_hex(), connection->silent,
                              use.holds, use.grants, use.held_bytes, use.granted_bytes, false, "", ""});

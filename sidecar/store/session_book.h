@@ -92,6 +92,7 @@ class SessionBook {
   void watch_holds(std::uint64_t now_ms, bool restart);
   // Holds are as of the last watch_holds().
   SessionUse use_of(SessionNumber session) const;
+  std::uint32_t grants_of(SessionNumber session) const { return use_of(session).grants; }
   // The chunk that this session may write into the slot at this generation; empty without such a
   // grant, and for a quarantined grant.
   std::optional<protocol::EntryView> granted_chunk(SessionNumber session, const protocol::SlotRef& slot);

@@ -102,27 +102,8 @@ class Store {
   void drop(Drop& drop) { removals_.drop(drop); }
 
   // ---- Sessions ----
-  // See SessionBook.
-  using SessionUse = store::SessionUse;
-  static constexpr std::size_t kPlacesATick = SessionBook::kPlacesATick;
-  void add_session(SessionNumber session, const protocol::SessionRegion& region, const SessionCaps& caps = {}) {
-    sessions_.add(session, region, caps);
-  }
-  void set_silent(SessionNumber session, bool silent) { sessions_.set_silent(session, silent); }
-  bool end_session(SessionNumber session) { return sessions_.end(session); }
-  void release_quarantine(SessionNumber session) { sessions_.release_quarantine(session); }
-  std::uint32_t succeed(SessionNumber session, SessionNumber earlier, std::span<const protocol::SlotRef> still_written,
-                        bool complete) {
-    return sessions_.succeed(session, earlier, still_written, complete);
-  }
-  void overdue(SessionNumber session, std::uint64_t generation, std::vector<protocol::SlotRef>& slots) const {
-    sessions_.overdue(session, generation, slots);
-  }
-  bool quarantine_grant(SessionNumber session, const protocol::SlotRef& slot) {
-    return sessions_.quarantine_grant(session, slot);
-  }
-  void watch_holds(std::uint64_t now_ms, bool restart) { sessions_.watch_holds(now_ms, restart); }
-  SessionUse use_of(SessionNumber session) const { return sessions_.use_of(session); }
+  SessionBook& sessions() { return sessions_; }
+  const SessionBook& sessions() const { return sessions_; }
   // Passes in the time once a tick, for the age of evicted chunks.
   void note_time(std::uint64_t now_ms) { evictor_.note_time(now_ms); }
   std::uint64_t last_generation() const { return index_.last_generation(); }
@@ -146,9 +127,6 @@ class Store {
   // See Readers.
   bool keep(std::uint32_t slot, std::uint64_t generation) { return readers_.keep(slot, generation); }
   void let_go(std::uint32_t slot, std::uint64_t generation) { readers_.let_go(slot, generation); }
-  std::optional<protocol::EntryView> granted_chunk(SessionNumber session, const protocol::SlotRef& slot) {
-    return sessions_.granted_chunk(session, slot);
-  }
   // Grants larderd a slot for a promotion, and evicts for it as reserve() does. Engines get
   // "pending" for the key until promoted() or promotion_failed(). Present: with slot and
   // generation. Pending: a session writes the chunk. Refused: the sizes do not match the layout of

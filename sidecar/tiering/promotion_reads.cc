@@ -170,7 +170,8 @@ bool PromotionReads::on_message(const Message& message) {
   if (status.ok() && !store_.promoted(read.slot, message.facts.root, source.number(), message.facts.since_s))
     status = {Code::kNotFound, "dropped meanwhile"};
   read.ended = message.slot_busy;
-  if (message.slot_busy) store_.quarantine_grant(store::kOwnSession, read.slot);  // an engine may store the chunk in another slot
+  if (message.slot_busy)
+    store_.sessions().quarantine_grant(store::kOwnSession, read.slot);  // an engine may store the chunk in another slot
   end(message.ticket, std::move(status), bytes);
   return true;
 }

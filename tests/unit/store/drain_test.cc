@@ -160,7 +160,7 @@ class MixedSizes {
         region_(zeroed_pages(sizeof(protocol::SessionRegion))),
         store_(shape_, index_.get(), nullptr, stats_) {
     store_.set_touched_bytes(shape_.arena_bytes);
-    store_.add_session(1, *reinterpret_cast<protocol::SessionRegion*>(region_.get()));
+    store_.sessions().add(1, *reinterpret_cast<protocol::SessionRegion*>(region_.get()));
     std::string difference;
     for (const std::uint64_t mib : {3, 20, 36, 80}) {
       const std::uint64_t slot = mib * kUnit;

@@ -184,7 +184,7 @@ TEST_F(GivenBack, AtRandomTheTableAgreesWithTheIndex) {
       if (grant.status == 0 && pick(4) == 0) store_.disown(kWriter, {grant.slot, 0, grant.generation});
     }
     if (pick(8) == 0) store_.verify_next();
-    if (pick(50) == 0) store_.set_silent(kWriter, true), store_.set_silent(kWriter, false);
+    if (pick(50) == 0) store_.sessions().set_silent(kWriter, true), store_.sessions().set_silent(kWriter, false);
     store_.sweep();
     std::uint64_t chunks = 0;
     for (const std::uint32_t handle : store_.namespaces().handles()) {

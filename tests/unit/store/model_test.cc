@@ -292,7 +292,7 @@ class Reference {
     const SessionNumber number = any_session();
     Session& session = sessions_[number];
     session.silent = !session.silent;
-    box_.store().set_silent(number, session.silent);
+    box_.store().sessions().set_silent(number, session.silent);
     if (session.silent) to_quarantine(number);
   }
 
@@ -306,7 +306,7 @@ class Reference {
     const SessionNumber number = any_session();
     to_quarantine(number);
     const bool any = std::any_of(quarantined_.begin(), quarantined_.end(), [&](const Writing& w) { return w.session == number; });
-    ASSERT_EQ(box_.store().end_session(number), any);
+    ASSERT_EQ(box_.store().sessions().end(number), any);
     sessions_.erase(number);
     ended_.insert(number);
     add_session(next_session_++);
@@ -321,7 +321,7 @@ class Reference {
     } else if (!ended_.empty()) {
       const SessionNumber number = *ended_.begin();
       ended_.erase(number);
-      box_.store().release_quarantine(number);
+      box_.store().sessions().release_quarantine(number);
       std::erase_if(quarantined_, [&](const Writing& writing) { return writing.session == number; });
     }
   }
