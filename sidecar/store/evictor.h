@@ -32,7 +32,9 @@ class Evictor {
   SlotArena::Slot take_slot(std::uint32_t size_class, std::uint32_t& may_examine);
   // Goes on with the window that is being drained. Returns the number of free slots.
   std::uint32_t go_on_draining(std::uint32_t& may_examine);
-  // See Store::next_to_go().
+  // Appends the coldest slots, coldest first, of every size that will evict soon: the tier should
+  // have these chunks. Leaves out chunks that the tier has, unless `also_written`: a tier may have
+  // lost chunks.
   void next_to_go(TierNumber tier, std::vector<protocol::SlotRef>& slots, bool also_written);
   // Passes in the time once a tick, for the age of evicted chunks.
   void note_time(std::uint64_t now_ms) { ages_.tick(now_ms, arena_.uses()); }

@@ -22,17 +22,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "shim/protocol/messages.h"
-#include "shim/protocol/session_layout.h"
 #include "sidecar/stats/stats.h"
-#include "sidecar/store/chunk_listener.h"
 #include "sidecar/store/chunk_table.h"
 #include "sidecar/store/drop.h"
 #include "sidecar/store/evictor.h"
@@ -46,7 +42,6 @@
 #include "sidecar/store/restorer.h"
 #include "sidecar/store/session_book.h"
 #include "sidecar/store/slot_arena.h"
-#include "sidecar/store/slot_table.h"
 #include "sidecar/store/store_limits.h"
 #include "sidecar/store/tier_listeners.h"
 
@@ -60,6 +55,13 @@ class Store {
   Store(const Store&) = delete;
 
   void set_touched_bytes(std::uint64_t bytes) { chunks_.set_touched_bytes(bytes); }
+
+  // ---- The parts with calls of their own; see their headers ----
+  SessionBook& sessions() { return sessions_; }
+  const SessionBook& sessions() const { return sessions_; }
+  Readers& readers() { return readers_; }
+  TierListeners& tiers() { return listeners_; }
+  FamilyVerbs& families() { return families_; }
 
   // ---- A warm restart (restorer.h) ----
   using Restored = store::Restored;
@@ -92,18 +94,10 @@ class Store {
   // REQUIRES: the namespace is open.
   void join_namespace(std::uint32_t handle) { namespaces_.join(handle); }
   void leave_namespace(std::uint32_t handle) { chunks_.leave_namespace(handle); }
-  // Whether each tier accepts one more drop of an engine. Drops of admin verbs and of larderd
-  // ignore this bound.
-  bool takes_drops() const { return listeners_.takes_drops(); }
-  // Dooms every chunk of the namespace; grants in progress will not be committed. An open handle
-  // stays valid. One slice (kSliceEffort) a call: the chunks of the time of the first slice are
-  // gone after the last slice. An earlier index is superseded first, because engines could still
-  // find the chunk there.
+  // See Removals.
   void drop(Drop& drop) { removals_.drop(drop); }
 
-  // ---- Sessions ----
-  SessionBook& sessions() { return sessions_; }
-  const SessionBook& sessions() const { return sessions_; }
+  // ---- Time and numbers ----
   // Passes in the time once a tick, for the age of evicted chunks.
   void note_time(std::uint64_t now_ms) { evictor_.note_time(now_ms); }
   std::uint64_t last_generation() const { return index_.last_generation(); }
@@ -117,16 +111,12 @@ class Store {
   // grant frees the slot.
   void commit(SessionNumber session, const protocol::CommitRecord& record);
   void disown(SessionNumber session, const protocol::SlotRef& slot);
-  // An engine found bytes that do not match the root: dooms the chunk, and verify_next() checks the
-  // bytes.
+  // See Removals.
   void report_bad(const protocol::SlotRef& slot) { removals_.report_bad(slot); }
   // An engine used the chunk.
   void touch(std::uint32_t slot, std::uint64_t generation);
 
-  // ---- Held by larderd itself (store_own.cc) ----
-  // See Readers.
-  bool keep(std::uint32_t slot, std::uint64_t generation) { return readers_.keep(slot, generation); }
-  void let_go(std::uint32_t slot, std::uint64_t generation) { readers_.let_go(slot, generation); }
+  // ---- Promotions: chunks that larderd itself writes (store_own.cc) ----
   // Grants larderd a slot for a promotion, and evicts for it as reserve() does. Engines get
   // "pending" for the key until promoted() or promotion_failed(). Present: with slot and
   // generation. Pending: a session writes the chunk. Refused: the sizes do not match the layout of
@@ -138,50 +128,15 @@ class Store {
   // The promotion failed, and the tier has released the slot.
   void promotion_failed(const protocol::SlotRef& slot);
 
-  // ---- Lower tiers (tier_listeners.h); free of cost without a lower tier ----
-  // `listener` outlives the store, or is reset with nullptr. From here on the store counts chunks
-  // that are evicted before they were written.
-  void set_listener(TierNumber tier, ChunkListener* listener) { listeners_.set(tier, listener); }
+  // ---- For lower tiers ----
   // The chunk in a slot; empty if it is not committed at this generation.
   std::optional<protocol::EntryView> committed_chunk(std::uint32_t slot, std::uint64_t generation) const {
     return chunks_.committed_chunk(slot, generation);
   }
   std::span<const std::byte> slot_memory(const protocol::EntryView& chunk) const { return chunks_.slot_memory(chunk); }
-  // Marks whether the tier has the chunk. No effect if the chunk is not committed at this
-  // generation.
-  void mark_written(TierNumber tier, std::uint32_t slot, std::uint64_t generation, bool written = true) {
-    listeners_.mark_written(tier, slot, generation, written);
-  }
-  // Appends the coldest slots, coldest first, of every size that will evict soon: the tier should
-  // have these chunks. Leaves out chunks that the tier has, unless `also_written`: a tier may have
-  // lost chunks.
+  // See Evictor.
   void next_to_go(TierNumber tier, std::vector<protocol::SlotRef>& slots, bool also_written) {
     evictor_.next_to_go(tier, slots, also_written);
-  }
-  // The same for `most` slots from number `from` on, whatever their age. Returns the next number,
-  // or kNoSlot at the end.
-  std::uint32_t walk(TierNumber tier, std::uint32_t from, std::uint32_t most, std::vector<protocol::SlotRef>& slots,
-                     bool also_written) const {
-    return listeners_.walk(tier, from, most, slots, also_written);
-  }
-
-  // ---- Families, by block hash ----
-  // See FamilyVerbs.
-  protocol::ActCounts prefetch(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
-    return families_.prefetch(handle, hashes);
-  }
-  protocol::ActCounts pin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
-    return families_.pin(handle, hashes);
-  }
-  protocol::ActCounts unpin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
-    return families_.unpin(handle, hashes);
-  }
-  protocol::ActCounts evict(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
-    return families_.evict(handle, hashes);
-  }
-  using Member = store::Member;
-  void look_at_family(std::uint32_t handle, const protocol::BlockHash& hash, std::vector<Member>& members) {
-    families_.look_at(handle, hash, members);
   }
 
   // ---- Work for idle moments ----
@@ -192,7 +147,7 @@ class Store {
   std::uint64_t effort() const { return chunks_.effort(); }
   static constexpr std::uint32_t kSliceEffort = store::kSliceEffort;
   static constexpr std::uint32_t kReserveEffort = store::kReserveEffort;
-  // Verifies one reported chunk. False if no chunk waits.
+  // See Removals.
   bool verify_next() { return removals_.verify_next(); }
   // Frees doomed slots without a hold, and continues to drain a window.
   void sweep();

@@ -180,7 +180,7 @@ bool PromotionReads::on_message(const Message& message) {
 void PromotionReads::end(Ticket ticket, Status status, std::uint64_t read_bytes) {
   const auto found = reads_.find(ticket);
   const Read& read = found->second;
-  if (status.ok() && !store_.keep(read.slot.slot, read.slot.generation)) status = {Code::kNotFound, "gone meanwhile"};
+  if (status.ok() && !store_.readers().keep(read.slot.slot, read.slot.generation)) status = {Code::kNotFound, "gone meanwhile"};
   outcomes_.push_back({ticket, std::move(status), read.slot, read_bytes});
   by_key_.erase(read.key);
   if (read.ahead) ahead_bytes_ -= read.facts.slot_bytes();

@@ -222,7 +222,7 @@ class Reference {
     const protocol::BlockHash hash = name(key).hash;
     const auto members = family(key);
     if (pick(2) == 0) {
-      box_.store().unpin(box_.handle(), std::span(&hash, 1));
+      box_.store().families().unpin(box_.handle(), std::span(&hash, 1));
       for (const auto& chunk : members) {
         if (!chunk->pinned) continue;
         chunk->pinned = false;
@@ -233,7 +233,7 @@ class Reference {
     std::size_t pinned = 0;
     for (const Chunk& chunk : order_) pinned += chunk.pinned;
     for (const auto& chunk : members) pinned += !chunk->pinned;
-    const protocol::ActCounts counts = box_.store().pin(box_.handle(), std::span(&hash, 1));
+    const protocol::ActCounts counts = box_.store().families().pin(box_.handle(), std::span(&hash, 1));
     ASSERT_EQ(counts.absent, members.size() != 2);
     ASSERT_EQ(counts.found, members.size() == 2 && pinned <= kSlots / protocol::kPinnedShare);
     if (counts.found == 0) return;
@@ -243,7 +243,7 @@ class Reference {
   void evict() {
     const std::uint64_t key = pick(kKeys) / 2 * 2;
     const protocol::BlockHash hash = name(key).hash;
-    box_.store().evict(box_.handle(), std::span(&hash, 1));
+    box_.store().families().evict(box_.handle(), std::span(&hash, 1));
     for (const auto& chunk : family(key)) {
       doomed_.push_back(chunk->grant);
       order_.erase(chunk);

@@ -197,7 +197,7 @@ TEST_F(Restore, WhatHadComeUpFromBelowIsToldOfAsSuch) {
   ASSERT_TRUE(first_.store.promoted({up.slot, 0, up.generation}, 2, 0, 0));
   Told told;
   second_.emplace(arena_.get(), 5000);
-  second_->store.set_listener(0, &told);
+  second_->store.tiers().set(0, &told);
   second_->store.restore(first_.as_earlier(), names_, {});
   ASSERT_EQ(told.came_up_keys.size(), 1U);
   EXPECT_EQ(told.came_up_keys[0].hash, key(2).hash);
@@ -235,7 +235,7 @@ TEST_F(Restore, WhatWasBeingTakenOutOfSightStaysSoAndWaitsForItsReaders) {
   for (std::uint64_t n = 0; n < kSlots; ++n) grants.push_back(first_.put(kWriter, key(n)));
   StoreBox::hold(*reinterpret_cast<protocol::SessionRegion*>(first_.region.get()), 0, grants[3]);
   const protocol::BlockHash hash = key(3).hash;
-  first_.store.evict(handle_, std::span(&hash, 1));
+  first_.store.families().evict(handle_, std::span(&hash, 1));
   restore({kWriter});
   EXPECT_FALSE(kept(3));
   second_->store.sweep();  // at a tick
@@ -254,7 +254,7 @@ TEST_F(Restore, WhatIsEvictedOrDroppedMeanwhileWaitsForItsReadersToo) {
   for (std::uint64_t n = 0; n < kSlots; ++n) grants.push_back(first_.put(kWriter, key(n)));
   restore({kWriter});
   const protocol::BlockHash hash = key(3).hash;
-  EXPECT_EQ(second_->store.evict(second_->open(names_[0].spec), std::span(&hash, 1)).found, 1U);
+  EXPECT_EQ(second_->store.families().evict(second_->open(names_[0].spec), std::span(&hash, 1)).found, 1U);
   second_->clear();
   EXPECT_EQ(second_->filled().slots_free + second_->filled().unused_bytes / kSlotBytes, 0U) << "a hold is still to be announced";
   protocol::SessionRegion& region = second_->add_session(kNew);
@@ -313,7 +313,7 @@ TEST_F(Restore, WhatIsNotCarriedOverIsDroppedAndEvictedAllTheSame) {
     if (dropped)
       second_->store.drop(drop);
     else
-      second_->store.evict(handle, std::span(&hash, 1));
+      second_->store.families().evict(handle, std::span(&hash, 1));
     EXPECT_TRUE(first_.reader.dead()) << "dropped: " << dropped;
   }
 }
