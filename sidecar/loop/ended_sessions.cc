@@ -52,15 +52,15 @@ void EndedSessions::take_over(const session::SessionProtocol& session) {
       base::log_from("lock files", base::LogLevel::kWarning, noted.text());
     // The list of the engine is not complete while larderd may copy for the previous session.
     const bool complete = session.still_written_is_complete() && !(transfers_ && transfers_->busy(earlier));
-    const std::uint32_t back = store_.succeed(number, earlier, session.still_written(), complete);
+    const std::uint32_t back = store_.sessions().succeed(number, earlier, session.still_written(), complete);
     base::log_from(session::log_source(session.facts().peer, "attached anew"), base::LogLevel::kInfo,
                    "session " + std::to_string(earlier) + " goes on as " + std::to_string(number) + ": " + std::to_string(back) +
-                       " of its grants are free, " + std::to_string(store_.use_of(earlier).grants) + " are still written");
-    if (ended.previous_instance || store_.use_of(earlier).grants != 0) {  // mutation: reattached-awaited
+                       " of its grants are free, " + std::to_string(store_.sessions().grants_of(earlier)) + " are still written");
+    if (ended.previous_instance || store_.sessions().grants_of(earlier) != 0) {  // mutation: reattached-awaited
       ++next;
       continue;
     }
-    store_.release_quarantine(earlier);
+    store_.sessions().release_quarantine(earlier);
     next = ended_.erase(next);
   }
 }
@@ -95,7 +95,7 @@ void EndedSessions::release() {
     base::log_from("freed grants", base::LogLevel::kInfo,
                    "session " + std::to_string(next->first) + ": its process has stopped, its grants are free");
     awaited_.erase(next->first);
-    store_.release_quarantine(next->first);  // mutation: lost-grants-back
+    store_.sessions().release_quarantine(next->first);  // mutation: lost-grants-back
     loop_stats_.show_soon();
     next = ended_.erase(next);
   }

@@ -192,7 +192,7 @@ void EventLoop::tick() {
   acceptor_.resume();
   ended_.release();
   restart_.check_settled(now_ms, slept);
-  store_.watch_holds(now_ms, slept);
+  store_.sessions().watch_holds(now_ms, slept);
   store_.sweep();
   if (lower_tiers_) lower_tiers_->tick(slept);
   if (transfers_) transfers_->present(prefaulter_.touched_bytes());

@@ -214,8 +214,8 @@ void SessionTable::end(std::uint32_t number, const std::string& why) {
   drain_events(*connection);
   connection->protocol.leave_namespaces();
   ended_.await_again(connection->protocol);  // mutation: lost-again-awaited
-  const std::uint32_t grants = store_.use_of(number).grants;
-  const bool quarantined = store_.end_session(number);
+  const std::uint32_t grants = store_.sessions().grants_of(number);
+  const bool quarantined = store_.sessions().end(number);
   const std::string set_aside = grants == 0 ? "" : ", " + std::to_string(grants) + " grants quarantined";
   if (connection->protocol.told() && (!why.empty() || grants != 0))
     base::log_from(session::log_source(connection->protocol.facts().peer, "ended"), base::LogLevel::kInfo,
@@ -225,7 +225,7 @@ void SessionTable::end(std::uint32_t number, const std::string& why) {
       (copying || connection->lock.held() || connection->lock.device_writes())) {  // mutation: lost-grants, lost-grants-gpu
     ended_.add(connection->protocol.facts(), std::move(connection->lock), std::move(connection->pidfd));
   } else {
-    store_.release_quarantine(number);
+    store_.sessions().release_quarantine(number);
   }
 }
 

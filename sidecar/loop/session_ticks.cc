@@ -45,7 +45,7 @@ void SessionTable::check_heartbeat(session::Connection& connection, std::uint64_
   const bool silent = now_ms - connection.beat_ms > protocol::kHeartbeatTimeoutMs;
   if (silent == connection.silent) return;
   connection.silent = silent;
-  store_.set_silent(number, silent);
+  store_.sessions().set_silent(number, silent);
   stats_.heartbeats_missed += silent;
   base::log_from(session::log_source(connection.protocol.facts().peer, silent ? "silent" : "back"), base::LogLevel::kWarning,
                  "session " + std::to_string(number) +

@@ -37,7 +37,7 @@ void show_session(stats::Stats& view, const session::Connection& connection, con
   if (connection.protocol.state() != session::SessionProtocol::State::kAttached) return;
   const std::uint32_t number = connection.protocol.facts().number;
   const std::vector<std::uint32_t>& handles = connection.protocol.namespaces();
-  const store::Store::SessionUse use = store.use_of(number);
+  const store::SessionUse use = store.sessions().use_of(number);
   view.sessions.push_back({number, connection.protocol.engine(),
                            handles.empty() ? "" : store.namespaces().at(handles.back()).spec.id.to_hex(), connection.silent,
                            use.holds, use.grants, use.held_bytes, use.granted_bytes, false, "", ""});

@@ -6,17 +6,17 @@ namespace {
 // The counter of requested hashes, and the verb of the store.
 struct Doing {
   std::uint64_t stats::Stats::*asked;
-  protocol::ActCounts (store::Store::*verb)(std::uint32_t, std::span<const protocol::BlockHash>);
+  protocol::ActCounts (store::FamilyVerbs::*verb)(std::uint32_t, std::span<const protocol::BlockHash>);
 };
 
 Doing doing(protocol::Verb verb) {
   switch (verb) {
-    case protocol::Verb::kPrefetch: return {&stats::Stats::asked_to_prefetch, &store::Store::prefetch};
-    case protocol::Verb::kPin: return {&stats::Stats::asked_to_pin, &store::Store::pin};
-    case protocol::Verb::kUnpin: return {&stats::Stats::asked_to_unpin, &store::Store::unpin};
+    case protocol::Verb::kPrefetch: return {&stats::Stats::asked_to_prefetch, &store::FamilyVerbs::prefetch};
+    case protocol::Verb::kPin: return {&stats::Stats::asked_to_pin, &store::FamilyVerbs::pin};
+    case protocol::Verb::kUnpin: return {&stats::Stats::asked_to_unpin, &store::FamilyVerbs::unpin};
     case protocol::Verb::kEvict: break;
   }
-  return {&stats::Stats::asked_to_evict, &store::Store::evict};
+  return {&stats::Stats::asked_to_evict, &store::FamilyVerbs::evict};
 }
 
 }  // namespace
@@ -25,7 +25,7 @@ bool ChunkVerb::go_on(store::Store& store, stats::Stats& stats, tiering::Promote
   const Doing what = doing(verb_);
   const std::span<const protocol::BlockHash> left = std::span(hashes_).subspan(counts_.all());
   const bool below = verb_ == protocol::Verb::kPrefetch && promotions != nullptr;
-  const protocol::ActCounts more = below ? promotions->prefetch(handle_, left) : (store.*what.verb)(handle_, left);
+  const protocol::ActCounts more = below ? promotions->prefetch(handle_, left) : (store.families().*what.verb)(handle_, left);
   stats.*what.asked += more.all();
   counts_ += more;
   return counts_.all() == hashes_.size();

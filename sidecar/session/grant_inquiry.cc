@@ -12,7 +12,7 @@ std::vector<std::vector<std::byte>> GrantInquiry::tick(store::SessionNumber sess
                                                        std::uint64_t now_ms, const GrantAges& ages) {
   if (open_ && now_ms - began_ms_ > protocol::kGrantAnswerMs) close(session, store, stats);
   if (open_ || now_ms - began_ms_ < ages.age_ms()) return {};
-  store.overdue(session, ages.overdue(), asked_);
+  store.sessions().overdue(session, ages.overdue(), asked_);
   if (asked_.empty()) return {};
   open_ = true;
   began_ms_ = now_ms;
@@ -38,7 +38,8 @@ void GrantInquiry::still_writing(std::span<const protocol::SlotRef> slots) {
 
 void GrantInquiry::close(store::SessionNumber session, store::Store& store, stats::Stats& stats) {
   std::uint32_t set_aside = 0;
-  for (const protocol::SlotRef& slot : asked_) set_aside += store.quarantine_grant(session, slot);  // mutation: silent-inquiry
+  for (const protocol::SlotRef& slot : asked_)
+    set_aside += store.sessions().quarantine_grant(session, slot);  // mutation: silent-inquiry
   asked_.clear();
   open_ = false;
   stats.grants_unanswered += set_aside;

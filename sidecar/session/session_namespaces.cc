@@ -140,7 +140,7 @@ Result<Reply> SessionProtocol::drop_namespace(Decoder& decoder) {
   const Result<bool> open = may_use("DROP_NAMESPACE", drop.namespace_handle);
   if (!open.ok()) return open.status();
   if (!*open) return Reply{};
-  if (!store_.takes_drops())
+  if (!store_.tiers().takes_drops())
     return Status(Code::kResourceExhausted, "DROP_NAMESPACE: too many drops wait for a tier below memory: again in a while");
   if (reuse_tracker_ != nullptr) reuse_tracker_->dropped(drop.namespace_handle);
   return begin([this, work = store::Drop{drop.namespace_handle}]() mutable -> std::optional<Result<Reply>> {

@@ -179,8 +179,8 @@ Result<Reply> SessionProtocol::attached(Decoder& decoder) {
   if (Status status = read_list(decoder, still_written_); !status.ok()) return status;
   if (!lock_held_())
     return Status(Code::kFailedPrecondition, "ATTACHED: the lock file is not locked (F_SETLK on the descriptor of WELCOME)");
-  store_.add_session(facts_.number, region_,
-                     {facts_.arena_bytes / protocol::kSessionGrantedShare, facts_.arena_bytes / protocol::kSessionHeldShare});
+  store_.sessions().add(facts_.number, region_,
+                        {facts_.arena_bytes / protocol::kSessionGrantedShare, facts_.arena_bytes / protocol::kSessionHeldShare});
   state_ = State::kAttached;
   return Reply{};
 }

@@ -94,7 +94,7 @@ Result<Reply> SessionProtocol::copy(Decoder& decoder) {
     return malformed("COPY", "verb " + std::to_string(asked.verb) + " is unknown");
   const protocol::SlotRef slot{asked.slot, 0, asked.generation};
   const std::optional<protocol::EntryView> chunk = order.verb == protocol::CopyVerb::kStore
-                                                       ? store_.granted_chunk(facts_.number, slot)
+                                                       ? store_.sessions().granted_chunk(facts_.number, slot)
                                                        : store_.committed_chunk(slot.slot, slot.generation);
   order.flag = asked.flag;
   if (chunk) {

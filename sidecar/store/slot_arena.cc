@@ -11,13 +11,11 @@ constexpr std::uint64_t kPageBytes = protocol::kSlotAlignBytes;
 constexpr std::uint32_t kFreeBit = 0x80000000;
 constexpr std::uint32_t kMaxExtents = 0xffff;          // SlotNote::extent has 16 bits
 constexpr std::uint64_t kMaxStamp = (1ULL << 45) - 1;  // enough for a year at a million uses a second
-// The length of a long extent and of a window: a 128th of the arena, at most kMaxExtentSlots slots.
-constexpr std::uint64_t kExtentShare = 128;
-constexpr std::uint64_t kMaxExtentSlots = 4096;
 
 }  // namespace
 
-SlotArena::SlotArena(std::uint64_t arena_bytes, SlotTable& table) : arena_bytes_(arena_bytes), table_(table) {}
+SlotArena::SlotArena(std::uint64_t arena_bytes, SlotTable& table)
+    : arena_bytes_(arena_bytes), table_(table), chooser_(arena_bytes, map_, extents_, classes_, uses_) {}
 
 void SlotArena::set_touched_bytes(std::uint64_t bytes) {
   const std::uint64_t pages = std::min(bytes, arena_bytes_) / kPageBytes;
@@ -37,11 +35,6 @@ std::uint32_t SlotArena::size_class(std::uint64_t slot_bytes) {
   const auto number = static_cast<std::uint32_t>(unused - classes_.begin());
   class_by_pages_.emplace(pages, number);
   return number;
-}
-
-std::uint32_t SlotArena::long_extent_slots(std::uint32_t slot_pages) const {
-  const std::uint64_t slots = arena_bytes_ / kPageBytes / kExtentShare / slot_pages;
-  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(slots, 1, kMaxExtentSlots));
 }
 
 std::uint32_t SlotArena::place_of(const Extent& extent, std::uint64_t offset_bytes) {
@@ -107,7 +100,7 @@ std::optional<std::uint32_t> SlotArena::new_extent() {
 
 std::size_t SlotArena::adopt(std::span<const Placed> slots) {
   const std::uint32_t start = slots.front().start, pages = slots.front().pages;
-  const std::uint32_t most = long_extent_slots(pages);
+  const std::uint32_t most = long_extent_slots(arena_bytes_, pages);
   std::size_t count = 1;
   for (; count < slots.size(); ++count) {
     const Placed& next = slots[count];
@@ -156,7 +149,7 @@ bool SlotArena::cut(std::uint32_t size_class) {
   Extent& extent = extents_[id];
   extent.start = *start;
   extent.slot_pages = pages;
-  extent.slots = std::min(map_.pages_at(*start) / pages, long_extent_slots(pages));
+  extent.slots = std::min(map_.pages_at(*start) / pages, long_extent_slots(arena_bytes_, pages));
   extent.size_class = size_class;
   extent.places.assign(extent.slots, kNone);
   map_.cut(*start, extent.slots * pages, id);
@@ -228,6 +221,45 @@ void SlotArena::erase_candidate(std::uint32_t slot) {
   Extent& extent = extents_[note.extent];
   extent.stamps -= note.used_stamp;
   --extent.candidates;
+}
+
+void SlotArena::drain(const Window& window) {
+  drain_ = window.range;
+  drain_extents_ = 0;
+  for (auto piece = map_.pieces().lower_bound(drain_.begin); piece != map_.pieces().end() && piece->first < drain_.end; ++piece) {
+    if (piece->second.extent == ArenaMap::kNoExtent) continue;
+    Extent& extent = extents_[piece->second.extent];
+    extent.draining = true;
+    ++drain_extents_;
+    if (extent.has_room) unlink(piece->second.extent);
+  }
+  if (drain_extents_ == 0) drain_ = {};
+}
+
+void SlotArena::stop_draining() {
+  for (std::uint32_t id = 0; id < extents_.size(); ++id) {
+    if (!extents_[id].draining) continue;
+    extents_[id].draining = false;
+    if (extents_[id].used < extents_[id].slots) link(id);
+  }
+  drain_ = {};
+  drain_extents_ = 0;
+}
+
+std::size_t SlotArena::slots_in(const PageRange& range, std::span<std::uint32_t> slots) const {
+  std::size_t found = 0;
+  for (auto piece = map_.pieces().lower_bound(range.begin); piece != map_.pieces().end() && piece->first < range.end; ++piece) {
+    if (piece->second.extent == ArenaMap::kNoExtent) continue;
+    for (const std::uint32_t value : extents_[piece->second.extent].places) {
+      if (found == slots.size()) return found;
+      if ((value & kFreeBit) == 0) slots[found++] = value;
+    }
+  }
+  return found;
+}
+
+void SlotArena::clear_avoided() {
+  for (Extent& extent : extents_) extent.avoided = false;
 }
 
 std::uint64_t SlotArena::room(std::uint32_t size_class) const {

@@ -4,7 +4,7 @@
 // extent is long (a 128th of the arena if it fits), because each extent loses less than one slot.
 // An extent without a used slot becomes a free span at once. Places that an extent never gave out
 // are taken back when another size needs them. If neither helps, the store drains a window: it
-// evicts the content of neighbouring extents and spans (coldest_window(), scattered_window()). No
+// evicts the content of neighbouring extents and spans (see DrainChooser). No
 // slot is given out in a window that is being drained. Owned by the thread of the store.
 #pragma once
 
@@ -16,7 +16,9 @@
 #include <vector>
 
 #include "sidecar/store/arena_map.h"
+#include "sidecar/store/drain_chooser.h"
 #include "sidecar/store/prefetch.h"
+#include "sidecar/store/slot_extent.h"
 #include "sidecar/store/slot_table.h"
 
 namespace larder::store {
@@ -26,6 +28,7 @@ class SlotArena {
   // `table` outlives this object. A slot number is an entry of `table`, independent of the place of
   // the slot.
   SlotArena(std::uint64_t arena_bytes, SlotTable& table);
+  SlotArena(const SlotArena&) = delete;
 
   // Only memory below `bytes` is given out. Never shrinks.
   void set_touched_bytes(std::uint64_t bytes);
@@ -74,17 +77,12 @@ class SlotArena {
   std::uint64_t uses() const { return uses_; }
 
   // ---- Draining: at most one window at a time ----
-  struct Window {
-    PageRange range;
-    double mean_age = 0;  // of its pages; free pages count as `oldest`
-  };
-  // The coldest window with room for a long extent of the size, or at least for one slot. Excludes
-  // extents of the size.
-  std::optional<Window> coldest_window(std::uint32_t size_class, std::uint64_t oldest) const;
-  // A window in which spans that are too short for a slot add up to a slot. Only once such spans
-  // exceed a 400th of the arena, and only if the eviction costs no more than the pages that lie
-  // idle in such spans.
-  std::optional<Window> scattered_window(std::uint32_t size_class) const;
+  using Window = DrainWindow;
+  // See DrainChooser.
+  std::optional<Window> coldest_window(std::uint32_t size_class, std::uint64_t oldest) const {
+    return chooser_.coldest_window(size_class, oldest);
+  }
+  std::optional<Window> scattered_window(std::uint32_t size_class) const { return chooser_.scattered_window(size_class); }
   void drain(const Window& window);
   void stop_draining();
   bool draining() const { return drain_.end != 0; }
@@ -108,42 +106,9 @@ class SlotArena {
   const ArenaMap& map() const { return map_; }
 
  private:
-  static constexpr std::uint32_t kNone = 0xffffffff;
-  struct Extent {
-    std::uint32_t start = 0;       // page
-    std::uint32_t slot_pages = 0;  // 0: this extent number is free
-    std::uint32_t slots = 0;
-    std::uint32_t fresh = 0;  // the first place that was never given out
-    std::uint32_t used = 0;
-    std::uint32_t candidates = 0;
-    std::uint64_t stamps = 0;  // the sum over the candidates
-    std::uint32_t size_class = 0;
-    std::uint32_t free_head = kNone;               // kFreeBit and a place, or kNone
-    std::uint32_t previous = kNone, next = kNone;  // in the list of extents of the class with room
-    bool has_room = false, draining = false, avoided = false;
-    std::vector<std::uint32_t> places;  // the slot number, or kFreeBit and the next free place, or kNone
-  };
-  struct Class {
-    std::uint32_t slot_pages = 0;
-    std::uint32_t with_room = kNone;  // first extent
-    std::uint32_t extents = 0, slots = 0, used = 0;
-  };
-  struct Amount {
-    std::uint64_t pages = 0, free_pages = 0;
-    double age = 0;  // the sum over pages
-  };
-  struct Segment {
-    std::uint32_t start;
-    Amount amount;
-    bool span, fixed;
-  };
-  // A run of neighbouring segments.
-  struct Run {
-    std::size_t first = 0, last = 0;
-    Amount sum;
-  };
+  static constexpr std::uint32_t kNone = Extent::kNone;
+  using Class = SizeClass;
 
-  std::uint32_t long_extent_slots(std::uint32_t slot_pages) const;
   bool cut(std::uint32_t size_class);
   std::optional<std::uint32_t> new_extent();
   void trim(std::uint32_t extent);
@@ -152,12 +117,6 @@ class SlotArena {
   void link(std::uint32_t extent);
   void unlink(std::uint32_t extent);
   static std::uint32_t place_of(const Extent& extent, std::uint64_t offset_bytes);
-  void list_segments(std::uint32_t fixed_class, std::uint64_t oldest) const;
-  std::uint64_t lost_pages(const Run& run, std::uint32_t slot_pages) const;
-  template <typename Visit>
-  void each_run(std::uint64_t Amount::*what, std::uint64_t least, const Visit& visit) const;
-  PageRange range_of(const Run& run) const;
-  std::optional<Window> coldest(std::uint64_t pages, std::uint32_t slot_pages) const;
 
   std::uint64_t arena_bytes_;
   SlotTable& table_;
@@ -170,7 +129,7 @@ class SlotArena {
   std::uint64_t uses_ = 0;
   PageRange drain_;
   std::uint32_t drain_extents_ = 0;
-  mutable std::vector<Segment> segments_;  // reused, so that a choice allocates no memory
+  DrainChooser chooser_;
 };
 
 }  // namespace larder::store

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
+#include "shim/base/test_point.h"
 #include "shim/protocol/checksum.h"
-#include "sidecar/store/lru.h"
-#include "sidecar/store/verify.h"
 
 namespace larder::store {
 
@@ -20,52 +19,26 @@ protocol::Grant refusal(GrantStatus status) {
 }  // namespace
 
 Store::Store(const IndexShape& shape, std::byte* index, const std::byte* arena, stats::Stats& stats)
-    : index_(index, shape),
-      table_(shape.entry_count),
-      arena_(shape.arena_bytes, table_),
-      arena_memory_(arena),
+    : chunks_(shape, index, arena),
+      index_(chunks_.index()),
+      table_(chunks_.table()),
+      arena_(chunks_.arena()),
+      namespaces_(chunks_.namespaces()),
       stats_(stats),
-      policy_(std::make_unique<Lru>(table_)) {}
-
-Result<std::uint32_t> Store::open_namespace(const NamespaceSpec& spec, std::string* difference) {
-  Result<std::uint32_t> handle = namespaces_.open(spec, arena_.arena_bytes(), difference);
-  if (handle.ok()) index_.set_namespace(*handle, spec.id);
-  return handle;
-}
-
-void Store::leave_namespace(std::uint32_t handle) {
-  namespaces_.leave(handle);
-  give_back_unused(handle);
-}
-
-void Store::give_back_unused(std::uint32_t handle) {
-  if (namespaces_.give_back(handle)) index_.clear_namespace(handle);
-}
-
-void Store::leave_namespace_of(std::uint32_t slot) {
-  const std::uint32_t handle = index_.key(slot).namespace_handle;
-  if (handle == protocol::kNoNamespace) return;
-  --namespaces_.at(handle).slots;
-  give_back_unused(handle);
-}
-
-// Removes the namespace from the key of a slot that waits for its writer or its readers: such a
-// slot must not keep the namespace open.
-void Store::detach(std::uint32_t slot) {
-  const std::uint32_t handle = index_.key(slot).namespace_handle;
-  if (handle == protocol::kNoNamespace) return;
-  index_.detach(slot);
-  --namespaces_.at(handle).slots;
-  give_back_unused(handle);
-}
+      listeners_(chunks_, stats),
+      sessions_(chunks_, stats),
+      readers_(chunks_, sessions_),
+      evictor_(chunks_, listeners_, readers_, grace_, stats),
+      removals_(chunks_, grace_, listeners_, sessions_, readers_, stats),
+      families_(chunks_, grace_, listeners_, sessions_, removals_, stats) {}
 
 void Store::reserve(SessionNumber number, const protocol::Key& scope, std::span<const protocol::BlockHash> hashes,
                     std::span<protocol::Grant> grants) {
   Session& session = sessions_.at(number);
   const Wanted asked = wanted(*namespaces_.at(scope.namespace_handle).layout(scope.shard, scope.group));
   std::uint32_t may_examine = kReserveEffort;  // bounds the search when all slots are held; then "no space"
-  effort_ += hashes.size();
-  const Inherited earlier = inherited(number);
+  chunks_.spend(hashes.size());
+  const Inherited earlier = sessions_.inherited(number);
   protocol::Key key = scope;
   protocol::Key ahead = scope;
   std::size_t asked_for = 0;
@@ -94,9 +67,7 @@ protocol::Grant Store::reserve_one(SessionNumber number, Session& session, const
     ++(present ? stats_.reserve_present : stats_.reserve_pending);
     return refusal(present ? GrantStatus::kPresent : GrantStatus::kPending);
   }
-  const std::uint64_t granted = session.granted_bytes + earlier.bytes;
-  if (session.granted.count + session.quarantined.count + earlier.slots >= protocol::kMaxGrants ||
-      (granted != 0 && asked.slot_bytes > session.caps.granted_bytes - std::min(granted, session.caps.granted_bytes))) {
+  if (!SessionBook::may_take(session, earlier, asked.slot_bytes)) {
     ++stats_.refused_cap;
     return refusal(GrantStatus::kRefused);
   }
@@ -108,7 +79,7 @@ protocol::Grant Store::reserve_one(SessionNumber number, Session& session, const
 // Returns granted, or no space. REQUIRES: the key is not in the index.
 protocol::Grant Store::grant_slot(SessionNumber number, Session& session, const protocol::Key& key, const Wanted& asked,
                                   std::uint32_t& may_examine) {
-  const SlotArena::Slot slot = take_slot(asked.size_class, may_examine);
+  const SlotArena::Slot slot = evictor_.take_slot(asked.size_class, may_examine);
   if (slot.number == kNoSlot) return refusal(GrantStatus::kNoSpace);
   IndexWriter::Place place = asked.layout;
   place.offset_bytes = slot.offset_bytes;
@@ -117,139 +88,69 @@ protocol::Grant Store::grant_slot(SessionNumber number, Session& session, const 
     arena_.give(slot.number, slot.offset_bytes);
     return refusal(GrantStatus::kNoSpace);
   }
-  take_in(session, slot.number);
-  enter_namespace(slot.number);
+  sessions_.take_in(session, slot.number);
+  chunks_.enter_namespace(slot.number);
   if (const std::uint32_t next = table_.next_free(); next != kNoSlot) index_.prefetch_entry(next);
   return {static_cast<std::uint32_t>(GrantStatus::kGranted), slot.number, generation, place.offset_bytes};
 }
 
-Store::Session* Store::owner(SessionNumber number, std::uint32_t slot, std::uint64_t generation) {
-  if (slot >= table_.end() || index_.generation(slot) != generation) return nullptr;
-  const SlotState state = index_.state(slot);
-  if (state != SlotState::kGranted && state != SlotState::kQuarantined) return nullptr;
-  const auto found = sessions_.find(index_.session(slot));
-  if (found == sessions_.end() || (found->first != number && found->second.successor != number)) return nullptr;
-  return &found->second;
-}
-
 void Store::commit(SessionNumber number, const protocol::CommitRecord& record) {
-  Session* session = owner(number, record.slot, record.generation);
+  Session* session = sessions_.owner(number, record.slot, record.generation);
   if (session == nullptr || index_.state(record.slot) == SlotState::kQuarantined) {
     ++stats_.refused_commit;
     if (session == nullptr) return;
-    take_out(*session, session->quarantined, record.slot);  // mutation: quarantine-ends
-    free_slot(record.slot);
+    sessions_.take_out(*session, session->quarantined, record.slot);  // mutation: quarantine-ends
+    chunks_.free_slot(record.slot);
     return;
   }
   enter_committed(*session, record.slot, record.root);
   ++stats_.chunks_committed;
   table_.note(record.slot).written = 0;
-  for (ChunkListener* listener : listeners_)
-    if (listener != nullptr) listener->committed(index_.view(record.slot));
+  listeners_.committed(record.slot);
 }
 
 void Store::enter_committed(Session& session, std::uint32_t slot, std::uint64_t root) {
-  take_out(session, session.granted, slot);
+  sessions_.take_out(session, session.granted, slot);
   index_.commit(slot, root);
-  enter_order(slot);
-  count_in(slot);
+  chunks_.enter_order(slot);
+  chunks_.count_in(slot);
   namespaces_.touch(index_.key(slot).namespace_handle);
 }
 
 void Store::disown(SessionNumber number, const protocol::SlotRef& ref) {
-  Session* session = owner(number, ref.slot, ref.generation);
+  Session* session = sessions_.owner(number, ref.slot, ref.generation);
   if (session == nullptr) return;
   ++stats_.disowned;
-  give_back(*session, ref.slot);
-}
-
-// Frees a slot without a writer, from either list of the session.
-void Store::give_back(Session& session, std::uint32_t slot) {
-  if (index_.state(slot) == SlotState::kGranted) {
-    index_.erase_key(slot);
-    take_out(session, session.granted, slot);
-  } else {
-    take_out(session, session.quarantined, slot);
-  }
-  free_slot(slot);
+  sessions_.give_back(*session, ref.slot);
 }
 
 void Store::touch(std::uint32_t slot, std::uint64_t generation) {
   if (slot >= table_.end() || index_.state(slot) != SlotState::kCommitted || index_.generation(slot) != generation) return;
-  touch_order(slot);
-  for (ChunkListener* listener : listeners_)
-    if (listener != nullptr) listener->used(index_.view(slot));
+  chunks_.touch_order(slot);
+  listeners_.used(slot);
 }
 
-void Store::enter_order(std::uint32_t slot) {
-  arena_.insert_candidate(slot);
-  policy_->insert(slot, arena_.class_of(slot));
+Restored Store::restore(const PreviousIndex& earlier, std::span<const EarlierName> names, std::span<const SessionNumber> alive) {
+  grace_.begin(earlier);
+  return Restorer(chunks_, grace_, listeners_, sessions_, removals_).run(names, alive);
 }
 
-void Store::touch_order(std::uint32_t slot) {
-  if (table_.note(slot).pinned) return;
-  leave_order(slot);
-  enter_order(slot);
+void Store::settled() {
+  grace_.supersede();  // mutation: supersede-settle
+  LARDER_POINT(settled);
+  grace_.settle();
 }
 
-void Store::leave_order(std::uint32_t slot) {
-  policy_->erase(slot, arena_.class_of(slot));
-  arena_.erase_candidate(slot);
-}
-
-void Store::free_slot(std::uint32_t slot) {
-  leave_namespace_of(slot);
-  index_.set_state(slot, SlotState::kFree);
-  arena_.give(slot, index_.offset_bytes(slot));
-}
-
-void Store::count_in(std::uint32_t slot) {
-  const protocol::EntryView view = index_.view(slot);
-  Namespace& ns = namespaces_.at(view.key.namespace_handle);
-  ++committed_;
-  ++ns.chunks;
-  committed_bytes_ += view.payload_bytes;
-  ns.bytes += view.payload_bytes;
-}
-
-void Store::count_out(std::uint32_t slot) {
-  const protocol::EntryView view = index_.view(slot);
-  Namespace& ns = namespaces_.at(view.key.namespace_handle);
-  --committed_;
-  --ns.chunks;
-  committed_bytes_ -= view.payload_bytes;
-  ns.bytes -= view.payload_bytes;
+void Store::sweep() {
+  std::uint32_t may_examine = kReserveEffort;
+  if (!grace_.settling()) evictor_.go_on_draining(may_examine);
+  removals_.free_doomed();
 }
 
 void Store::fill(stats::Stats& stats) const {
-  stats.slot_sizes.clear();
-  stats.slots_free = 0;
-  for (const SlotArena::ClassView& of_size : arena_.classes()) {
-    stats.slots_free += of_size.slots - of_size.used;
-    if (stats.slot_sizes.size() == stats::kMaxSlotSizes) continue;
-    stats.slot_sizes.push_back({of_size.slot_bytes, of_size.extents, of_size.slots, of_size.used});
-  }
-  stats.unused_bytes = arena_.unused_bytes();
-  stats.pinned_bytes = pinned_bytes_;
-  stats.kept_bytes = kept_bytes_;
-  stats.slots_pinned = pinned_.count;
-  stats.used_bytes = committed_bytes_;
-  stats.slots_granted = granted_;
-  stats.slots_quarantined = quarantined_;
-  stats.slots_committed = committed_;
-  stats.grants = granted_ + quarantined_;
-  stats.holds = stats.held_bytes = stats.granted_bytes = 0;
-  for (const auto& [number, session] : sessions_) {
-    stats.holds += session.watch.holds();
-    stats.held_bytes += session.watch.bytes();
-    stats.granted_bytes += session.granted_bytes;
-  }
-  stats.namespaces.clear();
-  stats.namespaces_given_back = namespaces_.given_back();
-  for (const std::uint32_t handle : namespaces_.handles()) {
-    const Namespace& ns = namespaces_.at(handle);
-    stats.namespaces.push_back({ns.spec.id.to_hex(), ns.spec.model, ns.spec.fingerprint, ns.chunks, ns.bytes, ns.sessions});
-  }
+  chunks_.fill(stats);
+  sessions_.fill(stats);
+  stats.kept_bytes = readers_.kept_bytes();
 }
 
 }  // namespace larder::store

@@ -20,82 +20,51 @@
 // again.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "shim/protocol/messages.h"
-#include "shim/protocol/session_layout.h"
 #include "sidecar/stats/stats.h"
-#include "sidecar/store/chunk_listener.h"
-#include "sidecar/store/eviction_policy.h"
-#include "sidecar/store/hold_scan.h"
-#include "sidecar/store/hold_watch.h"
+#include "sidecar/store/chunk_table.h"
+#include "sidecar/store/drop.h"
+#include "sidecar/store/evictor.h"
+#include "sidecar/store/family_verbs.h"
 #include "sidecar/store/index_writer.h"
 #include "sidecar/store/namespace_table.h"
 #include "sidecar/store/previous_index.h"
+#include "sidecar/store/readers.h"
+#include "sidecar/store/recovery_grace.h"
+#include "sidecar/store/removals.h"
+#include "sidecar/store/restorer.h"
+#include "sidecar/store/session_book.h"
 #include "sidecar/store/slot_arena.h"
-#include "sidecar/store/slot_table.h"
-#include "sidecar/store/use_ages.h"
+#include "sidecar/store/store_limits.h"
+#include "sidecar/store/tier_listeners.h"
 
 namespace larder::store {
-
-using SessionNumber = std::uint32_t;
-inline constexpr SessionNumber kNoSession = 0xffffffff;
-inline constexpr SessionNumber kOwnSession = 0xfffffffe;  // larderd itself, which writes promoted chunks
-
-// The caps of one session in bytes of slots: half of the arena each
-// (protocol::kSessionGrantedShare, kSessionHeldShare). The first chunk is granted whatever its
-// size. watch_holds() checks held bytes once a tick, so that a scan for room costs nothing more.
-struct SessionCaps {
-  std::uint64_t granted_bytes = UINT64_MAX;
-  std::uint64_t held_bytes = UINT64_MAX;
-};
-
-// A namespace of an earlier larderd, from its journal.
-struct EarlierName {
-  NamespaceSpec spec;
-  std::optional<std::uint32_t> handle = {};  // in the index of that larderd; empty if the journal has no handle
-};
-
-// The progress of a drop.
-struct Drop {
-  std::optional<std::uint32_t> handle = {};  // empty: every namespace
-  // Lower tiers keep their chunks. The drop ends early when a session opens the namespace, or when
-  // its last chunk is gone. REQUIRES: a handle.
-  bool memory_only = false;
-  std::uint64_t dropped = 0;  // chunks
-  std::uint32_t next = 0;     // the next slot to look at
-  bool done = false;
-  std::vector<std::shared_ptr<void>> announced = {};  // made by the listeners at the first slice
-};
 
 class Store {
  public:
   // `index` and `arena` (of shape.arena_bytes) are mapped and outlive the store. So does `stats`,
   // whose counters the store raises.
   Store(const IndexShape& shape, std::byte* index, const std::byte* arena, stats::Stats& stats);
+  Store(const Store&) = delete;
 
-  void set_touched_bytes(std::uint64_t bytes) {
-    if (bytes == touched_bytes_) return;  // a write would take the cache line of the header from all readers
-    touched_bytes_ = bytes;
-    arena_.set_touched_bytes(bytes);
-    index_.set_touched_bytes(bytes);
-  }
+  void set_touched_bytes(std::uint64_t bytes) { chunks_.set_touched_bytes(bytes); }
 
-  // ---- A warm restart (store_restore.cc) ----
-  struct Restored {
-    std::uint64_t kept = 0, dropped = 0, quarantined = 0;  // chunks that were committed; slots
-    std::uint64_t own = 0;                                 // of these, slots that a tier may still read into
-    // The opened namespaces: the place in `names`, and the new handle.
-    std::vector<std::pair<std::size_t, std::uint32_t>> names;
-  };
+  // ---- The parts with calls of their own; see their headers ----
+  SessionBook& sessions() { return sessions_; }
+  const SessionBook& sessions() const { return sessions_; }
+  Readers& readers() { return readers_; }
+  TierListeners& tiers() { return listeners_; }
+  FamilyVerbs& families() { return families_; }
+
+  // ---- A warm restart (restorer.h) ----
+  using Restored = store::Restored;
   // Takes over the content of an earlier larderd, and drops inconsistent entries. A slot keeps its
   // number, place and generation, so that holds and grants of engines name the same slot before and
   // after the restart. `names`: its namespaces; `alive`: its sessions with a living process, which
@@ -110,11 +79,13 @@ class Store {
   // Each session of `alive` has announced holds and grants again, has ended, or has run out of
   // time. Supersedes the earlier index first, and hands on slots from here on.
   void settled();
-  bool settling() const { return settling_; }
+  bool settling() const { return grace_.settling(); }
 
   // ---- Namespaces ----
   // See NamespaceTable::open().
-  Result<std::uint32_t> open_namespace(const NamespaceSpec& spec, std::string* difference);
+  Result<std::uint32_t> open_namespace(const NamespaceSpec& spec, std::string* difference) {
+    return chunks_.open_namespace(spec, difference);
+  }
   const NamespaceTable& namespaces() const { return namespaces_; }
   // A session opens or leaves a namespace. A namespace is open while a session has it open or the
   // key of a slot names it (quarantined and doomed slots name no namespace). Without both the
@@ -122,52 +93,13 @@ class Store {
   // handle never becomes valid again in this index.
   // REQUIRES: the namespace is open.
   void join_namespace(std::uint32_t handle) { namespaces_.join(handle); }
-  void leave_namespace(std::uint32_t handle);
-  // Whether each tier accepts one more drop of an engine. Drops of admin verbs and of larderd
-  // ignore this bound.
-  bool takes_drops() const;
-  // Dooms every chunk of the namespace; grants in progress will not be committed. An open handle
-  // stays valid. One slice (kSliceEffort) a call: the chunks of the time of the first slice are
-  // gone after the last slice. An earlier index is superseded first, because engines could still
-  // find the chunk there.
-  void drop(Drop& drop);
+  void leave_namespace(std::uint32_t handle) { chunks_.leave_namespace(handle); }
+  // See Removals.
+  void drop(Drop& drop) { removals_.drop(drop); }
 
-  // ---- Sessions ----
-  // `region` stays mapped until end_session().
-  void add_session(SessionNumber session, const protocol::SessionRegion& region, const SessionCaps& caps = {});
-  // The holds of a silent session do not count, and its grants are quarantined. The session may
-  // still commit or disown these grants, which frees the slots.
-  void set_silent(SessionNumber session, bool silent);
-  // Ends the holds at once, and quarantines the grants until release_quarantine(). Returns whether
-  // grants are left.
-  bool end_session(SessionNumber session);
-  // The writer of the session has surely stopped: frees its grants and forgets the session.
-  // REQUIRES: end_session().
-  void release_quarantine(SessionNumber session);
-  // The engine of the session `earlier` goes on as `session`. If the list `still_written` is
-  // `complete`, grants outside of the list are free now. `session` may commit or disown the others.
-  // Returns the number of freed slots.
-  // REQUIRES: `earlier` has ended.
-  std::uint32_t succeed(SessionNumber session, SessionNumber earlier, std::span<const protocol::SlotRef> still_written,
-                        bool complete);
-  // Appends the grants of the session up to `generation`, and all its quarantined slots.
-  void overdue(SessionNumber session, std::uint64_t generation, std::vector<protocol::SlotRef>& slots) const;
-  // Quarantines one grant, as if the session were silent. False: the session does not have this
-  // grant.
-  bool quarantine_grant(SessionNumber session, const protocol::SlotRef& slot);
-  // Finds holds that are too old or too many (see HoldWatch), once a tick. A pass over many full
-  // tables takes several ticks: kPlacesATick places a tick, and the rest of one session. `restart`:
-  // larderd was stopped for a while.
-  static constexpr std::size_t kPlacesATick = 8ULL * protocol::kMaxHolds;
-  void watch_holds(std::uint64_t now_ms, bool restart);
-  struct SessionUse {
-    std::uint32_t grants, holds;  // grants: granted and quarantined slots
-    std::uint64_t granted_bytes, held_bytes;
-  };
-  // The use of a session. Holds are as of the last watch_holds().
-  SessionUse use_of(SessionNumber session) const;
+  // ---- Time and numbers ----
   // Passes in the time once a tick, for the age of evicted chunks.
-  void note_time(std::uint64_t now_ms) { ages_.tick(now_ms, arena_.uses()); }
+  void note_time(std::uint64_t now_ms) { evictor_.note_time(now_ms); }
   std::uint64_t last_generation() const { return index_.last_generation(); }
 
   // ---- Chunks ----
@@ -179,21 +111,12 @@ class Store {
   // grant frees the slot.
   void commit(SessionNumber session, const protocol::CommitRecord& record);
   void disown(SessionNumber session, const protocol::SlotRef& slot);
-  // An engine found bytes that do not match the root: dooms the chunk, and verify_next() checks the
-  // bytes.
-  void report_bad(const protocol::SlotRef& slot);
+  // See Removals.
+  void report_bad(const protocol::SlotRef& slot) { removals_.report_bad(slot); }
   // An engine used the chunk.
   void touch(std::uint32_t slot, std::uint64_t generation);
 
-  // ---- Held by larderd itself (store_own.cc) ----
-  // A kept slot is neither evicted nor freed, and its bytes do not change, until let_go() was
-  // called as often as keep(). Look-ups still find the chunk unless it is dropped or bad. False:
-  // not committed at this generation.
-  bool keep(std::uint32_t slot, std::uint64_t generation);
-  void let_go(std::uint32_t slot, std::uint64_t generation);
-  // The chunk that this session may write into the slot at this generation; empty without such a
-  // grant, and for a quarantined grant.
-  std::optional<protocol::EntryView> granted_chunk(SessionNumber session, const protocol::SlotRef& slot);
+  // ---- Promotions: chunks that larderd itself writes (store_own.cc) ----
   // Grants larderd a slot for a promotion, and evicts for it as reserve() does. Engines get
   // "pending" for the key until promoted() or promotion_failed(). Present: with slot and
   // generation. Pending: a session writes the chunk. Refused: the sizes do not match the layout of
@@ -205,61 +128,27 @@ class Store {
   // The promotion failed, and the tier has released the slot.
   void promotion_failed(const protocol::SlotRef& slot);
 
-  // ---- Lower tiers (store_lower_tiers.cc); free of cost without a lower tier ----
-  // `listener` outlives the store, or is reset with nullptr. From here on the store counts chunks
-  // that are evicted before they were written.
-  void set_listener(TierNumber tier, ChunkListener* listener) { listeners_[tier] = listener; }
+  // ---- For lower tiers ----
   // The chunk in a slot; empty if it is not committed at this generation.
-  std::optional<protocol::EntryView> committed_chunk(std::uint32_t slot, std::uint64_t generation) const;
-  std::span<const std::byte> slot_memory(const protocol::EntryView& chunk) const;
-  // Marks whether the tier has the chunk. No effect if the chunk is not committed at this
-  // generation.
-  void mark_written(TierNumber tier, std::uint32_t slot, std::uint64_t generation, bool written = true);
-  // Appends the coldest slots, coldest first, of every size that will evict soon: the tier should
-  // have these chunks. Leaves out chunks that the tier has, unless `also_written`: a tier may have
-  // lost chunks.
-  void next_to_go(TierNumber tier, std::vector<protocol::SlotRef>& slots, bool also_written);
-  // The same for `most` slots from number `from` on, whatever their age. Returns the next number,
-  // or kNoSlot at the end.
-  std::uint32_t walk(TierNumber tier, std::uint32_t from, std::uint32_t most, std::vector<protocol::SlotRef>& slots,
-                     bool also_written) const;
-
-  // ---- Families, by block hash ----
-  // Each call does one slice, of one hash at least, and returns the counts of the first all()
-  // hashes of the list. Found: done on a complete family (evict: on any chunk). Absent: the family
-  // is missing or incomplete. All hashes are absent for a handle that is not open.
-
-  // Counts the families as used.
-  protocol::ActCounts prefetch(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
-  // Protects complete families from eviction, up to half of the arena (protocol::kPinnedShare). A
-  // second pin of a family changes nothing. A pin belongs to no session, and ends by unpin, evict,
-  // drop, clear, or a bad chunk of the family.
-  protocol::ActCounts pin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
-  protocol::ActCounts unpin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
-  // Dooms the chunks, pinned or not, here and in lower tiers; grants in progress will not be
-  // committed. Refused: gone here, but a lower tier is busy or degraded and keeps its chunk.
-  protocol::ActCounts evict(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
-
-  // One chunk of a family: committed, granted (an engine or a promotion writes it), or kFree:
-  // missing.
-  struct Member {
-    protocol::Key key;
-    protocol::SlotRef slot;
-    protocol::SlotState state = protocol::SlotState::kFree;
-  };
-  // Lists the chunks of a family in `members`; empty for a handle that is not open.
-  void look_at_family(std::uint32_t handle, const protocol::BlockHash& hash, std::vector<Member>& members);
+  std::optional<protocol::EntryView> committed_chunk(std::uint32_t slot, std::uint64_t generation) const {
+    return chunks_.committed_chunk(slot, generation);
+  }
+  std::span<const std::byte> slot_memory(const protocol::EntryView& chunk) const { return chunks_.slot_memory(chunk); }
+  // See Evictor.
+  void next_to_go(TierNumber tier, std::vector<protocol::SlotRef>& slots, bool also_written) {
+    evictor_.next_to_go(tier, slots, also_written);
+  }
 
   // ---- Work for idle moments ----
   // The number of look-ups and of slots looked at, in total. A slice ends with the family that
   // reaches kSliceEffort, and the search for room of a reserve() or sweep() with the family that
   // reaches kReserveEffort. A family of 4,096 with one chunk left costs as many look-ups as a full
   // family.
-  std::uint64_t effort() const { return effort_; }
-  static constexpr std::uint32_t kSliceEffort = 16'384;
-  static constexpr std::uint32_t kReserveEffort = 8192;
-  // Verifies one reported chunk. False if no chunk waits.
-  bool verify_next();
+  std::uint64_t effort() const { return chunks_.effort(); }
+  static constexpr std::uint32_t kSliceEffort = store::kSliceEffort;
+  static constexpr std::uint32_t kReserveEffort = store::kReserveEffort;
+  // See Removals.
+  bool verify_next() { return removals_.verify_next(); }
   // Frees doomed slots without a hold, and continues to drain a window.
   void sweep();
 
@@ -268,37 +157,8 @@ class Store {
   void mark_index_dead() { index_.mark_dead(); }
 
  private:
-  // A slot of the earlier larderd to keep: number, place and state.
-  struct Found {
-    std::uint32_t slot, start, pages;
-    protocol::SlotState state;
-  };
-  using Handles = std::unordered_map<std::uint32_t, std::uint32_t>;  // handles of this index, by handles of the earlier index
-  Handles restore_namespaces(std::span<const EarlierName> names, Restored& restored);
-  void restore_namespace(std::uint32_t earlier, std::span<const EarlierName> names, Handles& handles, Restored& restored);
-  void leave_restored();
-  std::vector<Found> find_kept(const Handles& handles, Restored& restored);
-  protocol::SlotState kept_as(PreviousIndex::Entry& entry, const Handles& handles) const;
-  void keep_apart(std::vector<Found>& found, Restored& restored);
-  void restore_places(std::vector<Found>& found, Restored& restored);
-  void enter(const Found& one, Restored& restored);
-  void supersede_earlier();
-
-  struct Session {
-    const protocol::SessionRegion* region = nullptr;  // null after the end
-    SessionCaps caps;
-    bool silent = false;
-    SessionNumber successor = kNoSession;  // the session in which the engine goes on
-    SlotList granted;
-    SlotList quarantined;
-    std::uint64_t granted_bytes = 0;  // of both lists
-    HoldWatch watch;
-  };
-  // The slots that earlier sessions of the same engine still have.
-  struct Inherited {
-    std::uint32_t slots = 0;
-    std::uint64_t bytes = 0;
-  };
+  using Session = SessionBook::Session;
+  using Inherited = SessionBook::Inherited;
 
   // The layout of the chunks of a RESERVE.
   struct Wanted {
@@ -313,96 +173,20 @@ class Store {
   protocol::Grant grant_slot(SessionNumber number, Session& session, const protocol::Key& key, const Wanted& asked,
                              std::uint32_t& may_examine);
   void enter_committed(Session& session, std::uint32_t slot, std::uint64_t root);
-  void give_back(Session& session, std::uint32_t slot);
-  Inherited inherited(SessionNumber session) const;
-  // Adds a slot to the session, or removes it for good.
-  void take_in(Session& session, std::uint32_t slot);
-  void take_out(Session& session, SlotList& list, std::uint32_t slot);
-  SlotArena::Slot take_slot(std::uint32_t size_class, std::uint32_t& may_examine);
-  bool make_room(std::uint32_t size_class, std::uint32_t& may_examine);
-  bool evict_of(std::uint32_t size_class, std::uint32_t& may_examine);
-  std::optional<std::uint32_t> coldest_candidate() const;
-  bool start_drain(std::uint32_t size_class);
-  bool any_held(const SlotArena::Window& window);
-  std::uint32_t go_on_draining(std::uint32_t& may_examine);
-  std::uint32_t evict_families(std::span<const std::uint32_t> slots, std::size_t enough, std::uint32_t& may_examine,
-                               std::uint64_t& counter);
-  void claim_family(std::uint32_t slot);
-  bool release_family(std::span<const std::uint32_t> slots);
-  struct Family {
-    std::vector<std::uint32_t> committed, granted;
-    std::uint32_t expected = 0;
-    bool whole() const { return committed.size() == expected; }
-    void clear() { committed.clear(), granted.clear(), expected = 0; }
-  };
-  void find_family(std::uint32_t handle, const protocol::BlockHash& hash, Family& family, std::uint32_t known = kNoSlot);
-  template <typename Verb>
-  protocol::ActCounts each_family(std::uint32_t handle, std::span<const protocol::BlockHash> hashes, const Verb& verb);
-  EvictedBelow evict_below(std::uint32_t handle, const protocol::BlockHash& hash);
-  void pin_slot(std::uint32_t slot);
-  void unpin_slot(std::uint32_t slot);
-  void unpin_all(const Family& family);
-  std::uint64_t slot_bytes(std::uint32_t slot) const;
-  void enter_order(std::uint32_t slot);
-  void touch_order(std::uint32_t slot);
-  void leave_order(std::uint32_t slot);
-  void prefetch_slot(std::uint32_t slot) const;
-  void prefetch_family(std::uint32_t slot) const;
-  void prefetch_freeing(std::uint32_t slot) const;
-  void scan_holds(std::span<const std::uint32_t> slots);
-  void free_slot(std::uint32_t slot);
-  void free_doomed();
-  void doom(std::uint32_t slot, SlotList& list);
-  void quarantine(Session& session, std::uint32_t slot);
-  void quarantine_all(Session& session);
-  Session* owner(SessionNumber session, std::uint32_t slot, std::uint64_t generation);
-  bool written_to(TierNumber tier, std::uint32_t slot) const { return (table_.note(slot).written >> tier & 1) != 0; }
-  void count_lost(std::uint32_t slot);
-  void announce(Drop& drop);
-  void drop_slot(Drop& drop, std::uint32_t slot);
-  // Counts the key of a slot in or out of its namespace. The last slot of a namespace that sessions
-  // have left closes it.
-  void enter_namespace(std::uint32_t slot) { ++namespaces_.at(index_.key(slot).namespace_handle).slots; }
-  void leave_namespace_of(std::uint32_t slot);
-  void detach(std::uint32_t slot);
-  void give_back_unused(std::uint32_t handle);
-  void count_in(std::uint32_t slot);
-  void count_out(std::uint32_t slot);
 
-  IndexWriter index_;
-  SlotTable table_;
-  SlotArena arena_;
-  UseAges ages_;
-  const std::byte* arena_memory_;
+  ChunkTable chunks_;
+  IndexWriter& index_;  // these four are of chunks_
+  SlotTable& table_;
+  SlotArena& arena_;
+  NamespaceTable& namespaces_;
   stats::Stats& stats_;
-  NamespaceTable namespaces_;
-  std::unique_ptr<EvictionPolicy> policy_;
-  std::unordered_map<SessionNumber, Session> sessions_;
-  std::uint32_t succeeded_ = 0;  // ended sessions with a successor
-  SlotList pinned_;
-  SlotList doomed_;
-  SlotList unverified_;  // doomed, and not verified yet
-  struct Kept {
-    std::uint64_t generation = 0, bytes = 0;
-    std::uint32_t times = 0;
-  };
-  std::unordered_map<std::uint32_t, Kept> kept_;  // by slot
-  std::uint64_t kept_bytes_ = 0;
-  HoldScan holds_;
-  std::vector<std::uint64_t> seen_;       // scratch of watch_holds()
-  std::vector<SessionNumber> unwatched_;  // sessions left for watch_holds() in this round; some may have ended
-  // Reused, so that eviction allocates no memory.
-  std::vector<std::uint32_t> batch_;       // of evict_families() and sweep(): no longer committed
-  std::vector<std::uint32_t> family_end_;  // in batch_
-  std::vector<std::uint32_t> victims_;     // candidates
-  Family family_;
-  std::array<ChunkListener*, kMaxTiers> listeners_{};  // by tier; null without the tier
-  std::optional<PreviousIndex> earlier_;               // the earlier index, in which engines may still look up
-  bool settling_ = false;
-  std::uint64_t touched_bytes_ = 0;
-  std::uint32_t granted_ = 0, quarantined_ = 0, committed_ = 0;
-  std::uint64_t committed_bytes_ = 0, pinned_bytes_ = 0;
-  std::uint64_t effort_ = 0;
+  TierListeners listeners_;
+  SessionBook sessions_;
+  Readers readers_;
+  RecoveryGrace grace_;
+  Evictor evictor_;
+  Removals removals_;
+  FamilyVerbs families_;
 };
 
 }  // namespace larder::store

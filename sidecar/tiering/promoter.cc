@@ -76,7 +76,7 @@ protocol::ActCounts Promoter::prefetch(std::uint32_t handle, std::span<const pro
     const Probe probe = look_at(handle, hashes[i]);
     bool room = true;
     for (std::size_t member = 0; member < members_.size(); ++member) {
-      const store::Store::Member& one = members_[member];
+      const store::Member& one = members_[member];
       if (one.state == SlotState::kCommitted) store_.touch(one.slot.slot, one.slot.generation);
       if (one.state != SlotState::kFree || !probe.there) continue;
       room = room && reads_.want_ahead(one.key, chunk_key_of(store_, one.key), *found_[member]);
@@ -111,7 +111,7 @@ void Promoter::look_on(const FetchId& id, Fetch& fetch) {
 // Fills members_, and found_ for chunks in lower tiers. A chunk that an engine is writing counts as
 // absent: the engine may give up.
 Promoter::Probe Promoter::look_at(std::uint32_t handle, const protocol::BlockHash& hash) {
-  store_.look_at_family(handle, hash, members_);
+  store_.families().look_at(handle, hash, members_);
   found_.assign(members_.size(), std::nullopt);
   Probe probe{!members_.empty(), 0};
   for (std::size_t i = 0; i < members_.size() && probe.there; ++i) {
@@ -148,10 +148,10 @@ bool Promoter::probe(const FetchId& id, Fetch& fetch) {
   kept_bytes_ += probe.bytes;
   kept_of_[id.first] += probe.bytes;
   for (std::size_t i = 0; i < members_.size(); ++i) {
-    const store::Store::Member& one = members_[i];
+    const store::Member& one = members_[i];
     if (one.state == SlotState::kCommitted) {
       store_.touch(one.slot.slot, one.slot.generation);
-      if (store_.keep(one.slot.slot, one.slot.generation)) family.kept.push_back(one.slot);  // mutation: resident-kept
+      if (store_.readers().keep(one.slot.slot, one.slot.generation)) family.kept.push_back(one.slot);  // mutation: resident-kept
       continue;
     }
     const Ticket ticket = reads_.want(one.key, chunk_key_of(store_, one.key), *found_[i]);
@@ -182,7 +182,7 @@ void Promoter::take_outcomes() {
       waiters_.erase(found);
       for (const Waiter& waiter : waiters) give(*outcome, waiter);
     }
-    if (outcome->status.ok()) store_.let_go(outcome->slot.slot, outcome->slot.generation);
+    if (outcome->status.ok()) store_.readers().let_go(outcome->slot.slot, outcome->slot.generation);
   }
 }
 
@@ -195,7 +195,7 @@ void Promoter::give(const PromotionReads::Outcome& outcome, const Waiter& waiter
   --fetch.reading;
   --family.missing;
   std::erase(family.reads, outcome.ticket);
-  if (outcome.status.ok() && store_.keep(outcome.slot.slot, outcome.slot.generation)) {  // mutation: promoted-kept
+  if (outcome.status.ok() && store_.readers().keep(outcome.slot.slot, outcome.slot.generation)) {  // mutation: promoted-kept
     family.kept.push_back(outcome.slot);
     fetch.read_bytes += outcome.read_bytes;
   } else {
@@ -218,7 +218,8 @@ void Promoter::cut(const FetchId& id, Fetch& fetch, std::uint32_t limit, FetchEn
 
 void Promoter::release(const FetchId& id, Fetch& fetch, std::uint32_t number) {
   const Family& family = fetch.families[number];
-  for (const protocol::SlotRef& slot : family.kept) store_.let_go(slot.slot, slot.generation);  // mutation: kept-fetch-end
+  for (const protocol::SlotRef& slot : family.kept)
+    store_.readers().let_go(slot.slot, slot.generation);  // mutation: kept-fetch-end
   for (const Ticket ticket : family.reads) {
     if (const auto found = waiters_.find(ticket); found != waiters_.end()) {
       std::erase_if(found->second, [&](const Waiter& waiter) { return waiter.fetch == id && waiter.family == number; });

@@ -124,7 +124,7 @@ class Promoter {
   std::string too_large_;
   std::unordered_map<store::SessionNumber, std::uint64_t> kept_of_;  // by session: its part of kept_bytes_
   // Reused, so that a look allocates no memory.
-  std::vector<store::Store::Member> members_;
+  std::vector<store::Member> members_;
   std::vector<std::optional<Found>> found_;  // of the members that are not in memory
 };
 

@@ -170,7 +170,8 @@ bool PromotionReads::on_message(const Message& message) {
   if (status.ok() && !store_.promoted(read.slot, message.facts.root, source.number(), message.facts.since_s))
     status = {Code::kNotFound, "dropped meanwhile"};
   read.ended = message.slot_busy;
-  if (message.slot_busy) store_.quarantine_grant(store::kOwnSession, read.slot);  // an engine may store the chunk in another slot
+  if (message.slot_busy)
+    store_.sessions().quarantine_grant(store::kOwnSession, read.slot);  // an engine may store the chunk in another slot
   end(message.ticket, std::move(status), bytes);
   return true;
 }
@@ -179,7 +180,7 @@ bool PromotionReads::on_message(const Message& message) {
 void PromotionReads::end(Ticket ticket, Status status, std::uint64_t read_bytes) {
   const auto found = reads_.find(ticket);
   const Read& read = found->second;
-  if (status.ok() && !store_.keep(read.slot.slot, read.slot.generation)) status = {Code::kNotFound, "gone meanwhile"};
+  if (status.ok() && !store_.readers().keep(read.slot.slot, read.slot.generation)) status = {Code::kNotFound, "gone meanwhile"};
   outcomes_.push_back({ticket, std::move(status), read.slot, read_bytes});
   by_key_.erase(read.key);
   if (read.ahead) ahead_bytes_ -= read.facts.slot_bytes();

@@ -76,11 +76,11 @@ bool TierProbes::go_through(Probe& probe, std::uint64_t until) {
 
 // False: a fetch would end at this family, or the backend may not be asked.
 bool TierProbes::add_family(Probe& probe, const protocol::BlockHash& hash) {
-  store_.look_at_family(probe.handle, hash, members_);
+  store_.families().look_at(probe.handle, hash, members_);
   if (members_.empty()) return false;
   Family family;
   const std::size_t keys_before = probe.keys.size();
-  for (const store::Store::Member& member : members_) {
+  for (const store::Member& member : members_) {
     if (add_member(probe, family, member)) continue;
     probe.keys.resize(keys_before);
     return false;
@@ -89,7 +89,7 @@ bool TierProbes::add_family(Probe& probe, const protocol::BlockHash& hash) {
   return true;
 }
 
-bool TierProbes::add_member(Probe& probe, Family& family, const store::Store::Member& member) {
+bool TierProbes::add_member(Probe& probe, Family& family, const store::Member& member) {
   if (member.state == SlotState::kCommitted) return true;
   const ReadableTier* from = promoter_.coming(member.key);
   if (from == nullptr && member.state != SlotState::kFree) return false;  // an engine writes the chunk, and may give up

@@ -84,7 +84,7 @@ class TierProbes {
 
   bool go_through(Probe& probe, std::uint64_t until);
   bool add_family(Probe& probe, const protocol::BlockHash& hash);
-  bool add_member(Probe& probe, Family& family, const store::Store::Member& member);
+  bool add_member(Probe& probe, Family& family, const store::Member& member);
   bool ask(Entry entry);
   void ask_waiting();
   void answer(Entry entry, protocol::ProbeEnd reason, const std::vector<bool>* there);
@@ -105,7 +105,7 @@ class TierProbes {
   std::unordered_map<tiers::Ticket, ProbeId> asked_;
   tiers::Ticket asked_for_nobody_ = 0;  // the question to a slow backend; 0: none runs
   std::vector<Answer> answers_;
-  std::vector<store::Store::Member> members_;  // reused, to save allocations
+  std::vector<store::Member> members_;  // reused, to save allocations
 };
 
 }  // namespace larder::tiering

@@ -49,7 +49,7 @@ TierWriter::TierWriter(TierLink& link, store::Store& store, const base::Clock& c
       stored_(rules.ttl_s, clock),
       refused_(link.name()) {
   stored_.tick(store.last_generation());
-  store_.set_listener(link_.number(), this);
+  store_.tiers().set(link_.number(), this);
   link_.answer_to(Operation::kPut, [this](const Message& message) { put_ended(message); });
   for (const Operation operation : {Operation::kDrop, Operation::kClear})
     link_.answer_to(operation, [this](const Message& message) { drop_ended(message); });
@@ -59,7 +59,7 @@ TierWriter::TierWriter(TierLink& link, store::Store& store, const base::Clock& c
 }
 
 TierWriter::~TierWriter() {
-  store_.set_listener(link_.number(), nullptr);
+  store_.tiers().set(link_.number(), nullptr);
   for (const Operation operation : {Operation::kPut, Operation::kDrop, Operation::kClear, Operation::kFlush})
     link_.answer_to(operation, nullptr);
   for (Drop& drop : drops_) drop.ended.set_value({Code::kUnavailable, "larderd is stopping"});
@@ -109,7 +109,7 @@ void TierWriter::look_ahead() {
 void TierWriter::walk() {
   if (queued_.size() + kWalkSlots > kMostQueued) return;
   found_.clear();
-  walked_to_ = store_.walk(link_.number(), walked_to_, kWalkSlots, found_, walking_all_);
+  walked_to_ = store_.tiers().walk(link_.number(), walked_to_, kWalkSlots, found_, walking_all_);
   if (walked_to_ == store::kNoSlot) {
     walked_to_ = 0;
     walking_all_ = false;
@@ -138,7 +138,7 @@ bool TierWriter::begin(const protocol::SlotRef& slot) {
   tiers::ChunkFacts facts{chunk->generation, chunk->payload_bytes, chunk->piece_bytes, chunk->root};
   if (facts.slot_bytes() >= too_large_bytes_ || is_dropping(key.namespace_id)) return true;
   const bool below = is_below(key, facts);
-  store_.mark_written(link_.number(), slot.slot, slot.generation, below);
+  store_.tiers().mark_written(link_.number(), slot.slot, slot.generation, below);
   if (below || !wants(*chunk)) {
     refused_.forget(slot);
     return true;
@@ -151,11 +151,11 @@ bool TierWriter::start_put(const protocol::EntryView& chunk, const tiers::ChunkK
   const std::uint64_t bytes = facts.slot_bytes();
   if (!puts_.empty() && (puts_.size() >= kMostPuts || writing_bytes_ + bytes > most_bytes_)) return false;
   if (!budget_.any(clock_.now_ns())) return false;
-  if (!store_.keep(chunk.slot, chunk.generation)) return true;  // mutation: write-keeps-slot
+  if (!store_.readers().keep(chunk.slot, chunk.generation)) return true;  // mutation: write-keeps-slot
   const tiers::Ticket ticket = link_.next_ticket();
   const Status taken = link_.tier().put(ticket, key, facts, store_.slot_memory(chunk), in_ms(kPutMs));
   if (!taken.ok()) {
-    store_.let_go(chunk.slot, chunk.generation);
+    store_.readers().let_go(chunk.slot, chunk.generation);
     if (taken.code() == Code::kOutOfRange) too_large(bytes, taken);
     return taken.code() != Code::kResourceExhausted && taken.code() != Code::kUnavailable;
   }
@@ -190,7 +190,7 @@ void TierWriter::put_ended(const Message& message) {
   if (message.kind == Message::Kind::kDone && message.status.ok()) {
     ++written_;
     put_time_.record(clock_.now_ns() - put.begun_ns);
-    store_.mark_written(link_.number(), put.slot.slot, put.slot.generation);
+    store_.tiers().mark_written(link_.number(), put.slot.slot, put.slot.generation);
     refused_.stored(put.slot, clock_.now_ns());
     if (put.damaged) link_.tier().forget(put.key, put.slot.generation);
   } else if (message.kind == Message::Kind::kDone && message.status.code() == Code::kOutOfRange) {
@@ -204,7 +204,7 @@ void TierWriter::put_ended(const Message& message) {
   puts_.erase(found);
   writing_.erase(put.slot.slot);
   writing_bytes_ -= put.bytes;
-  store_.let_go(put.slot.slot, put.slot.generation);
+  store_.readers().let_go(put.slot.slot, put.slot.generation);
 }
 
 // Checks the largest chunk of all namespaces, so that the log names chunks that never fit before

@@ -111,7 +111,7 @@ bool TierWriter::write_rest(std::uint64_t by_ns) {
   for (;;) {
     while (queued_.empty() && next != store::kNoSlot) {
       found_.clear();
-      next = store_.walk(link_.number(), next, kSliceSlots, found_, true);  // the tier may have lost written chunks
+      next = store_.tiers().walk(link_.number(), next, kSliceSlots, found_, true);  // the tier may have lost written chunks
       queued_.assign(found_.begin(), found_.end());
     }
     pump();

@@ -83,7 +83,7 @@ class Box {
 
   void add_session(std::uint32_t number) {
     regions_.push_back(*memory::SessionMemory::create());
-    store_->add_session(number, regions_.back().region());
+    store_->sessions().add(number, regions_.back().region());
   }
   protocol::SessionRegion& region(std::uint32_t number) {
     return *reinterpret_cast<protocol::SessionRegion*>(regions_[number - 1].mapping.data());

@@ -54,7 +54,7 @@ StoredChunks::StoredChunks(const Shape& made) : group_{made.piece_bytes, made.la
   session_ = map_memfd("session", sizeof(protocol::SessionRegion), session_fd_);
   store_ = std::make_unique<store::Store>(shape, index_.data(), arena_.data(), stats_);
   store_->set_touched_bytes(shape.arena_bytes);
-  store_->add_session(kSession, *reinterpret_cast<const protocol::SessionRegion*>(session_.data()));
+  store_->sessions().add(kSession, *reinterpret_cast<const protocol::SessionRegion*>(session_.data()));
 
   const std::string fingerprint = "corruption: " + std::to_string(made.piece_bytes) + "\n";
   store::NamespaceSpec spec;

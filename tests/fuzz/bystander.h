@@ -61,8 +61,8 @@ class Bystander {
   void leave(std::uint64_t slots) {
     box_.region(kNumber).holds[place_] = 0;
     store::Store& store = box_.store();
-    store.end_session(kNumber);
-    store.release_quarantine(kNumber);
+    store.sessions().end(kNumber);
+    store.sessions().release_quarantine(kNumber);
     while (store.verify_next()) {
     }
     box_.drop();

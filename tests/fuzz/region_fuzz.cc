@@ -21,7 +21,7 @@ class World {
     static const store::testing_support::Memory memory = store::testing_support::zeroed_pages(sizeof(protocol::SessionRegion));
     std::memset(memory.get(), 0, sizeof(protocol::SessionRegion));
     region_ = reinterpret_cast<protocol::SessionRegion*>(memory.get());
-    box_.store().add_session(kHostile, *region_);
+    box_.store().sessions().add(kHostile, *region_);
     box_.add_session(kOther);
   }
 
@@ -42,12 +42,12 @@ class World {
       case kEvict:  // more than fits, so that holds are scanned
         for (std::uint64_t n = input.byte(), end = n + kSlots; n < end; ++n) box_.put(kOther, n);
         return;
-      case kSilent: box_.store().set_silent(kHostile, (input.byte() & 1) != 0); return;
+      case kSilent: box_.store().sessions().set_silent(kHostile, (input.byte() & 1) != 0); return;
       default:
         now_ms_ += input.byte() * 100;
         bystander_.renew();
-        box_.store().watch_holds(now_ms_, (input.byte() & 1) != 0);
-        must(box_.store().use_of(kHostile).holds <= protocol::kMaxHolds, "holds are bounded");
+        box_.store().sessions().watch_holds(now_ms_, (input.byte() & 1) != 0);
+        must(box_.store().sessions().use_of(kHostile).holds <= protocol::kMaxHolds, "holds are bounded");
         box_.store().verify_next();
         box_.store().sweep();
         return;
@@ -58,8 +58,8 @@ class World {
   void finish() {
     drain();
     for (const store::SessionNumber session : {kHostile, kOther}) {
-      box_.store().end_session(session);
-      box_.store().release_quarantine(session);
+      box_.store().sessions().end(session);
+      box_.store().sessions().release_quarantine(session);
     }
     bystander_.leave(kSlots);
   }

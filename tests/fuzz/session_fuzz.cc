@@ -50,7 +50,7 @@ class World {
       case kDrop: return send_drop(who, input.byte());
       case kHold: return hold(who, input);
       case kSilent:
-        if (attached(who)) box_.store().set_silent(sessions_[who]->facts().number, (input.byte() & 1) != 0);
+        if (attached(who)) box_.store().sessions().set_silent(sessions_[who]->facts().number, (input.byte() & 1) != 0);
         return;
       case kEnd: return end(who);
       case kIdle: return idle(input.byte() * 100);
@@ -110,7 +110,7 @@ class World {
     if (attached(who)) leave(who);
     for (const store::SessionNumber number : ended_[who]) {
       await_idle(number);
-      box_.store().release_quarantine(number);
+      box_.store().sessions().release_quarantine(number);
     }
     ended_[who].clear();
     begin(who);
@@ -121,7 +121,7 @@ class World {
     tier_probes_.end_session(sessions_[who]->facts().number);
     transfers().end_session(sessions_[who]->facts().number);
     sessions_[who]->leave_namespaces();
-    box_.store().end_session(sessions_[who]->facts().number);
+    box_.store().sessions().end(sessions_[who]->facts().number);
     ended_[who].push_back(sessions_[who]->facts().number);
   }
   // The engine lives on and attaches anew, with a list of what it still writes.
@@ -134,9 +134,9 @@ class World {
     send_attach(who);
     std::erase_if(ended_[who], [&](store::SessionNumber earlier) {
       await_idle(earlier);
-      box_.store().succeed(sessions_[who]->facts().number, earlier, still_written, true);
-      if (box_.store().use_of(earlier).grants != 0) return false;
-      box_.store().release_quarantine(earlier);
+      box_.store().sessions().succeed(sessions_[who]->facts().number, earlier, still_written, true);
+      if (box_.store().sessions().grants_of(earlier) != 0) return false;
+      box_.store().sessions().release_quarantine(earlier);
       return true;
     });
   }
@@ -145,7 +145,7 @@ class World {
     clock_.advance_ms(ms);
     bystander_.renew();
     store::Store& store = box_.store();
-    store.watch_holds(clock_.now_ms(), false);
+    store.sessions().watch_holds(clock_.now_ms(), false);
     session::GrantAges all_are_old;
     for (const std::uint64_t at_ms : {std::uint64_t{0}, all_are_old.age_ms() + 1})
       all_are_old.tick(at_ms, store.last_generation());

@@ -110,15 +110,15 @@ void SimLarderd::open_backend() {
 SessionNumber SimLarderd::attach(std::shared_ptr<Region> region, std::set<SessionNumber>& earlier,
                                  std::span<const protocol::SlotRef> still_written) {
   const SessionNumber number = machine_.next_session++;
-  store_->add_session(number, **region, {Machine::kArenaBytes / protocol::kSessionGrantedShare, UINT64_MAX});
+  store_->sessions().add(number, **region, {Machine::kArenaBytes / protocol::kSessionGrantedShare, UINT64_MAX});
   regions_[number] = std::move(region);
   for (auto next = earlier.begin(); next != earlier.end();) {
     const SessionNumber one = *next++;
     if (regions_.contains(one)) end_session(one);
     awaited_.erase(one);
-    store_->succeed(number, one, still_written, true);
-    if (store_->use_of(one).grants != 0) continue;
-    store_->release_quarantine(one);
+    store_->sessions().succeed(number, one, still_written, true);
+    if (store_->sessions().grants_of(one) != 0) continue;
+    store_->sessions().release_quarantine(one);
     earlier.erase(one);
   }
   return number;
@@ -129,7 +129,7 @@ void SimLarderd::end_session(SessionNumber session) {
   promoter_->end_session(session);
   if (tier_probes_) tier_probes_->end_session(session);
   namespaces_->leave(session);
-  store_->end_session(session);
+  store_->sessions().end(session);
   regions_.erase(session);
 }
 
@@ -137,7 +137,7 @@ void SimLarderd::process_ended(const std::set<SessionNumber>& sessions) {
   for (const SessionNumber session : sessions) {
     if (regions_.contains(session)) end_session(session);
     awaited_.erase(session);
-    store_->release_quarantine(session);
+    store_->sessions().release_quarantine(session);
   }
 }
 
@@ -278,7 +278,7 @@ void SimLarderd::tick() {
     awaited_.clear();
     store_->settled();
   }
-  store_->watch_holds(now_ms, slept);
+  store_->sessions().watch_holds(now_ms, slept);
   store_->sweep();
   tier_writer_->tick();
   if (backend_ != nullptr) backend_write_down_->tick();

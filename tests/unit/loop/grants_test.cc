@@ -114,8 +114,8 @@ TEST_F(GrantInquiryTest, WhatIsCommittedMeanwhileIsNotQuarantined) {
 }
 
 TEST_F(GrantInquiryTest, QuarantinedGrantsAreAskedAboutToo) {
-  box_.store().set_silent(1, true);
-  box_.store().set_silent(1, false);
+  box_.store().sessions().set_silent(1, true);
+  box_.store().sessions().set_silent(1, false);
   EXPECT_EQ(tick(kAge).size(), 2U);
 }
 

@@ -71,8 +71,8 @@ class SessionProtocolTest : public testing::Test {
   }
   void end(const SessionProtocol& session) {
     if (session.state() != SessionProtocol::State::kAttached) return;
-    box_.store().end_session(session.facts().number);
-    box_.store().release_quarantine(session.facts().number);
+    box_.store().sessions().end(session.facts().number);
+    box_.store().sessions().release_quarantine(session.facts().number);
   }
 
   store::testing_support::StoreBox box_;

@@ -41,8 +41,8 @@ class SessionTransferTest : public testing::Test {
     device_->gate.open();
     transfers_.end_session(1);
     EXPECT_TRUE(eventually([this] { return !transfers_.busy(1); }, 10'000));
-    box_.store().end_session(1);
-    box_.store().release_quarantine(1);
+    box_.store().sessions().end(1);
+    box_.store().sessions().release_quarantine(1);
   }
 
   Result<Reply> send(Encoder& message, std::vector<Fd> fds = {}) { return session_->handle(message.packet(), std::move(fds)); }
@@ -103,7 +103,7 @@ class SessionTransferTest : public testing::Test {
     flag = *flags_->take();
     EXPECT_TRUE(send_copy(flag, slot).ok());
     EXPECT_EQ(flags_->wait(flag).status().code(), Code::kDeadlineExceeded);
-    offset_bytes_ = box_.store().granted_chunk(1, slot)->offset_bytes;
+    offset_bytes_ = box_.store().sessions().granted_chunk(1, slot)->offset_bytes;
     std::memset(box_.arena() + offset_bytes_, 0x5a, kPieceBytes);
     return slot;
   }

@@ -9,7 +9,7 @@ class Below : public testing::Test {
  protected:
   Below() {
     box_.add_session(1);
-    box_.store().set_listener(0, &told_);
+    box_.store().tiers().set(0, &told_);
   }
   std::vector<std::uint32_t> next_to_go(bool also_written = false) {
     std::vector<protocol::SlotRef> slots;
@@ -23,7 +23,7 @@ class Below : public testing::Test {
     for (std::uint64_t n = 1; n <= chunks; ++n) grants.push_back(box_.put(1, n));
     return grants;
   }
-  void mark(const protocol::Grant& grant) { box_.store().mark_written(0, grant.slot, grant.generation); }
+  void mark(const protocol::Grant& grant) { box_.store().tiers().mark_written(0, grant.slot, grant.generation); }
 
   StoreBox box_{16};
   Told told_;
@@ -55,17 +55,17 @@ TEST_F(Below, TheColdestHalfIsNextBeforeAnythingMustGo) {
 TEST_F(Below, WhatIsWrittenIsOfOneGeneration) {
   const protocol::Grant grant = fill(1).front();
   std::vector<protocol::SlotRef> slots;
-  box_.store().mark_written(0, grant.slot, grant.generation + 1);
-  EXPECT_EQ(box_.store().walk(0, 0, 100, slots, false), kNoSlot);
+  box_.store().tiers().mark_written(0, grant.slot, grant.generation + 1);
+  EXPECT_EQ(box_.store().tiers().walk(0, 0, 100, slots, false), kNoSlot);
   EXPECT_EQ(slots.size(), 1U);
   mark(grant);
   slots.clear();
-  box_.store().walk(0, 0, 100, slots, false);
+  box_.store().tiers().walk(0, 0, 100, slots, false);
   EXPECT_TRUE(slots.empty());
   box_.drop();
   const protocol::Grant again = box_.put(1, 1);  // the same slot, another chunk
   ASSERT_EQ(again.slot, grant.slot);
-  box_.store().walk(0, 0, 100, slots, false);
+  box_.store().tiers().walk(0, 0, 100, slots, false);
   EXPECT_EQ(slots.size(), 1U);
 }
 
@@ -74,7 +74,7 @@ TEST_F(Below, TheWalkComesToAllInSlices) {
   std::vector<protocol::SlotRef> slots;
   std::uint32_t next = 0;
   int slices = 0;
-  for (; next != kNoSlot; ++slices) next = box_.store().walk(0, next, 5, slots, false);
+  for (; next != kNoSlot; ++slices) next = box_.store().tiers().walk(0, next, 5, slots, false);
   EXPECT_EQ(slots.size(), 16U);
   EXPECT_EQ(slices, 4);
 }
@@ -88,7 +88,7 @@ TEST_F(Below, WhatIsEvictedAndNotWrittenCountsWhereSomebodyListens) {
   EXPECT_EQ(box_.stats().evicted_unwritten, 0U);
   box_.put(1, 18);
   EXPECT_EQ(box_.stats().evicted_unwritten, 1U);
-  box_.store().set_listener(0, nullptr);
+  box_.store().tiers().set(0, nullptr);
   box_.put(1, 19);
   EXPECT_EQ(box_.stats().evicted_capacity, 3U);
   EXPECT_EQ(box_.stats().evicted_unwritten, 1U);
@@ -108,15 +108,15 @@ TEST_F(Below, WhatWasNotToBeWrittenCountsByItself) {
 
 TEST_F(Below, EachTierHasMarksOfItsOwn) {
   Told other;
-  box_.store().set_listener(1, &other);
+  box_.store().tiers().set(1, &other);
   const std::vector<protocol::Grant> grants = fill(16);
   EXPECT_EQ(other.committed_roots.size(), 16U);
   mark(grants[0]);
   std::vector<protocol::SlotRef> slots;
   box_.store().next_to_go(1, slots, false);
   EXPECT_EQ(slots.size(), 8U) << "the other has none";
-  box_.store().mark_written(1, grants[0].slot, grants[0].generation);
-  box_.store().mark_written(0, grants[0].slot, grants[0].generation, false);
+  box_.store().tiers().mark_written(1, grants[0].slot, grants[0].generation);
+  box_.store().tiers().mark_written(0, grants[0].slot, grants[0].generation, false);
   EXPECT_EQ(next_to_go(), slots_of(grants, 0, 8));
   slots.clear();
   box_.store().next_to_go(1, slots, false);
@@ -142,7 +142,7 @@ TEST_F(Below, WhatIsEvictedByNameIsAlsoToGoBelowWhereverItIs) {
   box_.put(1, 1);
   const std::vector<protocol::BlockHash> hashes{box_.key(1).hash, box_.key(2).hash, box_.key(3).hash, box_.key(4).hash};
   told_.below = {{box_.key(2).hash.lo, EvictedBelow::kGone}, {box_.key(4).hash.lo, EvictedBelow::kRefused}};
-  const protocol::ActCounts counts = box_.store().evict(box_.handle(), hashes);
+  const protocol::ActCounts counts = box_.store().families().evict(box_.handle(), hashes);
   EXPECT_EQ(counts.found, 2U) << "one here, one below";
   EXPECT_EQ(counts.absent, 1U);
   EXPECT_EQ(counts.refused, 1U);
@@ -172,7 +172,7 @@ TEST_F(Below, ItIsToldOfStoresUsesAndDamage) {
 TEST_F(Below, ADropIsAnnouncedBeforeAnythingIsGoneAndOnceAlsoWhereThereIsNothing) {
   StoreBox large{Store::kSliceEffort + 10};
   large.add_session(1);
-  large.store().set_listener(0, &told_);
+  large.store().tiers().set(0, &told_);
   for (std::uint64_t n = 0; n < Store::kSliceEffort + 5; ++n) large.put(1, n);
   {
     Drop drop{large.handle()};

@@ -36,14 +36,14 @@ class BoundsTest : public testing::Test {
 };
 
 TEST_F(BoundsTest, VerbsAreDoneInSlices) {
-  using Verb = protocol::ActCounts (Store::*)(std::uint32_t, std::span<const protocol::BlockHash>);
+  using Verb = protocol::ActCounts (FamilyVerbs::*)(std::uint32_t, std::span<const protocol::BlockHash>);
   const std::vector<protocol::BlockHash> asked = hashes(protocol::kMaxKeysPerAct);
-  for (const Verb verb : {&Store::prefetch, &Store::pin, &Store::unpin, &Store::evict}) {
+  for (const Verb verb : {&FamilyVerbs::prefetch, &FamilyVerbs::pin, &FamilyVerbs::unpin, &FamilyVerbs::evict}) {
     std::uint64_t slices = 0;
     protocol::ActCounts counts;
     for (; counts.all() < asked.size() && slices < asked.size(); ++slices)
       expect_effort(Store::kSliceEffort + kFamily,
-                    [&] { counts += (box_.store().*verb)(handle_, std::span(asked).subspan(counts.all())); });
+                    [&] { counts += (box_.store().families().*verb)(handle_, std::span(asked).subspan(counts.all())); });
     EXPECT_EQ(counts.absent, asked.size());
     EXPECT_EQ(slices, asked.size() * kFamily / Store::kSliceEffort);
   }

@@ -37,8 +37,8 @@ TEST(Caps, QuarantinedBytesCountAsGranted) {
   box.add_session(1, {2 * kSlot, UINT64_MAX});
   box.reserve(1, 1);
   box.reserve(1, 2);
-  box.store().set_silent(1, true);
-  box.store().set_silent(1, false);
+  box.store().sessions().set_silent(1, true);
+  box.store().sessions().set_silent(1, false);
   EXPECT_EQ(box.reserve(1, 3).status, status_of(GrantStatus::kRefused));
 }
 
@@ -75,10 +75,10 @@ class Holds : public testing::Test {
 // covers F-023
 TEST_F(Holds, AboveTheCapDoNotCountInTheOrderOfTheTable) {
   hold(3, 2 * kSlot);
-  box_.store().watch_holds(0, false);
+  box_.store().sessions().watch_holds(0, false);
   EXPECT_EQ(box_.stats().holds_over_cap, 1U);
-  EXPECT_EQ(box_.store().use_of(1).holds, 3U);
-  EXPECT_EQ(box_.store().use_of(1).held_bytes, 2 * kSlot);
+  EXPECT_EQ(box_.store().sessions().use_of(1).holds, 3U);
+  EXPECT_EQ(box_.store().sessions().use_of(1).held_bytes, 2 * kSlot);
   EXPECT_EQ(room(), 2U);
   EXPECT_TRUE(box_.find(0));
   EXPECT_TRUE(box_.find(1));
@@ -87,9 +87,9 @@ TEST_F(Holds, AboveTheCapDoNotCountInTheOrderOfTheTable) {
 
 TEST_F(Holds, BelowTheCapCountAgainWhenOthersWent) {
   hold(3, 2 * kSlot);
-  box_.store().watch_holds(0, false);
+  box_.store().sessions().watch_holds(0, false);
   region_->holds[0].exchange(0);
-  box_.store().watch_holds(100, false);
+  box_.store().sessions().watch_holds(100, false);
   EXPECT_EQ(room(), 2U);
   EXPECT_TRUE(box_.find(1));
   EXPECT_TRUE(box_.find(2));
@@ -99,8 +99,8 @@ TEST_F(Holds, OfOneSlotAreOne) {
   hold(2, 2 * kSlot);
   StoreBox::hold(*region_, 2, grants_[0]);
   StoreBox::hold(*region_, 3, grants_[0]);
-  box_.store().watch_holds(0, false);
-  EXPECT_EQ(box_.store().use_of(1).held_bytes, 2 * kSlot);
+  box_.store().sessions().watch_holds(0, false);
+  EXPECT_EQ(box_.store().sessions().use_of(1).held_bytes, 2 * kSlot);
   EXPECT_EQ(box_.stats().holds_over_cap, 0U);
 }
 
@@ -108,32 +108,32 @@ TEST_F(Holds, AnnouncedBeforeTheirSlotsHadTheGenerationAreCappedAsWell) {
   hold(0, kSlot);
   const std::uint64_t next = box_.store().last_generation() + 1;
   for (std::uint32_t n = 0; n < 3; ++n) StoreBox::hold(*region_, n, {0, grants_[n].slot, next + n, 0});
-  box_.store().watch_holds(0, false);
+  box_.store().sessions().watch_holds(0, false);
   for (std::uint32_t n = 0; n < 3; ++n) {
     const protocol::Grant grant = box_.put(2, 200 + n);
     ASSERT_TRUE(grant.slot == grants_[n].slot && grant.generation == next + n) << "as was foreseen";
   }
-  box_.store().watch_holds(100, false);
-  EXPECT_EQ(box_.store().use_of(1).held_bytes, kSlot);
+  box_.store().sessions().watch_holds(100, false);
+  EXPECT_EQ(box_.store().sessions().use_of(1).held_bytes, kSlot);
   EXPECT_EQ(room(), 3U);
 }
 
 TEST_F(Holds, OfASlotAboveTheCapDoNotCountTwice) {
   hold(2, kSlot);
   StoreBox::hold(*region_, 2, grants_[1]);
-  box_.store().watch_holds(0, false);
+  box_.store().sessions().watch_holds(0, false);
   EXPECT_EQ(room(), 3U);
 }
 
 // covers F-024
 TEST_F(Holds, HaveAGreatestAge) {
   hold(4, UINT64_MAX);
-  box_.store().watch_holds(1000, false);
-  box_.store().watch_holds(1000 + protocol::kMaxHoldAgeMs, false);
+  box_.store().sessions().watch_holds(1000, false);
+  box_.store().sessions().watch_holds(1000 + protocol::kMaxHoldAgeMs, false);
   EXPECT_EQ(room(), 0U);
   region_->holds[3].exchange(0);
   StoreBox::hold(*region_, 4, grants_[3]);  // announced anew, in another place
-  box_.store().watch_holds(1001 + protocol::kMaxHoldAgeMs, false);
+  box_.store().sessions().watch_holds(1001 + protocol::kMaxHoldAgeMs, false);
   EXPECT_EQ(box_.stats().holds_expired, 3U);
   EXPECT_EQ(room(), 3U);
   EXPECT_TRUE(box_.find(3));
@@ -141,8 +141,8 @@ TEST_F(Holds, HaveAGreatestAge) {
 
 TEST_F(Holds, AreYoungAgainWhereNobodyWatched) {
   hold(4, UINT64_MAX);
-  box_.store().watch_holds(0, false);
-  box_.store().watch_holds(10 * protocol::kMaxHoldAgeMs, true);
+  box_.store().sessions().watch_holds(0, false);
+  box_.store().sessions().watch_holds(10 * protocol::kMaxHoldAgeMs, true);
   EXPECT_EQ(box_.stats().holds_expired, 0U);
   EXPECT_EQ(room(), 0U);
 }
@@ -158,23 +158,23 @@ TEST(HoldsOfMany, AreLookedAtInSlices) {
   }
   const auto seen = [&box] {
     std::uint64_t places = 0;
-    for (std::uint32_t number = 1; number <= kSessions; ++number) places += box.store().use_of(number).holds;
+    for (std::uint32_t number = 1; number <= kSessions; ++number) places += box.store().sessions().use_of(number).holds;
     return places;
   };
   std::uint64_t before = 0;
   for (int tick = 0; tick < 5; ++tick) {
-    box.store().watch_holds(100 * tick, false);
-    EXPECT_EQ(seen() - before, Store::kPlacesATick) << "in tick " << tick;
+    box.store().sessions().watch_holds(100 * tick, false);
+    EXPECT_EQ(seen() - before, SessionBook::kPlacesATick) << "in tick " << tick;
     before = seen();
   }
   EXPECT_EQ(before, kSessions * protocol::kMaxHolds) << "each of them once";
   for (std::uint32_t number = 1; number <= kSessions; ++number)
     for (auto& hold : box.region(number).holds) hold.store(0);
-  box.store().watch_holds(500, false);
-  EXPECT_EQ(before - seen(), Store::kPlacesATick) << "the next round begins at once";
-  box.store().end_session(1);
-  for (int tick = 6; tick < 11; ++tick) box.store().watch_holds(100 * tick, false);
-  for (std::uint32_t number = 2; number <= kSessions; ++number) EXPECT_EQ(box.store().use_of(number).holds, 0U);
+  box.store().sessions().watch_holds(500, false);
+  EXPECT_EQ(before - seen(), SessionBook::kPlacesATick) << "the next round begins at once";
+  box.store().sessions().end(1);
+  for (int tick = 6; tick < 11; ++tick) box.store().sessions().watch_holds(100 * tick, false);
+  for (std::uint32_t number = 2; number <= kSessions; ++number) EXPECT_EQ(box.store().sessions().use_of(number).holds, 0U);
 }
 
 // A session with three grants that ended, and the next one of its engine.
@@ -183,7 +183,7 @@ class Reattach : public testing::Test {
   Reattach() {
     box_.add_session(1);
     for (std::uint64_t n = 0; n < 3; ++n) grants_.push_back(box_.reserve(1, n));
-    box_.store().end_session(1);
+    box_.store().sessions().end(1);
     box_.add_session(2, {2 * kSlot, UINT64_MAX});
   }
   StoreBox box_{4};
@@ -192,18 +192,18 @@ class Reattach : public testing::Test {
 
 TEST_F(Reattach, WhatIsNotListedComesBackAtOnce) {
   const SlotRef listed = ref_of(grants_[1]);
-  EXPECT_EQ(box_.store().succeed(2, 1, std::span(&listed, 1), true), 2U);
+  EXPECT_EQ(box_.store().sessions().succeed(2, 1, std::span(&listed, 1), true), 2U);
   EXPECT_EQ(box_.stats().grants_reclaimed, 2U);
   EXPECT_EQ(box_.filled().slots_quarantined, 1U);
   EXPECT_EQ(box_.free_slots(), 3U);
   box_.store().disown(2, listed);
   EXPECT_EQ(box_.filled().slots_quarantined, 0U) << "the new session says that the writer has stopped";
-  box_.store().release_quarantine(1);
+  box_.store().sessions().release_quarantine(1);
 }
 
 TEST_F(Reattach, ACommitOfTheNewSessionIsRefusedAndFrees) {
   const SlotRef listed = ref_of(grants_[1]);
-  box_.store().succeed(2, 1, std::span(&listed, 1), true);
+  box_.store().sessions().succeed(2, 1, std::span(&listed, 1), true);
   box_.store().commit(2, {listed.slot, 0, listed.generation, 1});
   EXPECT_EQ(box_.stats().refused_commit, 1U);
   EXPECT_FALSE(box_.find(1));
@@ -211,28 +211,28 @@ TEST_F(Reattach, ACommitOfTheNewSessionIsRefusedAndFrees) {
 }
 
 TEST_F(Reattach, AnIncompleteListFreesNothing) {
-  EXPECT_EQ(box_.store().succeed(2, 1, {}, false), 0U);
+  EXPECT_EQ(box_.store().sessions().succeed(2, 1, {}, false), 0U);
   EXPECT_EQ(box_.filled().slots_quarantined, 3U);
 }
 
 TEST_F(Reattach, AListedSlotOfAnotherGenerationIsNotListed) {
   const SlotRef stale{grants_[1].slot, 0, grants_[1].generation - 1};
-  EXPECT_EQ(box_.store().succeed(2, 1, std::span(&stale, 1), true), 3U);
+  EXPECT_EQ(box_.store().sessions().succeed(2, 1, std::span(&stale, 1), true), 3U);
 }
 
 TEST_F(Reattach, WhatIsStillWrittenCountsForTheNewSession) {
   const SlotRef listed = ref_of(grants_[1]);
-  box_.store().succeed(2, 1, std::span(&listed, 1), true);
-  EXPECT_EQ(box_.store().use_of(2).grants, 1U);
+  box_.store().sessions().succeed(2, 1, std::span(&listed, 1), true);
+  EXPECT_EQ(box_.store().sessions().use_of(2).grants, 1U);
   EXPECT_EQ(box_.reserve(2, 10).status, status_of(GrantStatus::kGranted));
   EXPECT_EQ(box_.reserve(2, 11).status, status_of(GrantStatus::kRefused));
-  box_.store().release_quarantine(1);
+  box_.store().sessions().release_quarantine(1);
   EXPECT_EQ(box_.reserve(2, 11).status, status_of(GrantStatus::kGranted));
 }
 
 TEST_F(Reattach, AStrangerIsNotTheNextSession) {
   box_.add_session(3);
-  box_.store().succeed(2, 1, {}, false);
+  box_.store().sessions().succeed(2, 1, {}, false);
   box_.store().disown(3, ref_of(grants_[0]));
   EXPECT_EQ(box_.filled().slots_quarantined, 3U);
 }
@@ -244,13 +244,13 @@ TEST(Overdue, GrantsUpToAGenerationAndWhatIsQuarantined) {
   const std::uint64_t generation = box.store().last_generation();
   const protocol::Grant young = box.reserve(1, 2);
   std::vector<SlotRef> slots;
-  box.store().overdue(1, generation, slots);
+  box.store().sessions().overdue(1, generation, slots);
   ASSERT_EQ(slots.size(), 1U);
   EXPECT_EQ(slots[0].slot, old.slot);
-  EXPECT_TRUE(box.store().quarantine_grant(1, ref_of(young)));
-  EXPECT_FALSE(box.store().quarantine_grant(1, ref_of(young)));
+  EXPECT_TRUE(box.store().sessions().quarantine_grant(1, ref_of(young)));
+  EXPECT_FALSE(box.store().sessions().quarantine_grant(1, ref_of(young)));
   slots.clear();
-  box.store().overdue(1, generation, slots);
+  box.store().sessions().overdue(1, generation, slots);
   EXPECT_EQ(slots.size(), 2U);
 }
 

@@ -57,7 +57,7 @@ TEST_F(DrainTest, WhatIsHeldOrPinnedIsPassedOver) {
     StoreBox::hold(region_, 1, second);
   }
   const protocol::BlockHash pinned = box_.key(3).hash;
-  ASSERT_EQ(box_.store().pin(box_.handle(), std::span(&pinned, 1)).found, 1U);
+  ASSERT_EQ(box_.store().families().pin(box_.handle(), std::span(&pinned, 1)).found, 1U);
   EXPECT_EQ(box_.put(1, large(100)).status, status_of(GrantStatus::kGranted));
   for (const std::uint64_t n : {0, 3}) {
     EXPECT_TRUE(box_.has(box_.key(n)));
@@ -99,7 +99,7 @@ TEST_F(DrainTest, PinningWhatIsBeingDrainedEndsTheDrain) {
   EXPECT_EQ(box_.reserve(1, large(100)).status, status_of(GrantStatus::kNoSpace));
   std::vector<protocol::BlockHash> all;
   for (std::uint64_t n = 0; n < 16; ++n) all.push_back(box_.key(n).hash);
-  EXPECT_EQ(box_.store().pin(box_.handle(), all).found, 16U);
+  EXPECT_EQ(box_.store().families().pin(box_.handle(), all).found, 16U);
   for (auto& hold : region_.holds) hold = 0;
   EXPECT_EQ(box_.reserve(1, large(100)).status, status_of(GrantStatus::kGranted));
   for (std::uint64_t n = 0; n < 16; ++n) EXPECT_TRUE(box_.find(n)) << n;
@@ -160,7 +160,7 @@ class MixedSizes {
         region_(zeroed_pages(sizeof(protocol::SessionRegion))),
         store_(shape_, index_.get(), nullptr, stats_) {
     store_.set_touched_bytes(shape_.arena_bytes);
-    store_.add_session(1, *reinterpret_cast<protocol::SessionRegion*>(region_.get()));
+    store_.sessions().add(1, *reinterpret_cast<protocol::SessionRegion*>(region_.get()));
     std::string difference;
     for (const std::uint64_t mib : {3, 20, 36, 80}) {
       const std::uint64_t slot = mib * kUnit;

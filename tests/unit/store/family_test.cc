@@ -100,7 +100,7 @@ TEST(Pins, AreNotEvictedForRoom) {
   StoreBox box(8);
   box.add_session(1);
   for (std::uint64_t n = 1; n <= 4; ++n) put_family(box, n);
-  const protocol::ActCounts counts = box.store().pin(box.handle(), hashes(box, {1, 2, 9}));
+  const protocol::ActCounts counts = box.store().families().pin(box.handle(), hashes(box, {1, 2, 9}));
   EXPECT_EQ(counts.found, 2U);
   EXPECT_EQ(counts.absent, 1U);
   for (std::uint64_t n = 10; n < 40; ++n) ASSERT_EQ(box.put(1, n).status, status_of(GrantStatus::kGranted));
@@ -110,7 +110,7 @@ TEST(Pins, AreNotEvictedForRoom) {
   }
   EXPECT_EQ(box.filled().slots_pinned, 4U);
   EXPECT_EQ(box.filled().pinned_bytes, 4 * StoreBox::kSlotBytes);
-  EXPECT_EQ(box.store().unpin(box.handle(), hashes(box, {1})).found, 1U);
+  EXPECT_EQ(box.store().families().unpin(box.handle(), hashes(box, {1})).found, 1U);
   for (std::uint64_t n = 40; n < 60; ++n) box.put(1, n);
   EXPECT_FALSE(box.has(box.key(1)));
   EXPECT_TRUE(box.has(box.key(2)));
@@ -122,9 +122,9 @@ TEST(Pins, TakeAShareOfTheArenaAtMostAndTwiceIsOnce) {
   StoreBox box(8);
   box.add_session(1);
   for (std::uint64_t n = 1; n <= 4; ++n) put_family(box, n);
-  EXPECT_EQ(box.store().pin(box.handle(), hashes(box, {1, 2})).found, 2U);
-  EXPECT_EQ(box.store().pin(box.handle(), hashes(box, {1, 2})).found, 2U);
-  EXPECT_EQ(box.store().pin(box.handle(), hashes(box, {3})).refused, 1U);
+  EXPECT_EQ(box.store().families().pin(box.handle(), hashes(box, {1, 2})).found, 2U);
+  EXPECT_EQ(box.store().families().pin(box.handle(), hashes(box, {1, 2})).found, 2U);
+  EXPECT_EQ(box.store().families().pin(box.handle(), hashes(box, {3})).refused, 1U);
   EXPECT_EQ(box.filled().slots_pinned, 8U / protocol::kPinnedShare);
   for (std::uint64_t n = 10; n < 20; ++n) EXPECT_EQ(box.put(1, n).status, status_of(GrantStatus::kGranted));
 }
@@ -133,22 +133,22 @@ TEST(Pins, AFamilyThatIsNotWholeIsNotPinned) {
   StoreBox box(4);
   box.add_session(1);
   box.put(1, box.key(1));
-  EXPECT_EQ(box.store().pin(box.handle(), hashes(box, {1})).absent, 1U);
+  EXPECT_EQ(box.store().families().pin(box.handle(), hashes(box, {1})).absent, 1U);
   const protocol::Grant writing = box.reserve(1, box.sibling(1));
-  EXPECT_EQ(box.store().pin(box.handle(), hashes(box, {1})).absent, 1U);
+  EXPECT_EQ(box.store().families().pin(box.handle(), hashes(box, {1})).absent, 1U);
   box.store().commit(1, {writing.slot, 0, writing.generation, 1});
-  EXPECT_EQ(box.store().pin(box.handle(), hashes(box, {1})).found, 1U);
+  EXPECT_EQ(box.store().families().pin(box.handle(), hashes(box, {1})).found, 1U);
 }
 
 TEST(Pins, EndWithABadChunkADropAndAnEvict) {
   StoreBox box(12);
   box.add_session(1);
   for (std::uint64_t n = 1; n <= 3; ++n) put_family(box, n);
-  EXPECT_EQ(box.store().pin(box.handle(), hashes(box, {1, 2, 3})).found, 3U);
+  EXPECT_EQ(box.store().families().pin(box.handle(), hashes(box, {1, 2, 3})).found, 3U);
   const auto bad = box.find(1);
   box.store().report_bad({bad->slot, 0, bad->generation});
   EXPECT_EQ(box.filled().slots_pinned, 4U);
-  EXPECT_EQ(box.store().evict(box.handle(), hashes(box, {2})).found, 1U);
+  EXPECT_EQ(box.store().families().evict(box.handle(), hashes(box, {2})).found, 1U);
   EXPECT_EQ(box.filled().slots_pinned, 2U);
   box.drop(box.handle());
   EXPECT_EQ(box.filled().slots_pinned, 0U);
@@ -165,7 +165,7 @@ TEST(Verbs, EvictTakesAFamilyOutOfSightAndRefusesWhatIsBeingWritten) {
   StoreBox::hold(region, 0, box.put(1, box.key(1)));
   const protocol::Grant writing = box.reserve(1, box.sibling(1));
   put_family(box, 2);
-  const protocol::ActCounts counts = box.store().evict(box.handle(), hashes(box, {1, 7}));
+  const protocol::ActCounts counts = box.store().families().evict(box.handle(), hashes(box, {1, 7}));
   EXPECT_EQ(counts.found, 1U);
   EXPECT_EQ(counts.absent, 1U);
   EXPECT_FALSE(box.has(box.key(1)));
@@ -183,7 +183,7 @@ TEST(Verbs, PrefetchCountsAsUse) {
   box.add_session(1);
   put_family(box, 1);
   put_family(box, 2);
-  const protocol::ActCounts counts = box.store().prefetch(box.handle(), hashes(box, {1, 8}));
+  const protocol::ActCounts counts = box.store().families().prefetch(box.handle(), hashes(box, {1, 8}));
   EXPECT_EQ(counts.found, 1U);
   EXPECT_EQ(counts.absent, 1U);
   box.put(1, 3);

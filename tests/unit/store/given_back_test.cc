@@ -55,7 +55,7 @@ TEST_F(GivenBack, AChunkKeepsItUntilItIsEvicted) {
   EXPECT_TRUE(box_.has(key(handle)));
   store_.leave_namespace(handle);
   const protocol::BlockHash hashes[] = {{1, 1}, {2, 2}};
-  const protocol::ActCounts counts = store_.evict(handle, hashes);
+  const protocol::ActCounts counts = store_.families().evict(handle, hashes);
   EXPECT_EQ(counts.found, 1U);
   EXPECT_EQ(counts.absent, 1U) << "the handle is none by then";
   EXPECT_FALSE(is_open(handle));
@@ -102,7 +102,7 @@ TEST_F(GivenBack, WhatIsStillWrittenOrReadDoesNotKeepIt) {
 
 TEST_F(GivenBack, ABadChunkKeepsItUntilSomebodyHasLooked) {
   Told tier;
-  store_.set_listener(0, &tier);
+  store_.tiers().set(0, &tier);
   const std::uint32_t handle = open("a: 1");
   const protocol::Grant grant = box_.put(kWriter, key(handle));
   store_.leave_namespace(handle);
@@ -111,12 +111,12 @@ TEST_F(GivenBack, ABadChunkKeepsItUntilSomebodyHasLooked) {
   ASSERT_TRUE(store_.verify_next());
   EXPECT_EQ(tier.damaged_keys.size(), 1U);
   EXPECT_FALSE(is_open(handle));
-  store_.set_listener(0, nullptr);
+  store_.tiers().set(0, nullptr);
 }
 
 TEST_F(GivenBack, MemoryAloneIsDroppedAndOnlyWhereNoSessionHasIt) {
   Told tier;
-  store_.set_listener(0, &tier);
+  store_.tiers().set(0, &tier);
   const std::uint32_t handle = open("a: 1");
   box_.put(kWriter, key(handle));
   EXPECT_TRUE(dropped(handle));
@@ -125,7 +125,7 @@ TEST_F(GivenBack, MemoryAloneIsDroppedAndOnlyWhereNoSessionHasIt) {
   EXPECT_TRUE(dropped(handle));
   EXPECT_FALSE(is_open(handle));
   EXPECT_TRUE(tier.drops.empty()) << "the tier keeps what it has";
-  store_.set_listener(0, nullptr);
+  store_.tiers().set(0, nullptr);
 }
 
 TEST_F(GivenBack, ATierThatBringsUpAChunkOfAnOldHandleIsRefused) {
@@ -136,8 +136,8 @@ TEST_F(GivenBack, ATierThatBringsUpAChunkOfAnOldHandleIsRefused) {
   ASSERT_TRUE(is_open(handle)) << "it is on its way";
   ASSERT_TRUE(dropped(handle));
   EXPECT_EQ(store_.promote(key(handle, 2), 4096, 4096).status, status_of(protocol::GrantStatus::kRefused));
-  std::vector<Store::Member> members;
-  store_.look_at_family(handle, {1, 1}, members);
+  std::vector<Member> members;
+  store_.families().look_at(handle, {1, 1}, members);
   EXPECT_TRUE(members.empty());
   const std::uint32_t next = open("a: 2");
   EXPECT_FALSE(store_.promoted({coming.slot, 0, coming.generation}, 7, 0, 0));
@@ -184,7 +184,7 @@ TEST_F(GivenBack, AtRandomTheTableAgreesWithTheIndex) {
       if (grant.status == 0 && pick(4) == 0) store_.disown(kWriter, {grant.slot, 0, grant.generation});
     }
     if (pick(8) == 0) store_.verify_next();
-    if (pick(50) == 0) store_.set_silent(kWriter, true), store_.set_silent(kWriter, false);
+    if (pick(50) == 0) store_.sessions().set_silent(kWriter, true), store_.sessions().set_silent(kWriter, false);
     store_.sweep();
     std::uint64_t chunks = 0;
     for (const std::uint32_t handle : store_.namespaces().handles()) {

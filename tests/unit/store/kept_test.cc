@@ -15,47 +15,47 @@ class Kept : public testing::Test {
 
 TEST_F(Kept, ItIsNotEvictedAndStillFound) {
   const protocol::Grant grant = box_.put(1, 1);
-  ASSERT_TRUE(box_.store().keep(grant.slot, grant.generation));
+  ASSERT_TRUE(box_.store().readers().keep(grant.slot, grant.generation));
   EXPECT_EQ(box_.reserve(1, 2).status, status_of(GrantStatus::kNoSpace));
   EXPECT_TRUE(box_.find(1));
   EXPECT_EQ(box_.filled().kept_bytes, StoreBox::kSlotBytes);
-  box_.store().let_go(grant.slot, grant.generation);
+  box_.store().readers().let_go(grant.slot, grant.generation);
   EXPECT_EQ(box_.filled().kept_bytes, 0U);
   EXPECT_EQ(box_.reserve(1, 2).status, status_of(GrantStatus::kGranted));
 }
 
 TEST_F(Kept, TwiceKeptIsLetGoTwice) {
   const protocol::Grant grant = box_.put(1, 1);
-  ASSERT_TRUE(box_.store().keep(grant.slot, grant.generation));
-  ASSERT_TRUE(box_.store().keep(grant.slot, grant.generation));
+  ASSERT_TRUE(box_.store().readers().keep(grant.slot, grant.generation));
+  ASSERT_TRUE(box_.store().readers().keep(grant.slot, grant.generation));
   EXPECT_EQ(box_.filled().kept_bytes, StoreBox::kSlotBytes);
-  box_.store().let_go(grant.slot, grant.generation);
+  box_.store().readers().let_go(grant.slot, grant.generation);
   EXPECT_EQ(box_.reserve(1, 2).status, status_of(GrantStatus::kNoSpace));
-  box_.store().let_go(grant.slot, grant.generation);
+  box_.store().readers().let_go(grant.slot, grant.generation);
   EXPECT_EQ(box_.reserve(1, 2).status, status_of(GrantStatus::kGranted));
 }
 
 TEST_F(Kept, DroppedItIsOutOfSightAndFreedWhenItIsLetGo) {
   const protocol::Grant grant = box_.put(1, 1);
-  ASSERT_TRUE(box_.store().keep(grant.slot, grant.generation));
+  ASSERT_TRUE(box_.store().readers().keep(grant.slot, grant.generation));
   box_.drop();
   EXPECT_FALSE(box_.find(1));
   box_.store().sweep();
   EXPECT_EQ(box_.reserve(1, 2).status, status_of(GrantStatus::kNoSpace));
-  box_.store().let_go(grant.slot, grant.generation);
+  box_.store().readers().let_go(grant.slot, grant.generation);
   box_.store().sweep();
   EXPECT_EQ(box_.reserve(1, 2).status, status_of(GrantStatus::kGranted));
 }
 
 TEST_F(Kept, OnlyWhatIsCommittedAtThatGenerationIsKept) {
   const protocol::Grant grant = box_.reserve(1, 1);
-  EXPECT_FALSE(box_.store().keep(grant.slot, grant.generation));
-  EXPECT_FALSE(box_.store().keep(grant.slot + 1, grant.generation));
+  EXPECT_FALSE(box_.store().readers().keep(grant.slot, grant.generation));
+  EXPECT_FALSE(box_.store().readers().keep(grant.slot + 1, grant.generation));
   box_.store().commit(1, {grant.slot, 0, grant.generation, 1});
-  EXPECT_FALSE(box_.store().keep(grant.slot, grant.generation + 1));
-  box_.store().let_go(grant.slot, grant.generation);  // never kept: nothing happens
-  EXPECT_TRUE(box_.store().keep(grant.slot, grant.generation));
-  box_.store().let_go(grant.slot, grant.generation + 1);
+  EXPECT_FALSE(box_.store().readers().keep(grant.slot, grant.generation + 1));
+  box_.store().readers().let_go(grant.slot, grant.generation);  // never kept: nothing happens
+  EXPECT_TRUE(box_.store().readers().keep(grant.slot, grant.generation));
+  box_.store().readers().let_go(grant.slot, grant.generation + 1);
   EXPECT_EQ(box_.reserve(1, 2).status, status_of(GrantStatus::kNoSpace));
 }
 

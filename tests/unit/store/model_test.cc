@@ -222,7 +222,7 @@ class Reference {
     const protocol::BlockHash hash = name(key).hash;
     const auto members = family(key);
     if (pick(2) == 0) {
-      box_.store().unpin(box_.handle(), std::span(&hash, 1));
+      box_.store().families().unpin(box_.handle(), std::span(&hash, 1));
       for (const auto& chunk : members) {
         if (!chunk->pinned) continue;
         chunk->pinned = false;
@@ -233,7 +233,7 @@ class Reference {
     std::size_t pinned = 0;
     for (const Chunk& chunk : order_) pinned += chunk.pinned;
     for (const auto& chunk : members) pinned += !chunk->pinned;
-    const protocol::ActCounts counts = box_.store().pin(box_.handle(), std::span(&hash, 1));
+    const protocol::ActCounts counts = box_.store().families().pin(box_.handle(), std::span(&hash, 1));
     ASSERT_EQ(counts.absent, members.size() != 2);
     ASSERT_EQ(counts.found, members.size() == 2 && pinned <= kSlots / protocol::kPinnedShare);
     if (counts.found == 0) return;
@@ -243,7 +243,7 @@ class Reference {
   void evict() {
     const std::uint64_t key = pick(kKeys) / 2 * 2;
     const protocol::BlockHash hash = name(key).hash;
-    box_.store().evict(box_.handle(), std::span(&hash, 1));
+    box_.store().families().evict(box_.handle(), std::span(&hash, 1));
     for (const auto& chunk : family(key)) {
       doomed_.push_back(chunk->grant);
       order_.erase(chunk);
@@ -292,7 +292,7 @@ class Reference {
     const SessionNumber number = any_session();
     Session& session = sessions_[number];
     session.silent = !session.silent;
-    box_.store().set_silent(number, session.silent);
+    box_.store().sessions().set_silent(number, session.silent);
     if (session.silent) to_quarantine(number);
   }
 
@@ -306,7 +306,7 @@ class Reference {
     const SessionNumber number = any_session();
     to_quarantine(number);
     const bool any = std::any_of(quarantined_.begin(), quarantined_.end(), [&](const Writing& w) { return w.session == number; });
-    ASSERT_EQ(box_.store().end_session(number), any);
+    ASSERT_EQ(box_.store().sessions().end(number), any);
     sessions_.erase(number);
     ended_.insert(number);
     add_session(next_session_++);
@@ -321,7 +321,7 @@ class Reference {
     } else if (!ended_.empty()) {
       const SessionNumber number = *ended_.begin();
       ended_.erase(number);
-      box_.store().release_quarantine(number);
+      box_.store().sessions().release_quarantine(number);
       std::erase_if(quarantined_, [&](const Writing& writing) { return writing.session == number; });
     }
   }

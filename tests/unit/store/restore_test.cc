@@ -28,7 +28,7 @@ struct Life {
   }
   protocol::SessionRegion& add_session(SessionNumber number) {
     auto& memory = *reinterpret_cast<protocol::SessionRegion*>(region.get());
-    store.add_session(number, memory);
+    store.sessions().add(number, memory);
     return memory;
   }
   std::uint32_t open(const NamespaceSpec& spec) {
@@ -131,7 +131,7 @@ TEST_F(Restore, GenerationsAreAboveEveryEarlierOne) {
 }
 
 TEST_F(Restore, WhatTheLivingWereGrantedIsQuarantinedAndTheOthersIsFree) {
-  first_.store.add_session(2, *reinterpret_cast<protocol::SessionRegion*>(first_.region.get()));
+  first_.store.sessions().add(2, *reinterpret_cast<protocol::SessionRegion*>(first_.region.get()));
   const protocol::Grant living = first_.reserve(kWriter, key(1));
   first_.reserve(2, key(2));
   const Store::Restored restored = restore({kWriter});
@@ -148,7 +148,7 @@ TEST_F(Restore, WhatTheLivingWereGrantedIsQuarantinedAndTheOthersIsFree) {
   EXPECT_EQ(given, kSlots - 1);
   EXPECT_EQ(second_->reserve(kNew, again(1)).status, status_of(protocol::GrantStatus::kNoSpace))
       << "the key is free, only there is no room";
-  EXPECT_EQ(second_->store.succeed(kNew, kWriter, {}, true), 1U);
+  EXPECT_EQ(second_->store.sessions().succeed(kNew, kWriter, {}, true), 1U);
   EXPECT_EQ(second_->reserve(kNew, again(1)).status, 0U);
 }
 
@@ -157,7 +157,7 @@ TEST_F(Restore, TheNewSessionOfItsWriterGivesASlotBack) {
   restore({kWriter});
   second_->add_session(kNew);
   const protocol::SlotRef ref{grant.slot, 0, grant.generation};
-  EXPECT_EQ(second_->store.succeed(kNew, kWriter, std::span(&ref, 1), true), 0U);
+  EXPECT_EQ(second_->store.sessions().succeed(kNew, kWriter, std::span(&ref, 1), true), 0U);
   second_->store.commit(kNew, {grant.slot, 0, grant.generation, 1});
   EXPECT_FALSE(kept(1)) << "a commit over a restart is refused";
   EXPECT_EQ(second_->filled().slots_quarantined, 0U);
@@ -197,7 +197,7 @@ TEST_F(Restore, WhatHadComeUpFromBelowIsToldOfAsSuch) {
   ASSERT_TRUE(first_.store.promoted({up.slot, 0, up.generation}, 2, 0, 0));
   Told told;
   second_.emplace(arena_.get(), 5000);
-  second_->store.set_listener(0, &told);
+  second_->store.tiers().set(0, &told);
   second_->store.restore(first_.as_earlier(), names_, {});
   ASSERT_EQ(told.came_up_keys.size(), 1U);
   EXPECT_EQ(told.came_up_keys[0].hash, key(2).hash);
@@ -235,7 +235,7 @@ TEST_F(Restore, WhatWasBeingTakenOutOfSightStaysSoAndWaitsForItsReaders) {
   for (std::uint64_t n = 0; n < kSlots; ++n) grants.push_back(first_.put(kWriter, key(n)));
   StoreBox::hold(*reinterpret_cast<protocol::SessionRegion*>(first_.region.get()), 0, grants[3]);
   const protocol::BlockHash hash = key(3).hash;
-  first_.store.evict(handle_, std::span(&hash, 1));
+  first_.store.families().evict(handle_, std::span(&hash, 1));
   restore({kWriter});
   EXPECT_FALSE(kept(3));
   second_->store.sweep();  // at a tick
@@ -254,7 +254,7 @@ TEST_F(Restore, WhatIsEvictedOrDroppedMeanwhileWaitsForItsReadersToo) {
   for (std::uint64_t n = 0; n < kSlots; ++n) grants.push_back(first_.put(kWriter, key(n)));
   restore({kWriter});
   const protocol::BlockHash hash = key(3).hash;
-  EXPECT_EQ(second_->store.evict(second_->open(names_[0].spec), std::span(&hash, 1)).found, 1U);
+  EXPECT_EQ(second_->store.families().evict(second_->open(names_[0].spec), std::span(&hash, 1)).found, 1U);
   second_->clear();
   EXPECT_EQ(second_->filled().slots_free + second_->filled().unused_bytes / kSlotBytes, 0U) << "a hold is still to be announced";
   protocol::SessionRegion& region = second_->add_session(kNew);
@@ -313,7 +313,7 @@ TEST_F(Restore, WhatIsNotCarriedOverIsDroppedAndEvictedAllTheSame) {
     if (dropped)
       second_->store.drop(drop);
     else
-      second_->store.evict(handle, std::span(&hash, 1));
+      second_->store.families().evict(handle, std::span(&hash, 1));
     EXPECT_TRUE(first_.reader.dead()) << "dropped: " << dropped;
   }
 }
@@ -400,8 +400,8 @@ TEST_F(Restore, AnyDamageIsSurvivedAndTheStoreIsWhole) {
       second_->add_session(kNew);
       const std::uint32_t handle = second_->open(names_[0].spec);
       for (std::uint64_t n = 200; n < 200 + kSlots; ++n) second_->put(kNew, key(n, handle));
-      second_->store.release_quarantine(kWriter);
-      second_->store.release_quarantine(77);
+      second_->store.sessions().release_quarantine(kWriter);
+      second_->store.sessions().release_quarantine(77);
       second_->clear();
       second_->store.sweep();
       const stats::Stats stats = second_->filled();

@@ -61,7 +61,7 @@ class StoreBox {
 
   protocol::SessionRegion& add_session(SessionNumber number, const SessionCaps& caps = {}) {
     regions_.emplace(number, zeroed_pages(sizeof(protocol::SessionRegion)));
-    store_.add_session(number, region(number), caps);
+    store_.sessions().add(number, region(number), caps);
     return region(number);
   }
   protocol::SessionRegion& region(SessionNumber number) {

@@ -51,7 +51,7 @@ TEST(Store, OnlyTouchedSlotsAreGranted) {
   const IndexShape shape{4, 2, 4 * StoreBox::kSlotBytes, 1, 1};
   const Memory index = zeroed_pages(shape.bytes());
   Store store(shape, index.get(), box.arena(), stats);
-  store.add_session(1, box.region(1));
+  store.sessions().add(1, box.region(1));
   std::string difference;
   ASSERT_TRUE(store.open_namespace(make_spec("f: 1"), &difference).ok());
   const protocol::Key scope{};
@@ -146,9 +146,9 @@ TEST(Store, HostileHoldsAreBounded) {
   box.put(1, 1);
   box.put(1, 2);
   EXPECT_EQ(box.put(1, 3).status, status_of(GrantStatus::kGranted));
-  box.store().watch_holds(0, false);
-  EXPECT_EQ(box.store().use_of(1).holds, protocol::kMaxHolds);
-  EXPECT_EQ(box.store().use_of(1).held_bytes, 0U);
+  box.store().sessions().watch_holds(0, false);
+  EXPECT_EQ(box.store().sessions().use_of(1).holds, protocol::kMaxHolds);
+  EXPECT_EQ(box.store().sessions().use_of(1).held_bytes, 0U);
 }
 
 TEST(Store, AHoldOfAnEarlierGenerationDoesNotCount) {

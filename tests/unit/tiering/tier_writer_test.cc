@@ -350,13 +350,14 @@ TEST_F(TierWriterTest, WhatIsEvictedByNameIsGoneBelowAlsoWhereMemoryHasItNoMore)
   settle();
   ASSERT_TRUE(is_below(1) && is_below(2));
   const std::vector<protocol::BlockHash> first{box_->key(1).hash}, absent{box_->key(9).hash};
-  EXPECT_EQ(box_->store().evict(box_->handle(), first).found, 1U);
+  EXPECT_EQ(box_->store().families().evict(box_->handle(), first).found, 1U);
   EXPECT_EQ(tier_->forgotten, std::vector<tiers::ChunkKey>{below(1)});
-  EXPECT_EQ(box_->store().evict(box_->handle(), first).found, 1U) << "of this tier, which forgets nothing, also from there alone";
-  EXPECT_EQ(box_->store().evict(box_->handle(), absent).absent, 1U);
+  EXPECT_EQ(box_->store().families().evict(box_->handle(), first).found, 1U)
+      << "of this tier, which forgets nothing, also from there alone";
+  EXPECT_EQ(box_->store().families().evict(box_->handle(), absent).absent, 1U);
   EXPECT_EQ(tier_->forgotten.size(), 2U);
   tier_->away = true;
-  EXPECT_EQ(box_->store().evict(box_->handle(), absent).refused, 1U) << "it may have it when it is back";
+  EXPECT_EQ(box_->store().families().evict(box_->handle(), absent).refused, 1U) << "it may have it when it is back";
 }
 
 // Chunks that are refused, on a clock that is set.

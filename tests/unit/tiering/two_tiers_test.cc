@@ -257,11 +257,11 @@ TEST_F(TwoWaysDownTest, ADropReachesBothFirst) {
 TEST_F(TwoWaysDownTest, WhatIsEvictedByNameGoesFromTheBackendAlsoWhereItIsNotKnown) {
   begin({}, rules(config::BackendWrite::kAll));
   const std::vector hashes{box_.key(5).hash};
-  EXPECT_EQ(box_.store().evict(box_.handle(), hashes).absent, 1U);
+  EXPECT_EQ(box_.store().families().evict(box_.handle(), hashes).absent, 1U);
   EXPECT_TRUE(tiers_[0]->evicted.empty());
   EXPECT_EQ(tiers_[1]->evicted.size(), 2U) << "of both shards";
   tiers_[1]->refusal = {Code::kUnavailable, "no connection to the server"};
-  EXPECT_EQ(box_.store().evict(box_.handle(), hashes).refused, 1U);
+  EXPECT_EQ(box_.store().families().evict(box_.handle(), hashes).refused, 1U);
 }
 
 TEST_F(TwoWaysDownTest, WhatIsFoundDamagedGoesFromBoth) {

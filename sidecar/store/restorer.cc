@@ -1,5 +1,4 @@
-// The warm restart: the index of an earlier larderd becomes the content of this store.
-#include "sidecar/store/store.h"
+#include "sidecar/store/restorer.h"
 
 #include <algorithm>
 
@@ -21,14 +20,24 @@ bool may_be_a_slot(const protocol::EntryView& view) {
 
 }  // namespace
 
-Store::Restored Store::restore(const PreviousIndex& earlier, std::span<const EarlierName> names,
-                               std::span<const SessionNumber> alive) {
-  earlier_ = earlier;
-  settling_ = true;
-  for (const SessionNumber session : alive) sessions_[session];
+Restorer::Restorer(ChunkTable& chunks, const RecoveryGrace& grace, TierListeners& listeners, SessionBook& sessions,
+                   Removals& removals)
+    : chunks_(chunks),
+      index_(chunks.index()),
+      table_(chunks.table()),
+      arena_(chunks.arena()),
+      namespaces_(chunks.namespaces()),
+      grace_(grace),
+      listeners_(listeners),
+      sessions_(sessions),
+      removals_(removals) {}
+
+Restored Restorer::run(std::span<const EarlierName> names, std::span<const SessionNumber> alive) {
+  const PreviousIndex& earlier = grace_.earlier();
+  for (const SessionNumber session : alive) sessions_.expect(session);
   // A device of another tier may still write into slots of larderd: keep their session, so that
   // they are quarantined.
-  if (earlier.tier() == 0 || earlier.tier() != index_.tier()) sessions_[kOwnSession];  // mutation: other-tier-busy
+  if (earlier.tier() == 0 || earlier.tier() != index_.tier()) sessions_.expect(kOwnSession);  // mutation: other-tier-busy
   Restored restored;
   const Handles handles = restore_namespaces(names, restored);
   std::vector<Found> found = find_kept(handles, restored);
@@ -40,20 +49,20 @@ Store::Restored Store::restore(const PreviousIndex& earlier, std::span<const Ear
             [this](const Found& a, const Found& b) { return index_.generation(a.slot) < index_.generation(b.slot); });
   for (const Found& one : found) enter(one, restored);
   leave_restored();
-  if (const auto own = sessions_.find(kOwnSession); own != sessions_.end()) restored.own = own->second.quarantined.count;
+  if (sessions_.contains(kOwnSession)) restored.own = sessions_.at(kOwnSession).quarantined.count;
   // 0 tells the next larderd that more than one tier may still write.
   if (restored.own != 0) index_.set_tier(0);  // mutation: two-tiers-busy
   return restored;
 }
 
 // Opens the namespaces with chunks in the earlier index.
-Store::Handles Store::restore_namespaces(std::span<const EarlierName> names, Restored& restored) {
+Restorer::Handles Restorer::restore_namespaces(std::span<const EarlierName> names, Restored& restored) {
   std::vector<std::uint32_t> used(protocol::kMaxNamespaces,
                                   protocol::kNoNamespace);  // by place: at most one handle of a place is in use
-  for (std::uint64_t slot = 0; slot < earlier_->entry_count(); ++slot) {
-    const PreviousIndex::Entry entry = earlier_->read(static_cast<std::uint32_t>(slot));
+  for (std::uint64_t slot = 0; slot < grace_.earlier().entry_count(); ++slot) {
+    const PreviousIndex::Entry entry = grace_.earlier().read(static_cast<std::uint32_t>(slot));
     const std::uint32_t handle = entry.view.key.namespace_handle;
-    if (entry.state == SlotState::kCommitted && earlier_->namespace_id(handle) != protocol::NamespaceId{})
+    if (entry.state == SlotState::kCommitted && grace_.earlier().namespace_id(handle) != protocol::NamespaceId{})
       used[protocol::namespace_place(handle)] = handle;
   }
   Handles handles;
@@ -64,8 +73,9 @@ Store::Handles Store::restore_namespaces(std::span<const EarlierName> names, Res
 
 // Opens one namespace. Each shard may have a record with its layout. Before protocol 1.6 an id had
 // one namespace, and records had no handle.
-void Store::restore_namespace(std::uint32_t earlier, std::span<const EarlierName> names, Handles& handles, Restored& restored) {
-  const protocol::NamespaceId id = earlier_->namespace_id(earlier);
+void Restorer::restore_namespace(std::uint32_t earlier, std::span<const EarlierName> names, Handles& handles,
+                                 Restored& restored) {
+  const protocol::NamespaceId id = grace_.earlier().namespace_id(earlier);
   for (std::size_t i = 0; i < names.size(); ++i) {
     const EarlierName& name = names[i];
     if (name.spec.id != id || name.handle.value_or(earlier) != earlier) continue;
@@ -85,18 +95,18 @@ void Store::restore_namespace(std::uint32_t earlier, std::span<const EarlierName
 
 // Leaves all namespaces, which no session has open yet. Namespaces without chunks close; the others
 // keep the order of use of their chunks.
-void Store::leave_restored() {
+void Restorer::leave_restored() {
   std::vector<std::uint32_t> handles = namespaces_.handles();
   std::ranges::sort(handles, {}, [this](std::uint32_t handle) { return namespaces_.at(handle).used; });
-  for (const std::uint32_t handle : handles) leave_namespace(handle);
+  for (const std::uint32_t handle : handles) chunks_.leave_namespace(handle);
 }
 
 // Copies the entries to keep into this index, not visible yet. Returns them in the order of place.
-std::vector<Store::Found> Store::find_kept(const Handles& handles, Restored& restored) {
+std::vector<Restorer::Found> Restorer::find_kept(const Handles& handles, Restored& restored) {
   std::vector<Found> found;
-  const std::uint64_t count = std::min<std::uint64_t>(earlier_->entry_count(), index_.entry_count());
-  for (std::uint64_t slot = 0; slot < earlier_->entry_count(); ++slot) {
-    PreviousIndex::Entry entry = earlier_->read(static_cast<std::uint32_t>(slot));
+  const std::uint64_t count = std::min<std::uint64_t>(grace_.earlier().entry_count(), index_.entry_count());
+  for (std::uint64_t slot = 0; slot < grace_.earlier().entry_count(); ++slot) {
+    PreviousIndex::Entry entry = grace_.earlier().read(static_cast<std::uint32_t>(slot));
     const SlotState state = slot < count ? kept_as(entry, handles) : SlotState::kFree;
     restored.dropped += entry.state == SlotState::kCommitted && state != SlotState::kCommitted;
     if (state == SlotState::kFree) continue;
@@ -112,9 +122,10 @@ std::vector<Store::Found> Store::find_kept(const Handles& handles, Restored& res
 
 // The state of an entry of the earlier index in this store; kFree drops the entry. A committed
 // entry gets the handle of this index.
-SlotState Store::kept_as(PreviousIndex::Entry& entry, const Handles& handles) const {
+SlotState Restorer::kept_as(PreviousIndex::Entry& entry, const Handles& handles) const {
   protocol::EntryView& view = entry.view;
-  if (view.generation == 0 || view.generation > earlier_->last_generation() || !may_be_a_slot(view)) return SlotState::kFree;
+  if (view.generation == 0 || view.generation > grace_.earlier().last_generation() || !may_be_a_slot(view))
+    return SlotState::kFree;
   const std::uint64_t bytes = protocol::slot_bytes(view.payload_bytes, view.piece_bytes);
   const std::uint64_t end_bytes = static_cast<std::uint64_t>(arena_.map().end()) * kPageBytes;
   if (view.offset_bytes > end_bytes || bytes > end_bytes - view.offset_bytes)  // mutation: restore-bounds
@@ -144,7 +155,7 @@ SlotState Store::kept_as(PreviousIndex::Entry& entry, const Handles& handles) co
 // Drops one of two overlapping slots. A committed slot wins: the reply to the other grant was never
 // sent, because larderd died before all fields were written. Of two other slots the older one wins,
 // for the same reason.
-void Store::keep_apart(std::vector<Found>& found, Restored& restored) {
+void Restorer::keep_apart(std::vector<Found>& found, Restored& restored) {
   const auto goes_before = [this](const Found& a, const Found& b) {
     if (a.state != b.state)
       return a.state == SlotState::kCommitted || (a.state == SlotState::kQuarantined && b.state == SlotState::kDying);
@@ -163,7 +174,7 @@ void Store::keep_apart(std::vector<Found>& found, Restored& restored) {
 }
 
 // Rebuilds the slot numbers and the extents.
-void Store::restore_places(std::vector<Found>& found, Restored& restored) {
+void Restorer::restore_places(std::vector<Found>& found, Restored& restored) {
   std::vector<bool> taken(index_.entry_count());
   std::uint32_t end = 0;
   std::vector<SlotArena::Placed> places;
@@ -186,7 +197,7 @@ void Store::restore_places(std::vector<Found>& found, Restored& restored) {
   table_.restore(end, [&](std::uint32_t slot) { return taken[slot]; });
 }
 
-void Store::enter(const Found& one, Restored& restored) {
+void Restorer::enter(const Found& one, Restored& restored) {
   SlotState state = one.state;
   const bool known = state == SlotState::kCommitted && index_.find(index_.key(one.slot)) != kNoSlot;
   if (known || !index_.adopt(one.slot, state)) {
@@ -196,34 +207,18 @@ void Store::enter(const Found& one, Restored& restored) {
     if (one.state == SlotState::kCommitted) index_.detach(one.slot);
   }
   if (state == SlotState::kCommitted) {
-    enter_order(one.slot);
-    enter_namespace(one.slot);
-    count_in(one.slot);
+    chunks_.enter_order(one.slot);
+    chunks_.enter_namespace(one.slot);
+    chunks_.count_in(one.slot);
     namespaces_.touch(index_.key(one.slot).namespace_handle);
     ++restored.kept;
-    for (ChunkListener* listener : listeners_)
-      if (listener != nullptr && index_.session(one.slot) == kOwnSession) listener->came_up(index_.view(one.slot), 0);
+    if (index_.session(one.slot) == kOwnSession) listeners_.came_up(one.slot, 0);
   } else if (state == SlotState::kQuarantined) {
-    Session& session = sessions_.at(index_.session(one.slot));
-    table_.push_back(session.quarantined, one.slot);
-    session.granted_bytes += slot_bytes(one.slot);
-    ++quarantined_;
+    sessions_.adopt(one.slot);
     ++restored.quarantined;
   } else {
-    table_.push_back(doomed_, one.slot);
+    removals_.adopt(one.slot);
   }
-}
-
-void Store::settled() {
-  supersede_earlier();  // mutation: supersede-settle
-  LARDER_POINT(settled);
-  settling_ = false;
-}
-
-void Store::supersede_earlier() {
-  if (!earlier_) return;
-  earlier_->supersede();
-  earlier_.reset();
 }
 
 }  // namespace larder::store

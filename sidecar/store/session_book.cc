@@ -1,24 +1,25 @@
-// Sessions of the store. Holds count while the session lives and its heartbeat goes on; grants
-// outlive the session in quarantine.
-#include "sidecar/store/store.h"
+#include "sidecar/store/session_book.h"
 
 namespace larder::store {
 
 using protocol::SlotState;
 
-void Store::add_session(SessionNumber number, const protocol::SessionRegion& region, const SessionCaps& caps) {
+SessionBook::SessionBook(ChunkTable& chunks, stats::Stats& stats)
+    : chunks_(chunks), index_(chunks.index()), table_(chunks.table()), stats_(stats) {}
+
+void SessionBook::add(SessionNumber number, const protocol::SessionRegion& region, const SessionCaps& caps) {
   Session& session = sessions_[number];
   session.region = &region;
   session.caps = caps;
 }
 
-void Store::set_silent(SessionNumber number, bool silent) {
+void SessionBook::set_silent(SessionNumber number, bool silent) {
   Session& session = sessions_.at(number);
   session.silent = silent;
   if (silent) quarantine_all(session);  // mutation: silent-grants
 }
 
-bool Store::end_session(SessionNumber number) {
+bool SessionBook::end(SessionNumber number) {
   Session& session = sessions_.at(number);
   session.region = nullptr;
   session.watch = {};
@@ -26,30 +27,18 @@ bool Store::end_session(SessionNumber number) {
   return session.quarantined.count != 0;
 }
 
-void Store::release_quarantine(SessionNumber number) {
+void SessionBook::release_quarantine(SessionNumber number) {
   Session& session = sessions_.at(number);
   while (session.quarantined.count != 0) {
     const std::uint32_t slot = session.quarantined.first;
     take_out(session, session.quarantined, slot);
-    free_slot(slot);
+    chunks_.free_slot(slot);
   }
   succeeded_ -= session.successor != kNoSession;
   sessions_.erase(number);
 }
 
-void Store::take_in(Session& session, std::uint32_t slot) {
-  table_.push_back(session.granted, slot);
-  session.granted_bytes += slot_bytes(slot);
-  ++granted_;
-}
-
-void Store::take_out(Session& session, SlotList& list, std::uint32_t slot) {
-  table_.remove(list, slot);
-  session.granted_bytes -= slot_bytes(slot);
-  --(&list == &session.granted ? granted_ : quarantined_);
-}
-
-Store::Inherited Store::inherited(SessionNumber number) const {
+SessionBook::Inherited SessionBook::inherited(SessionNumber number) const {
   Inherited sum;
   if (succeeded_ == 0) return sum;
   for (const auto& [earlier, session] : sessions_) {
@@ -60,15 +49,15 @@ Store::Inherited Store::inherited(SessionNumber number) const {
   return sum;
 }
 
-Store::SessionUse Store::use_of(SessionNumber number) const {
+SessionUse SessionBook::use_of(SessionNumber number) const {
   const Session& session = sessions_.at(number);
   const Inherited earlier = inherited(number);
   return {session.granted.count + session.quarantined.count + earlier.slots, session.watch.holds(),
           session.granted_bytes + earlier.bytes, session.watch.bytes()};
 }
 
-std::uint32_t Store::succeed(SessionNumber number, SessionNumber earlier, std::span<const protocol::SlotRef> still_written,
-                             bool complete) {
+std::uint32_t SessionBook::succeed(SessionNumber number, SessionNumber earlier, std::span<const protocol::SlotRef> still_written,
+                                   bool complete) {
   Session& session = sessions_.at(earlier);
   succeeded_ += session.successor == kNoSession;
   session.successor = number;
@@ -81,7 +70,7 @@ std::uint32_t Store::succeed(SessionNumber number, SessionNumber earlier, std::s
     const auto listed = written.find(slot);
     if (listed == written.end() || listed->second != index_.generation(slot)) {  // mutation: reattach-grants
       take_out(session, session.quarantined, slot);
-      free_slot(slot);
+      chunks_.free_slot(slot);
       ++back;
     }
     slot = next;
@@ -90,7 +79,7 @@ std::uint32_t Store::succeed(SessionNumber number, SessionNumber earlier, std::s
   return back;
 }
 
-void Store::overdue(SessionNumber number, std::uint64_t generation, std::vector<protocol::SlotRef>& slots) const {
+void SessionBook::overdue(SessionNumber number, std::uint64_t generation, std::vector<protocol::SlotRef>& slots) const {
   const Session& session = sessions_.at(number);
   // The list is in the order of granting, so the walk stops at the first young grant.
   for (std::uint32_t slot = session.granted.first; slot != kNoSlot && index_.generation(slot) <= generation;
@@ -100,14 +89,14 @@ void Store::overdue(SessionNumber number, std::uint64_t generation, std::vector<
     slots.push_back({slot, 0, index_.generation(slot)});
 }
 
-bool Store::quarantine_grant(SessionNumber number, const protocol::SlotRef& ref) {
+bool SessionBook::quarantine_grant(SessionNumber number, const protocol::SlotRef& ref) {
   Session* session = owner(number, ref.slot, ref.generation);
   if (session == nullptr || index_.state(ref.slot) != SlotState::kGranted) return false;
   quarantine(*session, ref.slot);
   return true;
 }
 
-void Store::watch_holds(std::uint64_t now_ms, bool restart) {
+void SessionBook::watch_holds(std::uint64_t now_ms, bool restart) {
   if (restart)
     for (auto& [number, session] : sessions_) session.watch.restart(now_ms);
   if (unwatched_.empty())
@@ -121,19 +110,58 @@ void Store::watch_holds(std::uint64_t now_ms, bool restart) {
   }
 }
 
-// Sets aside a slot with a writer that may still write. The key is free for other sessions.
-void Store::quarantine(Session& session, std::uint32_t slot) {
+void SessionBook::quarantine(Session& session, std::uint32_t slot) {
   index_.erase_key(slot);
   index_.set_state(slot, SlotState::kQuarantined);
   table_.remove(session.granted, slot);
   table_.push_back(session.quarantined, slot);
   --granted_;
   ++quarantined_;
-  detach(slot);
+  chunks_.detach(slot);
 }
 
-void Store::quarantine_all(Session& session) {
+void SessionBook::quarantine_all(Session& session) {
   while (session.granted.count != 0) quarantine(session, session.granted.first);
+}
+
+std::optional<protocol::EntryView> SessionBook::granted_chunk(SessionNumber session, const protocol::SlotRef& ref) {
+  if (owner(session, ref.slot, ref.generation) == nullptr || index_.state(ref.slot) != SlotState::kGranted) return std::nullopt;
+  return index_.view(ref.slot);
+}
+
+void SessionBook::give_back(Session& session, std::uint32_t slot) {
+  if (index_.state(slot) == SlotState::kGranted) {
+    index_.erase_key(slot);
+    take_out(session, session.granted, slot);
+  } else {
+    take_out(session, session.quarantined, slot);
+  }
+  chunks_.free_slot(slot);
+}
+
+void SessionBook::scan(HoldScan& holds) const {
+  for (const auto& [number, session] : sessions_)
+    if (session.region != nullptr && !session.silent)  // mutation: silent-holds
+      holds.run(*session.region, index_, session.watch);
+}
+
+void SessionBook::adopt(std::uint32_t slot) {
+  Session& session = sessions_.at(index_.session(slot));
+  table_.push_back(session.quarantined, slot);
+  session.granted_bytes += chunks_.slot_bytes(slot);
+  ++quarantined_;
+}
+
+void SessionBook::fill(stats::Stats& stats) const {
+  stats.slots_granted = granted_;
+  stats.slots_quarantined = quarantined_;
+  stats.grants = granted_ + quarantined_;
+  stats.holds = stats.held_bytes = stats.granted_bytes = 0;
+  for (const auto& [number, session] : sessions_) {
+    stats.holds += session.watch.holds();
+    stats.held_bytes += session.watch.bytes();
+    stats.granted_bytes += session.granted_bytes;
+  }
 }
 
 }  // namespace larder::store

@@ -1,0 +1,90 @@
+#include "sidecar/store/chunk_table.h"
+
+#include "sidecar/store/lru.h"
+
+namespace larder::store {
+
+ChunkTable::ChunkTable(const IndexShape& shape, std::byte* index, const std::byte* arena)
+    : index_(index, shape),
+      table_(shape.entry_count),
+      arena_(shape.arena_bytes, table_),
+      arena_memory_(arena),
+      policy_(std::make_unique<Lru>(table_)) {}
+
+Result<std::uint32_t> ChunkTable::open_namespace(const NamespaceSpec& spec, std::string* difference) {
+  Result<std::uint32_t> handle = namespaces_.open(spec, arena_.arena_bytes(), difference);
+  if (handle.ok()) index_.set_namespace(*handle, spec.id);
+  return handle;
+}
+
+void ChunkTable::leave_namespace(std::uint32_t handle) {
+  namespaces_.leave(handle);
+  give_back_unused(handle);
+}
+
+void ChunkTable::give_back_unused(std::uint32_t handle) {
+  if (namespaces_.give_back(handle)) index_.clear_namespace(handle);
+}
+
+void ChunkTable::leave_namespace_of(std::uint32_t slot) {
+  const std::uint32_t handle = index_.key(slot).namespace_handle;
+  if (handle == protocol::kNoNamespace) return;
+  --namespaces_.at(handle).slots;
+  give_back_unused(handle);
+}
+
+void ChunkTable::detach(std::uint32_t slot) {
+  const std::uint32_t handle = index_.key(slot).namespace_handle;
+  if (handle == protocol::kNoNamespace) return;
+  index_.detach(slot);
+  --namespaces_.at(handle).slots;
+  give_back_unused(handle);
+}
+
+void ChunkTable::pin(std::uint32_t slot) {
+  if (table_.note(slot).pinned) return;
+  if (arena_.draining(slot)) arena_.stop_draining();  // the drain would never end
+  leave_order(slot);
+  table_.note(slot).pinned = 1;
+  ++namespaces_.at(index_.key(slot).namespace_handle).pinned;
+  table_.push_back(pinned_, slot);
+  pinned_bytes_ += slot_bytes(slot);
+}
+
+void ChunkTable::unpin(std::uint32_t slot) {
+  table_.remove(pinned_, slot);
+  table_.note(slot).pinned = 0;
+  --namespaces_.at(index_.key(slot).namespace_handle).pinned;
+  pinned_bytes_ -= slot_bytes(slot);
+}
+
+void ChunkTable::unpin_all(std::span<const std::uint32_t> slots) {
+  for (const std::uint32_t slot : slots) {
+    if (!table_.note(slot).pinned) continue;
+    unpin(slot);
+    enter_order(slot);
+  }
+}
+
+void ChunkTable::fill(stats::Stats& stats) const {
+  stats.slot_sizes.clear();
+  stats.slots_free = 0;
+  for (const SlotArena::ClassView& of_size : arena_.classes()) {
+    stats.slots_free += of_size.slots - of_size.used;
+    if (stats.slot_sizes.size() == stats::kMaxSlotSizes) continue;
+    stats.slot_sizes.push_back({of_size.slot_bytes, of_size.extents, of_size.slots, of_size.used});
+  }
+  stats.unused_bytes = arena_.unused_bytes();
+  stats.pinned_bytes = pinned_bytes_;
+  stats.slots_pinned = pinned_.count;
+  stats.used_bytes = committed_bytes_;
+  stats.slots_committed = committed_;
+  stats.namespaces.clear();
+  stats.namespaces_given_back = namespaces_.given_back();
+  for (const std::uint32_t handle : namespaces_.handles()) {
+    const Namespace& ns = namespaces_.at(handle);
+    stats.namespaces.push_back({ns.spec.id.to_hex(), ns.spec.model, ns.spec.fingerprint, ns.chunks, ns.bytes, ns.sessions});
+  }
+}
+
+}  // namespace larder::store

@@ -1,0 +1,84 @@
+#include "sidecar/store/family_verbs.h"
+
+#include "sidecar/store/store_limits.h"
+
+namespace larder::store {
+
+FamilyVerbs::FamilyVerbs(ChunkTable& chunks, RecoveryGrace& grace, TierListeners& listeners, SessionBook& sessions,
+                         Removals& removals, stats::Stats& stats)
+    : chunks_(chunks),
+      index_(chunks.index()),
+      table_(chunks.table()),
+      arena_(chunks.arena()),
+      namespaces_(chunks.namespaces()),
+      grace_(grace),
+      listeners_(listeners),
+      sessions_(sessions),
+      removals_(removals),
+      stats_(stats) {}
+
+// Finds each family of one slice in family_ and calls verb(), which returns the counter of the
+// family.
+template <typename Verb>
+protocol::ActCounts FamilyVerbs::each_family(std::uint32_t handle, std::span<const protocol::BlockHash> hashes,
+                                             const Verb& verb) {
+  protocol::ActCounts counts;
+  const std::uint64_t end = chunks_.effort() + kSliceEffort;
+  for (std::size_t i = 0; i < hashes.size() && chunks_.effort() < end; ++i) {
+    if (!namespaces_.is_open(handle)) {  // the eviction of the last chunk closes the namespace
+      counts.absent += hashes.size() - i;
+      break;
+    }
+    find_family(chunks_, handle, hashes[i], family_);
+    ++(counts.*verb());
+  }
+  return counts;
+}
+
+protocol::ActCounts FamilyVerbs::prefetch(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+  return each_family(handle, hashes, [this] {
+    for (const std::uint32_t slot : family_.committed) chunks_.touch_order(slot);
+    return family_.whole() ? &protocol::ActCounts::found : &protocol::ActCounts::absent;
+  });
+}
+
+protocol::ActCounts FamilyVerbs::pin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+  return each_family(handle, hashes, [this] {
+    if (!family_.whole()) return &protocol::ActCounts::absent;
+    std::uint64_t bytes = 0;
+    for (const std::uint32_t slot : family_.committed)
+      if (!table_.note(slot).pinned) bytes += chunks_.slot_bytes(slot);
+    if (chunks_.pinned_bytes() + bytes > arena_.arena_bytes() / protocol::kPinnedShare) return &protocol::ActCounts::refused;
+    for (const std::uint32_t slot : family_.committed) chunks_.pin(slot);
+    return &protocol::ActCounts::found;
+  });
+}
+
+protocol::ActCounts FamilyVerbs::unpin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+  return each_family(handle, hashes, [this] {
+    chunks_.unpin_all(family_.committed);
+    return family_.whole() ? &protocol::ActCounts::found : &protocol::ActCounts::absent;
+  });
+}
+
+protocol::ActCounts FamilyVerbs::evict(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+  grace_.supersede();  // the earlier index may have chunks that are missing here
+  auto hash = hashes.begin();
+  const protocol::ActCounts counts = each_family(handle, hashes, [&] {
+    stats_.evicted_dropped += family_.committed.size();
+    const EvictedBelow below = listeners_.evict_below(handle, *hash++);  // first: the last chunk closes the namespace
+    for (const std::uint32_t slot : family_.committed) removals_.doom(slot);
+    for (const std::uint32_t slot : family_.granted) sessions_.quarantine(sessions_.at(index_.session(slot)), slot);
+    const bool here = !family_.committed.empty() || !family_.granted.empty();
+    switch (below) {
+      case EvictedBelow::kRefused: return &protocol::ActCounts::refused;
+      case EvictedBelow::kGone: return &protocol::ActCounts::found;
+      case EvictedBelow::kAbsent: break;
+    }
+    return here ? &protocol::ActCounts::found : &protocol::ActCounts::absent;
+  });
+  removals_.free_doomed();
+  return counts;
+}
+
+}  // namespace larder::store
