@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "sidecar/base/clock.h"
+#include "sidecar/tiers/command.h"
 #include "sidecar/tiers/disk/catalog.h"
 #include "sidecar/tiers/disk/device.h"
 #include "sidecar/tiers/disk/env.h"
@@ -26,26 +27,11 @@
 #include "sidecar/tiers/disk/region_table.h"
 #include "sidecar/tiers/disk/time_to_live.h"
 #include "sidecar/tiers/disk/volume.h"
-#include "sidecar/tiers/tier.h"
 
 namespace larder::disk {
 
-struct Command {
-  enum class Kind : std::uint8_t { kOperation, kForget, kEvict };  // the last two: no message
-  Kind kind = Kind::kOperation;
-  tiers::Operation operation = tiers::Operation::kPut;
-  tiers::Ticket ticket = 0;
-  tiers::ChunkKey key;  // drop: only the namespace
-  tiers::ChunkFacts facts;
-  std::span<std::byte> slot;
-  std::uint64_t deadline_ns = 0;
-};
-
-struct Outcome {
-  tiers::Message message;
-  std::uint64_t freed_bytes = 0;  // accepted bytes that are free again
-  bool freed = false;             // whether an accepted operation is free again
-};
+using tiers::Command;
+using tiers::Outcome;
 
 class DiskEngine {
  public:

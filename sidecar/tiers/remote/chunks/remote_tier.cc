@@ -231,7 +231,7 @@ class RemoteTier final : public tiers::Tier {
     const std::lock_guard lock(mutex_);
     for (Outcome& outcome : outcomes) {
       held_bytes_ -= outcome.freed_bytes;
-      --held_operations_;
+      held_operations_ -= outcome.freed ? 1 : 0;
       held_probes_ -= outcome.message.operation == Operation::kProbe ? 1 : 0;
       messages_.push_back(std::move(outcome.message));
     }
