@@ -9,6 +9,21 @@
 
 namespace larder::tiers {
 
+bool aligned(std::span<const std::byte> slot) {
+  return reinterpret_cast<std::uintptr_t>(slot.data()) % protocol::kSlotAlignBytes == 0 &&
+         slot.size() % protocol::kSlotAlignBytes == 0;
+}
+
+Status malformed_slot() {
+  return {Code::kInvalidArgument, "a slot that is not aligned, or of another size than its facts tell"};
+}
+
+Status check_probe(std::size_t keys) {
+  if (keys == 0) return {Code::kInvalidArgument, "a look at no key"};
+  if (keys > kMaxProbeKeys) return {Code::kOutOfRange, "a look at more keys than one may ask for"};
+  return {};
+}
+
 Status TierFront::open() {
   message_fd_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   return message_fd_.valid() ? Status() : Status::from_errno(errno, "eventfd");

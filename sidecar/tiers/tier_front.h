@@ -21,6 +21,12 @@
 
 namespace larder::tiers {
 
+// Whether the slot begins at a block and is whole blocks, as every device needs.
+bool aligned(std::span<const std::byte> slot);
+Status malformed_slot();
+// The refusal of a probe of so many keys, or ok.
+Status check_probe(std::size_t keys);
+
 class TierFront {
  public:
   // The most that may be accepted at once; evictions: that may wait, messages: twice `operations`.
