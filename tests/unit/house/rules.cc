@@ -110,7 +110,7 @@ std::span<const Room> rooms() {
        {"sidecar/tiers/remote/chunks/"}},
       {"sidecar/tiers/remote/chunks/",
        {"shim/base/", "shim/protocol/", "sidecar/base/", "sidecar/tiers/command.h", "sidecar/tiers/tier.h",
-        "sidecar/tiers/remote/"},
+        "sidecar/tiers/tier_front.h", "sidecar/tiers/remote/"},
        {}},
       // The one room of larderd that uses CUDA.
       {"sidecar/transfer/", {"shim/base/", "shim/protocol/", "sidecar/base/", "cuda/memory_import.h", "cuda/copy_engine.h"}, {}},
