@@ -14,26 +14,10 @@ namespace {
 
 constexpr std::uint64_t kShareBesideReads = 4;  // beside reads, writes get a quarter of their window: engines wait for reads
 
-OpenedQueue open_queue(Env& env, const DiskOptions& options) {
-  return env.open_queue({options.arena, options.allow_uring});
-}
-
 }  // namespace
 
 DiskEngine::DiskEngine(Env& env, const base::Clock& clock, const DiskOptions& options, Catalog& catalog)
-    : env_(env),
-      clock_(clock),
-      options_(options),
-      catalog_(catalog),
-      health_(options.retry_ms),
-      ttl_{options.ttl_s},
-      device_(clock,
-              [&] {
-                OpenedQueue opened = open_queue(env, options);
-                queue_fallback_ = opened.fallback;
-                mode_ = opened.queue->name();
-                return std::move(opened.queue);
-              }()),
+    : file_(env, clock, options, catalog),
       read_window_(options.read_bytes_in_flight),
       write_window_(options.write_bytes_in_flight) {}
 
@@ -41,7 +25,6 @@ void DiskEngine::accept(const Command& command) {
   if (command.kind != Command::Kind::kOperation) return forget(command);
   const OpPtr op = std::make_shared<Op>();
   op->command = command;
-  op->serial = next_serial_++;
   live_.push_back(op);
   next_deadline_ns_ = std::min(next_deadline_ns_, command.deadline_ns);
   // The tier may have become degraded since the caller checked.

@@ -17,27 +17,18 @@
 #include <vector>
 
 #include "sidecar/base/clock.h"
-#include "sidecar/tiers/command.h"
-#include "sidecar/tiers/disk/catalog.h"
-#include "sidecar/tiers/disk/device.h"
-#include "sidecar/tiers/disk/env.h"
 #include "sidecar/tiers/disk/flight_window.h"
-#include "sidecar/tiers/disk/health.h"
-#include "sidecar/tiers/disk/options.h"
-#include "sidecar/tiers/disk/region_table.h"
-#include "sidecar/tiers/disk/time_to_live.h"
-#include "sidecar/tiers/disk/volume.h"
+#include "sidecar/tiers/disk/operation.h"
+#include "sidecar/tiers/disk/region_file.h"
 
 namespace larder::disk {
-
-using tiers::Command;
-using tiers::Outcome;
 
 class DiskEngine {
  public:
   // All arguments outlive this object. Resets the catalog. The caller hides the namespace of a drop
   // in the catalog before accept(); the engine shows it again once the drop is done.
   DiskEngine(Env& env, const base::Clock& clock, const DiskOptions& options, Catalog& catalog);
+  DiskEngine(const DiskEngine&) = delete;
 
   // Opens the directory and recovers its content. Configuration errors name the field.
   Status start();
@@ -60,7 +51,7 @@ class DiskEngine {
 
   tiers::TierState state() const {
     tiers::TierState state = health_.state();
-    state.mode = mode_;
+    state.mode = file_.mode();
     return state;
   }
   tiers::TierCounters counters() const;  // without `refused` and in_flight_bytes
@@ -68,21 +59,10 @@ class DiskEngine {
   std::uint64_t most_slot_bytes() const { return disk::most_slot_bytes(std::uint64_t{table_.region_blocks()} * kBlockBytes); }
 
  private:
-  struct Op {
-    Command command;
-    std::uint64_t serial = 0;
-    bool done = false;           // kDone is sent
-    bool on_device = false;      // the device uses the slot
-    bool cancelled = false;      // dropped or lost meanwhile: fails whatever the device reports
-    std::uint64_t began_ns = 0;  // the start at the device
-    std::uint64_t dropped = 0;   // of a drop: chunks
-    AlignedBytes head;
-  };
   struct Dropped {
     protocol::NamespaceId id;
     bool all = false;
   };
-  using OpPtr = std::shared_ptr<Op>;  // shared by the lists and the callback of the device
 
   // disk_engine.cc
   void finish(const OpPtr& op, Status status, const tiers::ChunkFacts& facts = {});
@@ -103,7 +83,9 @@ class DiskEngine {
   void opened(std::uint32_t number, std::uint64_t sequence, int error, std::uint64_t failures);
   void close_region(std::uint32_t number);
   void write_footer(std::uint32_t number);
-  void start_io(IoRequest::Kind kind, std::uint64_t offset, std::span<std::byte> bytes, Device::Then then);
+  void start_io(IoRequest::Kind kind, std::uint64_t offset, std::span<std::byte> bytes, Device::Then then) {
+    file_.start_io(kind, offset, bytes, std::move(then));
+  }
 
   // disk_maintenance.cc
   Status open_and_recover();
@@ -126,25 +108,21 @@ class DiskEngine {
   void write_superblock();
   void write_label_copy(std::size_t copy, bool last);
   void superblock_failed(int error);
-  bool stands(const RegionId& id) const {
-    return id.region < table_.count() && volume_->superblock.volume == id.volume && table_[id.region].sequence == id.sequence;
-  }
-  RegionId id_of(std::uint32_t number) const { return {volume_->superblock.volume, table_[number].sequence, number}; }
-  // `kind`: a fixed name; the rate of log lines is bounded by kind.
-  void say(std::string_view kind, const std::string& text) const;
+  bool stands(const RegionId& id) const { return file_.stands(id); }
+  RegionId id_of(std::uint32_t number) const { return file_.id_of(number); }
+  void say(std::string_view kind, const std::string& text) const { file_.say(kind, text); }
 
-  Env& env_;
-  const base::Clock& clock_;
-  const DiskOptions& options_;
-  Catalog& catalog_;
-  Health health_;
-  TimeToLive ttl_;
-  AlignedBytes scratch_{kScratchBytes};  // declared before device_, which may write here until its end
-  AlignedBytes superblock_bytes_{kSuperblockBytes};
-  std::string queue_fallback_, mode_;
-  Device device_;
-  std::optional<Volume> volume_;
-  RegionTable table_{0, 0};
+  RegionFile file_;
+  Env& env_ = file_.env();
+  const base::Clock& clock_ = file_.clock();
+  const DiskOptions& options_ = file_.options();
+  Catalog& catalog_ = file_.catalog();
+  Health& health_ = file_.health();
+  const TimeToLive& ttl_ = file_.ttl();
+  tiers::TierCounters& counters_ = file_.counters();
+  Device& device_ = file_.device();
+  std::optional<Volume>& volume_ = file_.volume();
+  RegionTable& table_ = file_.table();
   std::uint64_t first_path_device_ = 0;
 
   // Records to overwrite in place. Kept even while the file is away.
@@ -157,7 +135,6 @@ class DiskEngine {
   std::list<OpPtr> live_;  // accepted and not done
   std::deque<OpPtr> reads_, writes_;
   std::vector<Outcome> outcomes_;
-  std::uint64_t next_serial_ = 0;
   FlightWindow read_window_, write_window_;
   std::uint64_t reading_bytes_ = 0, writing_bytes_ = 0;  // at the device
   std::uint64_t next_deadline_ns_ = UINT64_MAX;          // a lower bound
@@ -170,7 +147,6 @@ class DiskEngine {
   bool superblock_stale_ = false;                        // the superblock in the file is older
   std::vector<Dropped> pending_drops_;                   // drops that no superblock on the disk has yet
   std::vector<OpPtr> superblock_next_, superblock_now_;  // drops that wait for the next write, and for the running write
-  tiers::TierCounters counters_;
 };
 
 }  // namespace larder::disk

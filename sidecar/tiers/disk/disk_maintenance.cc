@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "sidecar/base/file_limit.h"
-#include "sidecar/base/log_throttle.h"
 #include "sidecar/tiers/disk/disk_engine.h"
 #include "sidecar/tiers/disk/recovery.h"
 
@@ -20,28 +19,24 @@ constexpr std::uint32_t kTombstoneTries = 8;   // bounded, because each failed a
 
 }  // namespace
 
-void DiskEngine::say(std::string_view kind, const std::string& text) const {
-  base::log_from("disk tier, " + std::string(kind), base::LogLevel::kInfo, "disk tier at " + options_.path + ": " + text);
-}
-
 Status DiskEngine::start() {
   const Status status = open_and_recover();
   if (!status.ok()) return status;
   first_path_device_ = volume_->path_device;
   say("I/O", std::string("I/O by ") + device_.queue().name() +
-                 (queue_fallback_.empty() ? ", slots registered" : "; " + queue_fallback_));
+                 (file_.queue_fallback().empty() ? ", slots registered" : "; " + file_.queue_fallback()));
   return {};
 }
 
 Status DiskEngine::open_and_recover() {
-  Result<Volume> volume = open_volume(env_, device_, options_, scratch_.span(), first_path_device_);
+  Result<Volume> volume = open_volume(env_, device_, options_, file_.scratch(), first_path_device_);
   if (!volume.ok()) return volume.status();
   const std::uint64_t start = clock_.now_ns();
   table_ = RegionTable(volume->regions, volume->region_blocks());
   catalog_.reset(volume->regions);
   // Chunks that were dropped while the file was away must not be found even for a moment.
   for (const Dropped& dropped : pending_drops_) dropped.all ? catalog_.hide_all() : catalog_.hide(dropped.id);
-  const Result<Recovered> recovered = recover(device_, *volume, scratch_.span(), table_, catalog_);
+  const Result<Recovered> recovered = recover(device_, *volume, file_.scratch(), table_, catalog_);
   if (recovered.ok()) volume_ = *std::move(volume);
   for (const Dropped& dropped : pending_drops_) {
     erase_dropped(dropped);
@@ -297,7 +292,7 @@ void DiskEngine::write_superblock() {
   superblock_stale_ = false;
   superblock_now_ = std::exchange(superblock_next_, {});
   ++volume_->superblock.serial;
-  encode_superblock(volume_->superblock, superblock_bytes_.span());
+  encode_superblock(volume_->superblock, file_.superblock_bytes());
   write_label_copy(1 - volume_->whole_label, false);
 }
 
@@ -310,7 +305,7 @@ void DiskEngine::write_label_copy(std::size_t copy, bool last) {
     if (!superblock_stale_ && !health_.is(Health::kLost)) pending_drops_.clear();
     for (const OpPtr& op : std::exchange(superblock_now_, {})) finish(op, {});
   };
-  start_io(IoRequest::Kind::kWrite, copy * kSuperblockBytes, superblock_bytes_.span(), [this, synced](int error) {
+  start_io(IoRequest::Kind::kWrite, copy * kSuperblockBytes, file_.superblock_bytes(), [this, synced](int error) {
     if (error != 0) return superblock_failed(error);
     start_io(IoRequest::Kind::kSync, 0, {}, synced);  // mutation: drop-synced
   });

@@ -7,15 +7,6 @@
 
 namespace larder::disk {
 
-void DiskEngine::start_io(IoRequest::Kind kind, std::uint64_t offset, std::span<std::byte> bytes, Device::Then then) {
-  IoRequest request;
-  request.kind = kind;
-  request.fd = volume_->file.get();
-  request.offset = offset;
-  request.parts[0] = bytes;
-  device_.start(request, std::move(then));
-}
-
 void DiskEngine::maintain_regions() {
   if (!volume_ || health_.is(Health::kLost)) return;
   bool coming = false;
