@@ -7,7 +7,6 @@
 
 namespace larder::disk {
 
-using tiers::Message;
 using tiers::Operation;
 
 namespace {
@@ -23,28 +22,24 @@ DiskEngine::DiskEngine(Env& env, const base::Clock& clock, const DiskOptions& op
 
 void DiskEngine::accept(const Command& command) {
   if (command.kind != Command::Kind::kOperation) return forget(command);
-  const OpPtr op = std::make_shared<Op>();
-  op->command = command;
-  live_.push_back(op);
-  next_deadline_ns_ = std::min(next_deadline_ns_, command.deadline_ns);
+  const OpPtr op = operations_.add(command);
   // The tier may have become degraded since the caller checked.
   const tiers::TierState state = health_.state();
   const Status refused{Code::kUnavailable, state.reason};
   switch (command.operation) {
-    case Operation::kPut: state.takes_puts ? writes_.push_back(op) : finish(op, refused); break;
-    case Operation::kGet: state.takes_gets ? reads_.push_back(op) : finish(op, refused); break;
+    case Operation::kPut: state.takes_puts ? writes_.push_back(op) : operations_.finish(op, refused); break;
+    case Operation::kGet: state.takes_gets ? reads_.push_back(op) : operations_.finish(op, refused); break;
     case Operation::kDrop:
     case Operation::kClear: drop(op); break;
     case Operation::kFlush:  // maintain_flushes() finds it
-      if (health_.is(Health::kLost)) finish(op, refused);
+      if (health_.is(Health::kLost)) operations_.finish(op, refused);
       break;
     case Operation::kProbe: break;  // the tier answers from the catalog
   }
 }
 
 void DiskEngine::turn(std::uint64_t timeout_ns) {
-  const bool answers = !outcomes_.empty();
-  device_.turn(answers ? 0 : timeout_ns);
+  device_.turn(operations_.has_outcomes() ? 0 : timeout_ns);
   maintain_health();
   pump_reads();
   maintain_regions();
@@ -54,12 +49,7 @@ void DiskEngine::turn(std::uint64_t timeout_ns) {
   maintain_flushes();
   if (superblock_stale_ && !writing_label_ && volume_ && !health_.is(Health::kLost) && !health_.is(Health::kWrites))
     write_superblock();
-  miss_deadlines();
-}
-
-void DiskEngine::take_outcomes(std::vector<Outcome>& out) {
-  out.insert(out.end(), std::make_move_iterator(outcomes_.begin()), std::make_move_iterator(outcomes_.end()));
-  outcomes_.clear();
+  operations_.miss_deadlines();
 }
 
 std::uint64_t DiskEngine::next_turn_ns() const {
@@ -67,38 +57,8 @@ std::uint64_t DiskEngine::next_turn_ns() const {
   if (health_.state().degraded() || closing_) wait = std::min(wait, options_.retry_ms * 1'000'000);
   if (device_.in_flight() != 0) wait = std::min(wait, options_.stall_ms * 1'000'000 / 4);
   const std::uint64_t now = clock_.now_ns();
-  return next_deadline_ns_ <= now ? 0 : std::min(wait, next_deadline_ns_ - now);
-}
-
-void DiskEngine::finish(const OpPtr& op, Status status, const tiers::ChunkFacts& facts) {
-  if (op->done) return;
-  op->done = true;
-  const Operation operation = op->command.operation;
-  const bool ok = status.ok();
-  if (operation == Operation::kPut) {
-    ++(ok ? counters_.puts : counters_.puts_failed);
-    if (ok) counters_.put_bytes += op->command.slot.size();
-  } else if (operation == Operation::kGet) {
-    ++(ok ? counters_.gets : status.code() == Code::kNotFound ? counters_.gets_missed : counters_.gets_failed);
-    if (ok) counters_.get_bytes += facts.slot_bytes();
-  }
-  if (status.code() == Code::kDeadlineExceeded) ++counters_.deadlines_missed;
-  Outcome outcome;
-  outcome.message = {Message::Kind::kDone, operation, op->on_device, op->command.ticket, std::move(status), facts};
-  outcome.message.dropped = op->dropped;
-  outcome.freed = !op->on_device;
-  outcome.freed_bytes = op->on_device ? 0 : op->command.slot.size();
-  outcomes_.push_back(std::move(outcome));
-  live_.remove(op);
-}
-
-// The device released the slot of an operation that has its kDone already.
-void DiskEngine::released(const OpPtr& op) {
-  Outcome outcome;
-  outcome.message = {Message::Kind::kReleased, op->command.operation, false, op->command.ticket, {}, {}};
-  outcome.freed = true;
-  outcome.freed_bytes = op->command.slot.size();
-  outcomes_.push_back(std::move(outcome));
+  const std::uint64_t deadline = operations_.next_deadline_ns();
+  return deadline <= now ? 0 : std::min(wait, deadline - now);
 }
 
 void DiskEngine::pump_reads() {
@@ -110,12 +70,12 @@ void DiskEngine::pump_reads() {
     if (op->done) continue;
     const std::optional<Located> located = catalog_.find(op->command.key);
     if (!located) {
-      finish(op, {Code::kNotFound, ""});
+      operations_.finish(op, {Code::kNotFound, ""});
     } else if (ttl_.expired(located->record.written_s, env_.unix_s())) {
       counters_.chunks_expired += catalog_.erase(op->command.key, located->region, located->record.block) ? 1 : 0;
-      finish(op, {Code::kNotFound, "expired"});
+      operations_.finish(op, {Code::kNotFound, "expired"});
     } else if (bytes < located->record.facts.slot_bytes()) {
-      finish(op, {Code::kInvalidArgument, "the slot is smaller than what was stored"});
+      operations_.finish(op, {Code::kInvalidArgument, "the slot is smaller than what was stored"});
     } else {
       start_read(op, *located);
     }
@@ -147,14 +107,14 @@ void DiskEngine::read_done(const OpPtr& op, const Located& located, const Region
     catalog_.erase(op->command.key, located.region, located.record.block);
     if (error != 0) read_failed(error);
   }
-  if (op->done) return released(op);
-  if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
-  if (error != 0) return finish(op, Status::from_errno(error, "disk read"));
+  if (op->done) return operations_.released(op);
+  if (op->cancelled) return operations_.finish(op, {Code::kNotFound, "dropped meanwhile"});
+  if (error != 0) return operations_.finish(op, Status::from_errno(error, "disk read"));
   if (!found || *found != located.record)  // mutation: read-right-record
-    return finish(op, {Code::kDataLoss, "the record on disk is not that chunk's"});
+    return operations_.finish(op, {Code::kDataLoss, "the record on disk is not that chunk's"});
   tiers::ChunkFacts facts = found->facts;
   facts.since_s = found->written_s;
-  finish(op, {}, facts);
+  operations_.finish(op, {}, facts);
 }
 
 void DiskEngine::pump_writes() {
@@ -172,13 +132,13 @@ void DiskEngine::pump_writes() {
     if (known && known->record.facts == facts && !ttl_.expired(known->record.written_s, env_.unix_s())) {
       ++counters_.puts_present;
       writes_.pop_front();
-      finish(op, {});
+      operations_.finish(op, {});
       continue;
     }
     const auto blocks = static_cast<std::uint32_t>(1 + facts.slot_bytes() / kBlockBytes);
     if (blocks + footer_blocks(1) > table_.region_blocks()) {
       writes_.pop_front();
-      finish(op, too_large_for_a_region(options_, facts.slot_bytes()));
+      operations_.finish(op, too_large_for_a_region(options_, facts.slot_bytes()));
       continue;
     }
     const std::optional<std::uint32_t> number = place(blocks);
@@ -227,30 +187,17 @@ void DiskEngine::write_done(const OpPtr& op, const Record& record, std::uint32_t
       catalog_.insert(record, number);
   }
   if (!good) bury(number, record);  // mutation: failed-put-buried
-  if (op->done) return released(op);
+  if (op->done) return operations_.released(op);
   if (good) health_.proven();
-  if (good) return finish(op, {});
-  finish(op, error != 0 ? base::file_failure(error, "disk write") : Status(Code::kNotFound, "dropped meanwhile"));
-}
-
-void DiskEngine::miss_deadlines() {
-  const std::uint64_t now = clock_.now_ns();
-  if (now < next_deadline_ns_) return;
-  next_deadline_ns_ = UINT64_MAX;
-  const std::vector<OpPtr> all(live_.begin(), live_.end());
-  for (const OpPtr& op : all) {
-    if (op->command.deadline_ns <= now)  // mutation: disk-deadline
-      finish(op, {Code::kDeadlineExceeded, "disk"});
-    else
-      next_deadline_ns_ = std::min(next_deadline_ns_, op->command.deadline_ns);
-  }
+  if (good) return operations_.finish(op, {});
+  operations_.finish(op, error != 0 ? base::file_failure(error, "disk write") : Status(Code::kNotFound, "dropped meanwhile"));
 }
 
 // Fails waiting operations at once when the device hangs or refuses.
 void DiskEngine::fail_waiting(bool puts, bool gets) {
   const Status why{Code::kUnavailable, health_.state().reason};
   const auto fail = [&](std::deque<OpPtr>& waiting) {
-    for (const OpPtr& op : std::exchange(waiting, {})) finish(op, why);
+    for (const OpPtr& op : std::exchange(waiting, {})) operations_.finish(op, why);
   };
   if (puts) fail(writes_);
   if (gets) fail(reads_);
@@ -261,8 +208,7 @@ void DiskEngine::abandon(const Status& why) {
   writes_.clear();
   superblock_next_.clear();
   superblock_now_.clear();
-  const std::vector<OpPtr> all(live_.begin(), live_.end());
-  for (const OpPtr& op : all) finish(op, why);
+  operations_.abandon(why);
 }
 
 tiers::TierCounters DiskEngine::counters() const {

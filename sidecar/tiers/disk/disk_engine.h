@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,7 +17,7 @@
 
 #include "sidecar/base/clock.h"
 #include "sidecar/tiers/disk/flight_window.h"
-#include "sidecar/tiers/disk/operation.h"
+#include "sidecar/tiers/disk/operation_table.h"
 #include "sidecar/tiers/disk/region_file.h"
 
 namespace larder::disk {
@@ -36,7 +35,7 @@ class DiskEngine {
   // One round: results of the device, new requests, deadlines. Waits up to `timeout_ns` without
   // work.
   void turn(std::uint64_t timeout_ns);
-  void take_outcomes(std::vector<Outcome>& out);
+  void take_outcomes(std::vector<Outcome>& out) { operations_.take_outcomes(out); }
   // The longest allowed time until the next turn.
   std::uint64_t next_turn_ns() const;
   void wake() { device_.queue().wake(); }  // thread-safe
@@ -65,15 +64,12 @@ class DiskEngine {
   };
 
   // disk_engine.cc
-  void finish(const OpPtr& op, Status status, const tiers::ChunkFacts& facts = {});
-  void released(const OpPtr& op);
   void pump_reads();
   void pump_writes();
   void start_read(const OpPtr& op, const Located& located);
   void read_done(const OpPtr& op, const Located& located, const RegionId& id, int error);
   void start_write(const OpPtr& op, std::uint32_t number);
   void write_done(const OpPtr& op, const Record& record, std::uint32_t number, int error);
-  void miss_deadlines();
   void fail_waiting(bool puts, bool gets);
 
   // disk_regions.cc
@@ -96,7 +92,6 @@ class DiskEngine {
   void probe_read();
   void lose(const std::string& why);
   void drop(const OpPtr& op);
-  void cancel(const std::function<bool(const tiers::ChunkKey&)>& unwanted);
   void owe(const Dropped& dropped);
   std::uint64_t erase_dropped(const Dropped& dropped);
   void mark_dropped(const Dropped& dropped);
@@ -123,6 +118,7 @@ class DiskEngine {
   Device& device_ = file_.device();
   std::optional<Volume>& volume_ = file_.volume();
   RegionTable& table_ = file_.table();
+  OperationTable operations_{clock_, counters_};
   std::uint64_t first_path_device_ = 0;
 
   // Records to overwrite in place. Kept even while the file is away.
@@ -132,12 +128,9 @@ class DiskEngine {
     std::uint32_t failures = 0;
   };
   std::deque<Tombstone> tombstones_;
-  std::list<OpPtr> live_;  // accepted and not done
   std::deque<OpPtr> reads_, writes_;
-  std::vector<Outcome> outcomes_;
   FlightWindow read_window_, write_window_;
   std::uint64_t reading_bytes_ = 0, writing_bytes_ = 0;  // at the device
-  std::uint64_t next_deadline_ns_ = UINT64_MAX;          // a lower bound
   std::uint64_t next_check_ns_ = 0;
   std::uint32_t read_errors_in_row_ = 0;
   bool probing_ = false;

@@ -97,14 +97,14 @@ void DiskEngine::lose(const std::string& why) {
   health_.set(Health::kLost, "the directory went away: " + why);
   say("went away", health_.state().reason);
   catalog_.reset(table_.count());
-  const std::vector<OpPtr> live(live_.begin(), live_.end());
+  const std::vector<OpPtr> live(operations_.live().begin(), operations_.live().end());
   for (const OpPtr& op : live) {
     op->cancelled = true;
-    if (op->command.operation == Operation::kFlush) finish(op, {Code::kUnavailable, health_.state().reason});
+    if (op->command.operation == Operation::kFlush) operations_.finish(op, {Code::kUnavailable, health_.state().reason});
   }
   fail_waiting(true, true);
   for (std::vector<OpPtr>* drops : {&superblock_next_, &superblock_now_})
-    for (const OpPtr& op : std::exchange(*drops, {})) finish(op, {Code::kUnavailable, health_.state().reason});
+    for (const OpPtr& op : std::exchange(*drops, {})) operations_.finish(op, {Code::kUnavailable, health_.state().reason});
   superblock_stale_ = false;
 }
 
@@ -141,12 +141,13 @@ void DiskEngine::write_failed(int error) {
 void DiskEngine::maintain_flushes() {
   if (flushing_ || !volume_ || health_.is(Health::kLost)) return;
   const auto pending = [](const OpPtr& op) { return op->command.operation == Operation::kPut; };
-  const auto flush = std::ranges::find_if(live_, [](const OpPtr& op) { return op->command.operation == Operation::kFlush; });
-  if (flush == live_.end() || std::any_of(live_.begin(), flush, pending)) return;  // mutation: flush-after-puts
+  const std::list<OpPtr>& live = operations_.live();
+  const auto flush = std::ranges::find_if(live, [](const OpPtr& op) { return op->command.operation == Operation::kFlush; });
+  if (flush == live.end() || std::any_of(live.begin(), flush, pending)) return;  // mutation: flush-after-puts
   flushing_ = true;
   start_io(IoRequest::Kind::kSync, 0, {}, [this, op = *flush](int error) {  // mutation: flush-syncs
     flushing_ = false;
-    finish(op, error == 0 ? Status() : Status::from_errno(error, "fdatasync"));
+    operations_.finish(op, error == 0 ? Status() : Status::from_errno(error, "fdatasync"));
   });
 }
 
@@ -155,7 +156,7 @@ void DiskEngine::maintain_flushes() {
 void DiskEngine::forget(const Command& command) {
   const tiers::ChunkKey& key = command.key;
   const bool evict = command.kind == Command::Kind::kEvict;
-  if (evict) cancel([&](const tiers::ChunkKey& other) { return other == key; });
+  if (evict) operations_.cancel([&](const tiers::ChunkKey& other) { return other == key; });
   const std::optional<Located> located = catalog_.find(key);
   if (!located || (!evict && located->record.facts.generation != command.facts.generation)) return;
   if (ttl_.expired(located->record.written_s, env_.unix_s())) {
@@ -224,10 +225,10 @@ Position DiskEngine::next_position() const {
 
 void DiskEngine::drop(const OpPtr& op) {
   const Dropped dropped{op->command.key.namespace_id, op->command.operation == Operation::kClear};
-  cancel([&](const tiers::ChunkKey& key) { return dropped.all || key.namespace_id == dropped.id; });  // mutation: drop-in-flight
+  operations_.cancel([&](const auto& key) { return dropped.all || key.namespace_id == dropped.id; });  // mutation: drop-in-flight
   op->dropped = erase_dropped(dropped);
   owe(dropped);  // mutation: drop-owed
-  if (!volume_ || health_.is(Health::kLost)) return finish(op, {Code::kUnavailable, health_.state().reason});
+  if (!volume_ || health_.is(Health::kLost)) return operations_.finish(op, {Code::kUnavailable, health_.state().reason});
   mark_dropped(dropped);
   superblock_stale_ = true;
   superblock_next_.push_back(op);
@@ -239,17 +240,6 @@ void DiskEngine::owe(const Dropped& dropped) {
   const bool full = pending_drops_.size() == kMaxDropMarks;
   if (dropped.all || full) pending_drops_.clear();
   pending_drops_.push_back({dropped.id, dropped.all || full});
-}
-
-// Fails puts and gets of unwanted chunks, even if the device succeeds.
-void DiskEngine::cancel(const std::function<bool(const tiers::ChunkKey&)>& unwanted) {
-  for (auto next = live_.begin(); next != live_.end();) {
-    const OpPtr op = *next++;  // finish() may remove it from the list
-    const Operation operation = op->command.operation;
-    if ((operation != Operation::kPut && operation != Operation::kGet) || !unwanted(op->command.key)) continue;
-    op->cancelled = true;
-    if (!op->on_device) finish(op, {Code::kNotFound, "dropped meanwhile"});
-  }
 }
 
 // Erases dropped chunks from the catalog, which has hidden them so far. Returns the number.
@@ -303,7 +293,7 @@ void DiskEngine::write_label_copy(std::size_t copy, bool last) {
     if (!last) return write_label_copy(1 - copy, true);
     writing_label_ = false;
     if (!superblock_stale_ && !health_.is(Health::kLost)) pending_drops_.clear();
-    for (const OpPtr& op : std::exchange(superblock_now_, {})) finish(op, {});
+    for (const OpPtr& op : std::exchange(superblock_now_, {})) operations_.finish(op, {});
   };
   start_io(IoRequest::Kind::kWrite, copy * kSuperblockBytes, file_.superblock_bytes(), [this, synced](int error) {
     if (error != 0) return superblock_failed(error);
@@ -317,7 +307,7 @@ void DiskEngine::superblock_failed(int error) {
   writing_label_ = false;
   superblock_stale_ = true;
   for (const OpPtr& op : std::exchange(superblock_now_, {}))
-    finish(op, base::file_failure(error, "writing the disk tier's superblock"));
+    operations_.finish(op, base::file_failure(error, "writing the disk tier's superblock"));
   write_failed(error);
 }
 

@@ -114,7 +114,7 @@ void DiskEngine::write_footer(std::uint32_t number) {
 }
 
 bool DiskEngine::closed() const {
-  if (!live_.empty() || device_.in_flight() != 0) return false;
+  if (!operations_.live().empty() || device_.in_flight() != 0) return false;
   if (!volume_ || health_.is(Health::kLost) || health_.is(Health::kWrites)) return true;
   return tombstones_.empty() && !table_.in_state(RegionState::kActive) && !table_.in_state(RegionState::kClosing);
 }
