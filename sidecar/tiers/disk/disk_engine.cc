@@ -45,7 +45,7 @@ void DiskEngine::turn(std::uint64_t timeout_ns) {
   maintain_regions();
   pump_writes();
   maintain_regions();
-  write_graves();
+  tombstones_.write();
   maintain_flushes();
   if (superblock_stale_ && !writing_label_ && volume_ && !health_.is(Health::kLost) && !health_.is(Health::kWrites))
     write_superblock();
@@ -186,7 +186,7 @@ void DiskEngine::write_done(const OpPtr& op, const Record& record, std::uint32_t
                       Position{region.sequence, record.block})  // mutation: last-append-live
       catalog_.insert(record, number);
   }
-  if (!good) bury(number, record);  // mutation: failed-put-buried
+  if (!good) tombstones_.bury(number, record);  // mutation: failed-put-buried
   if (op->done) return operations_.released(op);
   if (good) health_.proven();
   if (good) return operations_.finish(op, {});

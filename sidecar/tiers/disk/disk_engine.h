@@ -19,6 +19,7 @@
 #include "sidecar/tiers/disk/flight_window.h"
 #include "sidecar/tiers/disk/operation_table.h"
 #include "sidecar/tiers/disk/region_file.h"
+#include "sidecar/tiers/disk/tombstones.h"
 
 namespace larder::disk {
 
@@ -96,14 +97,10 @@ class DiskEngine {
   std::uint64_t erase_dropped(const Dropped& dropped);
   void mark_dropped(const Dropped& dropped);
   void forget(const Command& command);
-  void bury(std::uint32_t number, const Record& record);
-  void write_graves();
-  void take_out_graves();
   Position next_position() const;
   void write_superblock();
   void write_label_copy(std::size_t copy, bool last);
   void superblock_failed(int error);
-  bool stands(const RegionId& id) const { return file_.stands(id); }
   RegionId id_of(std::uint32_t number) const { return file_.id_of(number); }
   void say(std::string_view kind, const std::string& text) const { file_.say(kind, text); }
 
@@ -119,15 +116,9 @@ class DiskEngine {
   std::optional<Volume>& volume_ = file_.volume();
   RegionTable& table_ = file_.table();
   OperationTable operations_{clock_, counters_};
+  Tombstones tombstones_{file_, [this](int error) { write_failed(error); }};
   std::uint64_t first_path_device_ = 0;
 
-  // Records to overwrite in place. Kept even while the file is away.
-  struct Tombstone {
-    RegionId id;
-    Record record;
-    std::uint32_t failures = 0;
-  };
-  std::deque<Tombstone> tombstones_;
   std::deque<OpPtr> reads_, writes_;
   FlightWindow read_window_, write_window_;
   std::uint64_t reading_bytes_ = 0, writing_bytes_ = 0;  // at the device

@@ -15,7 +15,6 @@ using tiers::Operation;
 namespace {
 
 constexpr std::uint32_t kReadErrorsInRow = 3;  // a single bad place does not mean a bad device
-constexpr std::uint32_t kTombstoneTries = 8;   // bounded, because each failed attempt makes the tier degraded
 
 }  // namespace
 
@@ -44,7 +43,7 @@ Status DiskEngine::open_and_recover() {
   }
   superblock_stale_ = !pending_drops_.empty();
   if (!recovered.ok()) return recovered.status();
-  take_out_graves();  // mutation: bury-after-loss
+  tombstones_.take_out();  // mutation: bury-after-loss
   for (const Volume::Note& note : volume_->notes) say(note.kind, note.text);
   say("found again", std::to_string(recovered->chunks) + " chunks found again in " +
                          std::to_string((clock_.now_ns() - start) / 1'000'000) + " ms: " + std::to_string(recovered->by_footer) +
@@ -167,46 +166,7 @@ void DiskEngine::forget(const Command& command) {
   ++(evict ? counters_.chunks_dropped : counters_.records_corrupt);
   if (!volume_ || health_.is(Health::kLost)) return;
   std::erase(table_[located->region].records, located->record);  // the footer must not list the record
-  bury(located->region, located->record);
-}
-
-// Overwrites the header of a removed record, or of a failed put whose bytes may be on the disk,
-// with a grave, so that the next larderd does not find the record.
-void DiskEngine::bury(std::uint32_t number, const Record& record) {
-  tombstones_.push_back({id_of(number), record});
-  write_graves();
-}
-
-// Writes as many graves as the device has room for. A region that was opened again needs no grave;
-// while a region is being opened its old records may still stay. A failed grave is written again
-// once a region could be opened, up to kTombstoneTries times.
-void DiskEngine::write_graves() {
-  if (!volume_ || health_.is(Health::kLost) || health_.is(Health::kWrites)) return;  // mutation: bury-when-writable
-  for (; !tombstones_.empty() && device_.has_room(); tombstones_.pop_front()) {
-    const Tombstone& next = tombstones_.front();
-    if (!stands(next.id)) continue;
-    Region& region = table_[next.id.region];
-    if (region.state == RegionState::kOpening) return;
-    ++region.reads;  // keeps the region from being opened
-    const auto block = std::make_shared<AlignedBytes>(kBlockBytes);
-    encode_grave(next.id, next.record, block->span());
-    const auto done = [this, tombstone = next, block](int error) mutable {
-      --table_[tombstone.id.region].reads;
-      if (error == 0) return;
-      if (++tombstone.failures < kTombstoneTries) tombstones_.push_back(tombstone);  // mutation: bury-retried, bury-bounded
-      write_failed(error);
-    };
-    start_io(IoRequest::Kind::kWrite, volume_->offset(next.id.region, next.record.block), block->span(), done);
-  }
-}
-
-// Removes buried records from the catalog of a file that is back.
-void DiskEngine::take_out_graves() {
-  for (const Tombstone& tombstone : tombstones_) {
-    if (!stands(tombstone.id)) continue;
-    catalog_.erase(tombstone.record.key, tombstone.id.region, tombstone.record.block);
-    std::erase(table_[tombstone.id.region].records, tombstone.record);
-  }
+  tombstones_.bury(located->region, located->record);
 }
 
 // A position after all appends so far, and before or at all appends to come.
