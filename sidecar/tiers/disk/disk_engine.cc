@@ -101,11 +101,11 @@ void DiskEngine::read_done(const OpPtr& op, const Located& located, const Region
   op->on_device = false;
   if (error == 0) read_window_.ended(op->began_ns, clock_.now_ns(), op->command.slot.size());
   const std::optional<Record> found = error == 0 ? decode_record(id, op->head.span()) : std::nullopt;
-  if (error == 0) read_errors_in_row_ = 0;
+  if (error == 0) probe_.read_worked();
   if (!found || *found != located.record) {
     counters_.records_corrupt += error == 0 ? 1 : 0;
     catalog_.erase(op->command.key, located.region, located.record.block);
-    if (error != 0) read_failed(error);
+    if (error != 0) probe_.read_failed(error);
   }
   if (op->done) return operations_.released(op);
   if (op->cancelled) return operations_.finish(op, {Code::kNotFound, "dropped meanwhile"});
@@ -176,7 +176,7 @@ void DiskEngine::write_done(const OpPtr& op, const Record& record, std::uint32_t
   const bool good = error == 0 && !op->done && !op->cancelled;
   if (error != 0) {
     region.broken = true;
-    write_failed(error);
+    probe_.write_failed(error);
   } else if (good) {
     region.records.push_back(record);
     // Of two writes in flight the later append is the newer record, even if it ended first.

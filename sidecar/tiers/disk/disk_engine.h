@@ -17,6 +17,7 @@
 
 #include "sidecar/base/clock.h"
 #include "sidecar/tiers/disk/flight_window.h"
+#include "sidecar/tiers/disk/health_probe.h"
 #include "sidecar/tiers/disk/operation_table.h"
 #include "sidecar/tiers/disk/region_file.h"
 #include "sidecar/tiers/disk/tombstones.h"
@@ -88,9 +89,6 @@ class DiskEngine {
   Status open_and_recover();
   void maintain_health();
   void maintain_flushes();
-  void read_failed(int error);
-  void write_failed(int error);
-  void probe_read();
   void lose(const std::string& why);
   void drop(const OpPtr& op);
   void owe(const Dropped& dropped);
@@ -116,15 +114,13 @@ class DiskEngine {
   std::optional<Volume>& volume_ = file_.volume();
   RegionTable& table_ = file_.table();
   OperationTable operations_{clock_, counters_};
-  Tombstones tombstones_{file_, [this](int error) { write_failed(error); }};
+  HealthProbe probe_{file_, [this](bool puts, bool gets) { fail_waiting(puts, gets); }};
+  Tombstones tombstones_{file_, probe_};
   std::uint64_t first_path_device_ = 0;
 
   std::deque<OpPtr> reads_, writes_;
   FlightWindow read_window_, write_window_;
   std::uint64_t reading_bytes_ = 0, writing_bytes_ = 0;  // at the device
-  std::uint64_t next_check_ns_ = 0;
-  std::uint32_t read_errors_in_row_ = 0;
-  bool probing_ = false;
   bool closing_ = false;
   bool flushing_ = false;
   bool writing_label_ = false;

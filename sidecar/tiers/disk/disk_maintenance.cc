@@ -12,12 +12,6 @@ namespace larder::disk {
 
 using tiers::Operation;
 
-namespace {
-
-constexpr std::uint32_t kReadErrorsInRow = 3;  // a single bad place does not mean a bad device
-
-}  // namespace
-
 Status DiskEngine::start() {
   const Status status = open_and_recover();
   if (!status.ok()) return status;
@@ -49,30 +43,13 @@ Status DiskEngine::open_and_recover() {
                          std::to_string((clock_.now_ns() - start) / 1'000'000) + " ms: " + std::to_string(recovered->by_footer) +
                          " regions by their footers, " + std::to_string(recovered->by_scan) + " read through, " +
                          std::to_string(recovered->damaged) + " damaged and empty, of " + std::to_string(volume_->regions));
-  next_check_ns_ = clock_.now_ns() + options_.check_ms * 1'000'000;
+  probe_.opened();
   return {};
 }
 
 void DiskEngine::maintain_health() {
-  const std::uint64_t oldest = device_.oldest_start_ns();
+  if (const std::optional<std::string> why = probe_.watch()) lose(*why);
   const std::uint64_t now = clock_.now_ns();
-  const bool stalled = now - oldest > options_.stall_ms * 1'000'000;
-  if (stalled && !health_.is(Health::kStalled)) {
-    health_.set(Health::kStalled, "the device has not answered for " + std::to_string(options_.stall_ms) + " ms");
-    say("stalled", health_.state().reason);
-    fail_waiting(true, true);
-  } else if (!stalled && health_.is(Health::kStalled)) {
-    health_.clear(Health::kStalled);
-    say("answers again", "the device answers again");
-  }
-  if (volume_ && !health_.is(Health::kLost) && now >= next_check_ns_) {
-    next_check_ns_ = now + options_.check_ms * 1'000'000;
-    const Result<FileFacts> facts = env_.facts(volume_->file_path);
-    if (!facts.ok())
-      lose(facts.status().text());
-    else if (facts->inode != volume_->file_facts.inode || facts->device != volume_->file_facts.device)
-      lose(volume_->file_path + " is another file than the one that was opened");
-  }
   if (health_.is(Health::kLost)) {
     if (device_.in_flight() != 0 || closing_) return;
     volume_.reset();  // releases the lock and the space of the old file
@@ -82,12 +59,9 @@ void DiskEngine::maintain_health() {
       volume_.reset();
       return health_.set(Health::kLost, "the directory went away: " + status.text());
     }
-    read_errors_in_row_ = 0;
-    for (const Health::Cause cause : {Health::kLost, Health::kReads, Health::kWrites}) health_.clear(cause);
-    say("is there again", "is there again");
-    return;
+    return probe_.returned();
   }
-  if (health_.is(Health::kReads) && !stalled && !probing_ && health_.retry(now)) probe_read();
+  probe_.try_reads(now);
 }
 
 // The directory went away, or another directory is in its place. No chunk is found any more; the
@@ -105,36 +79,6 @@ void DiskEngine::lose(const std::string& why) {
   for (std::vector<OpPtr>* drops : {&superblock_next_, &superblock_now_})
     for (const OpPtr& op : std::exchange(*drops, {})) operations_.finish(op, {Code::kUnavailable, health_.state().reason});
   superblock_stale_ = false;
-}
-
-void DiskEngine::read_failed(int error) {
-  ++read_errors_in_row_;
-  if (read_errors_in_row_ < kReadErrorsInRow || health_.is(Health::kReads) || health_.is(Health::kLost)) return;
-  health_.set(Health::kReads, "reads fail: " + base::file_error(error));
-  say("reads fail", health_.state().reason);
-  fail_waiting(true, true);
-}
-
-void DiskEngine::probe_read() {
-  probing_ = true;
-  const auto block = std::make_shared<AlignedBytes>(kBlockBytes);
-  start_io(IoRequest::Kind::kRead, 0, block->span(), [this, block](int error) {
-    probing_ = false;
-    if (error != 0) return;
-    read_errors_in_row_ = 0;
-    health_.clear(Health::kReads);
-    say("reads work", "reads work again");
-  });
-}
-
-void DiskEngine::write_failed(int error) {
-  // The region that was opened ahead is opened once more, to find out when writes work again.
-  if (const std::optional<std::uint32_t> ready = table_.in_state(RegionState::kReady)) table_[*ready].state = RegionState::kFree;
-  if (const std::optional<std::uint32_t> active = table_.in_state(RegionState::kActive)) table_[*active].broken = true;
-  if (health_.is(Health::kWrites) || health_.is(Health::kLost)) return;
-  health_.set(Health::kWrites, "writes fail: " + base::file_error(error));
-  say("writes fail", health_.state().reason);
-  fail_waiting(true, false);
 }
 
 void DiskEngine::maintain_flushes() {
@@ -268,7 +212,7 @@ void DiskEngine::superblock_failed(int error) {
   superblock_stale_ = true;
   for (const OpPtr& op : std::exchange(superblock_now_, {}))
     operations_.finish(op, base::file_failure(error, "writing the disk tier's superblock"));
-  write_failed(error);
+  probe_.write_failed(error);
 }
 
 }  // namespace larder::disk

@@ -63,7 +63,7 @@ void DiskEngine::opened(std::uint32_t number, std::uint64_t sequence, int error,
   Region& region = table_[number];
   if (error != 0) {
     ++region.failures;
-    write_failed(error);
+    probe_.write_failed(error);
     return;
   }
   counters_.chunks_evicted += catalog_.erase_region(number);  // mutation: region-erased
@@ -94,7 +94,7 @@ void DiskEngine::close_region(std::uint32_t number) {
     --table_[number].writes;
     table_[number].state = RegionState::kClosed;  // without a footer: the next larderd scans the region
     table_[number].records = {};
-    write_failed(error);
+    probe_.write_failed(error);
   });
 }
 
@@ -109,7 +109,7 @@ void DiskEngine::write_footer(std::uint32_t number) {
     --done.writes;
     done.state = RegionState::kClosed;
     done.records = {};
-    if (error != 0) write_failed(error);
+    if (error != 0) probe_.write_failed(error);
   });
 }
 

@@ -28,7 +28,7 @@ void Tombstones::write() {
       --table_[tombstone.id.region].reads;
       if (error == 0) return;
       if (++tombstone.failures < kTombstoneTries) tombstones_.push_back(tombstone);  // mutation: bury-retried, bury-bounded
-      write_failed_(error);
+      probe_.write_failed(error);
     };
     file_.start_io(IoRequest::Kind::kWrite, volume_->offset(next.id.region, next.record.block), block->span(), done);
   }

@@ -10,19 +10,17 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <optional>
-#include <utility>
 
+#include "sidecar/tiers/disk/health_probe.h"
 #include "sidecar/tiers/disk/region_file.h"
 
 namespace larder::disk {
 
 class Tombstones {
  public:
-  // `file` outlives this object. `write_failed` hears of each failed write.
-  Tombstones(RegionFile& file, std::function<void(int error)> write_failed)
-      : file_(file), write_failed_(std::move(write_failed)) {}
+  // Both outlive this object.
+  Tombstones(RegionFile& file, HealthProbe& probe) : file_(file), probe_(probe) {}
   Tombstones(const Tombstones&) = delete;
 
   // Takes a record of an open region, and writes the grave at once if the device has room.
@@ -41,11 +39,11 @@ class Tombstones {
   };
 
   RegionFile& file_;
+  HealthProbe& probe_;
   std::optional<Volume>& volume_ = file_.volume();
   RegionTable& table_ = file_.table();
   Health& health_ = file_.health();
   Device& device_ = file_.device();
-  std::function<void(int error)> write_failed_;
   std::deque<Tombstone> tombstones_;
 };
 
