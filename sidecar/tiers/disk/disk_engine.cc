@@ -42,9 +42,9 @@ void DiskEngine::turn(std::uint64_t timeout_ns) {
   device_.turn(operations_.has_outcomes() ? 0 : timeout_ns);
   maintain_health();
   pump_reads();
-  maintain_regions();
+  regions_.maintain(!writes_.empty(), closing_);
   pump_writes();
-  maintain_regions();
+  regions_.maintain(!writes_.empty(), closing_);
   tombstones_.write();
   maintain_flushes();
   if (superblock_stale_ && !writing_label_ && volume_ && !health_.is(Health::kLost) && !health_.is(Health::kWrites))
@@ -141,7 +141,7 @@ void DiskEngine::pump_writes() {
       operations_.finish(op, too_large_for_a_region(options_, facts.slot_bytes()));
       continue;
     }
-    const std::optional<std::uint32_t> number = place(blocks);
+    const std::optional<std::uint32_t> number = regions_.place(blocks);
     if (!number) return;
     writes_.pop_front();
     start_write(op, *number);
@@ -201,6 +201,12 @@ void DiskEngine::fail_waiting(bool puts, bool gets) {
   };
   if (puts) fail(writes_);
   if (gets) fail(reads_);
+}
+
+bool DiskEngine::closed() const {
+  if (!operations_.live().empty() || device_.in_flight() != 0) return false;
+  if (!volume_ || health_.is(Health::kLost) || health_.is(Health::kWrites)) return true;
+  return tombstones_.empty() && !table_.in_state(RegionState::kActive) && !table_.in_state(RegionState::kClosing);
 }
 
 void DiskEngine::abandon(const Status& why) {

@@ -2,8 +2,7 @@
 // Owned by one thread. Time, files and randomness come from outside, so that a test can run the
 // engine step by step.
 //
-// disk_engine.cc has puts and gets, disk_regions.cc the life of a region, disk_maintenance.cc
-// failures and drops.
+// disk_engine.cc has puts and gets, disk_maintenance.cc failures and drops.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +19,7 @@
 #include "sidecar/tiers/disk/health_probe.h"
 #include "sidecar/tiers/disk/operation_table.h"
 #include "sidecar/tiers/disk/region_file.h"
+#include "sidecar/tiers/disk/region_writer.h"
 #include "sidecar/tiers/disk/tombstones.h"
 
 namespace larder::disk {
@@ -74,13 +74,6 @@ class DiskEngine {
   void write_done(const OpPtr& op, const Record& record, std::uint32_t number, int error);
   void fail_waiting(bool puts, bool gets);
 
-  // disk_regions.cc
-  void maintain_regions();
-  std::optional<std::uint32_t> place(std::uint32_t blocks);
-  void open_region(std::uint32_t number);
-  void opened(std::uint32_t number, std::uint64_t sequence, int error, std::uint64_t failures);
-  void close_region(std::uint32_t number);
-  void write_footer(std::uint32_t number);
   void start_io(IoRequest::Kind kind, std::uint64_t offset, std::span<std::byte> bytes, Device::Then then) {
     file_.start_io(kind, offset, bytes, std::move(then));
   }
@@ -116,6 +109,7 @@ class DiskEngine {
   OperationTable operations_{clock_, counters_};
   HealthProbe probe_{file_, [this](bool puts, bool gets) { fail_waiting(puts, gets); }};
   Tombstones tombstones_{file_, probe_};
+  RegionWriter regions_{file_, probe_};
   std::uint64_t first_path_device_ = 0;
 
   std::deque<OpPtr> reads_, writes_;
