@@ -2,7 +2,7 @@
 // Owned by one thread. Time, files and randomness come from outside, so that a test can run the
 // engine step by step.
 //
-// disk_engine.cc has puts and gets, disk_maintenance.cc failures and drops.
+// disk_maintenance.cc has the drops.
 #pragma once
 
 #include <cstdint>
@@ -65,7 +65,6 @@ class DiskEngine {
     bool all = false;
   };
 
-  // disk_engine.cc
   void pump_reads();
   void pump_writes();
   void start_read(const OpPtr& op, const Located& located);
@@ -73,21 +72,21 @@ class DiskEngine {
   void start_write(const OpPtr& op, std::uint32_t number);
   void write_done(const OpPtr& op, const Record& record, std::uint32_t number, int error);
   void fail_waiting(bool puts, bool gets);
-
   void start_io(IoRequest::Kind kind, std::uint64_t offset, std::span<std::byte> bytes, Device::Then then) {
     file_.start_io(kind, offset, bytes, std::move(then));
   }
 
-  // disk_maintenance.cc
   Status open_and_recover();
   void maintain_health();
   void maintain_flushes();
   void lose(const std::string& why);
+  void forget(const Command& command);
+
+  // disk_maintenance.cc
   void drop(const OpPtr& op);
   void owe(const Dropped& dropped);
   std::uint64_t erase_dropped(const Dropped& dropped);
   void mark_dropped(const Dropped& dropped);
-  void forget(const Command& command);
   Position next_position() const;
   void write_superblock();
   void write_label_copy(std::size_t copy, bool last);

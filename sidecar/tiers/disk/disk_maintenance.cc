@@ -1,117 +1,14 @@
-// Failures and the recovery from them; drops, and the superblock that tells the next larderd of
-// drops.
+// Drops, and the superblock that tells the next larderd of drops.
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "sidecar/base/file_limit.h"
 #include "sidecar/tiers/disk/disk_engine.h"
-#include "sidecar/tiers/disk/recovery.h"
 
 namespace larder::disk {
 
 using tiers::Operation;
-
-Status DiskEngine::start() {
-  const Status status = open_and_recover();
-  if (!status.ok()) return status;
-  first_path_device_ = volume_->path_device;
-  say("I/O", std::string("I/O by ") + device_.queue().name() +
-                 (file_.queue_fallback().empty() ? ", slots registered" : "; " + file_.queue_fallback()));
-  return {};
-}
-
-Status DiskEngine::open_and_recover() {
-  Result<Volume> volume = open_volume(env_, device_, options_, file_.scratch(), first_path_device_);
-  if (!volume.ok()) return volume.status();
-  const std::uint64_t start = clock_.now_ns();
-  table_ = RegionTable(volume->regions, volume->region_blocks());
-  catalog_.reset(volume->regions);
-  // Chunks that were dropped while the file was away must not be found even for a moment.
-  for (const Dropped& dropped : pending_drops_) dropped.all ? catalog_.hide_all() : catalog_.hide(dropped.id);
-  const Result<Recovered> recovered = recover(device_, *volume, file_.scratch(), table_, catalog_);
-  if (recovered.ok()) volume_ = *std::move(volume);
-  for (const Dropped& dropped : pending_drops_) {
-    erase_dropped(dropped);
-    if (recovered.ok()) mark_dropped(dropped);
-  }
-  superblock_stale_ = !pending_drops_.empty();
-  if (!recovered.ok()) return recovered.status();
-  tombstones_.take_out();  // mutation: bury-after-loss
-  for (const Volume::Note& note : volume_->notes) say(note.kind, note.text);
-  say("found again", std::to_string(recovered->chunks) + " chunks found again in " +
-                         std::to_string((clock_.now_ns() - start) / 1'000'000) + " ms: " + std::to_string(recovered->by_footer) +
-                         " regions by their footers, " + std::to_string(recovered->by_scan) + " read through, " +
-                         std::to_string(recovered->damaged) + " damaged and empty, of " + std::to_string(volume_->regions));
-  probe_.opened();
-  return {};
-}
-
-void DiskEngine::maintain_health() {
-  if (const std::optional<std::string> why = probe_.watch()) lose(*why);
-  const std::uint64_t now = clock_.now_ns();
-  if (health_.is(Health::kLost)) {
-    if (device_.in_flight() != 0 || closing_) return;
-    volume_.reset();  // releases the lock and the space of the old file
-    if (!health_.retry(now)) return;
-    const Status status = open_and_recover();
-    if (!status.ok()) {
-      volume_.reset();
-      return health_.set(Health::kLost, "the directory went away: " + status.text());
-    }
-    return probe_.returned();
-  }
-  probe_.try_reads(now);
-}
-
-// The directory went away, or another directory is in its place. No chunk is found any more; the
-// tier looks for the directory until it is back.
-void DiskEngine::lose(const std::string& why) {
-  health_.set(Health::kLost, "the directory went away: " + why);
-  say("went away", health_.state().reason);
-  catalog_.reset(table_.count());
-  const std::vector<OpPtr> live(operations_.live().begin(), operations_.live().end());
-  for (const OpPtr& op : live) {
-    op->cancelled = true;
-    if (op->command.operation == Operation::kFlush) operations_.finish(op, {Code::kUnavailable, health_.state().reason});
-  }
-  fail_waiting(true, true);
-  for (std::vector<OpPtr>* drops : {&superblock_next_, &superblock_now_})
-    for (const OpPtr& op : std::exchange(*drops, {})) operations_.finish(op, {Code::kUnavailable, health_.state().reason});
-  superblock_stale_ = false;
-}
-
-void DiskEngine::maintain_flushes() {
-  if (flushing_ || !volume_ || health_.is(Health::kLost)) return;
-  const auto pending = [](const OpPtr& op) { return op->command.operation == Operation::kPut; };
-  const std::list<OpPtr>& live = operations_.live();
-  const auto flush = std::ranges::find_if(live, [](const OpPtr& op) { return op->command.operation == Operation::kFlush; });
-  if (flush == live.end() || std::any_of(live.begin(), flush, pending)) return;  // mutation: flush-after-puts
-  flushing_ = true;
-  start_io(IoRequest::Kind::kSync, 0, {}, [this, op = *flush](int error) {  // mutation: flush-syncs
-    flushing_ = false;
-    operations_.finish(op, error == 0 ? Status() : Status::from_errno(error, "fdatasync"));
-  });
-}
-
-// Forgets a chunk that is bad in this generation or expired; kEvict forgets a chunk of any
-// generation, and fails a put in progress.
-void DiskEngine::forget(const Command& command) {
-  const tiers::ChunkKey& key = command.key;
-  const bool evict = command.kind == Command::Kind::kEvict;
-  if (evict) operations_.cancel([&](const tiers::ChunkKey& other) { return other == key; });
-  const std::optional<Located> located = catalog_.find(key);
-  if (!located || (!evict && located->record.facts.generation != command.facts.generation)) return;
-  if (ttl_.expired(located->record.written_s, env_.unix_s())) {
-    counters_.chunks_expired += catalog_.erase(key, located->region, located->record.block) ? 1 : 0;
-    return;
-  }
-  catalog_.erase(key, located->region, located->record.block);
-  ++(evict ? counters_.chunks_dropped : counters_.records_corrupt);
-  if (!volume_ || health_.is(Health::kLost)) return;
-  std::erase(table_[located->region].records, located->record);  // the footer must not list the record
-  tombstones_.bury(located->region, located->record);
-}
 
 // A position after all appends so far, and before or at all appends to come.
 Position DiskEngine::next_position() const {
