@@ -36,15 +36,10 @@ Status DiskEngine::open_and_recover() {
   const std::uint64_t start = clock_.now_ns();
   table_ = RegionTable(volume->regions, volume->region_blocks());
   catalog_.reset(volume->regions);
-  // Chunks that were dropped while the file was away must not be found even for a moment.
-  for (const Dropped& dropped : pending_drops_) dropped.all ? catalog_.hide_all() : catalog_.hide(dropped.id);
+  drops_.before_recovery();
   const Result<Recovered> recovered = recover(device_, *volume, file_.scratch(), table_, catalog_);
   if (recovered.ok()) volume_ = *std::move(volume);
-  for (const Dropped& dropped : pending_drops_) {
-    erase_dropped(dropped);
-    if (recovered.ok()) mark_dropped(dropped);
-  }
-  superblock_stale_ = !pending_drops_.empty();
+  drops_.recovered(recovered.ok());
   if (!recovered.ok()) return recovered.status();
   tombstones_.take_out();  // mutation: bury-after-loss
   for (const Volume::Note& note : volume_->notes) say(note.kind, note.text);
@@ -66,7 +61,7 @@ void DiskEngine::accept(const Command& command) {
     case Operation::kPut: state.takes_puts ? writes_.push_back(op) : operations_.finish(op, refused); break;
     case Operation::kGet: state.takes_gets ? reads_.push_back(op) : operations_.finish(op, refused); break;
     case Operation::kDrop:
-    case Operation::kClear: drop(op); break;
+    case Operation::kClear: drops_.drop(op); break;
     case Operation::kFlush:  // maintain_flushes() finds it
       if (health_.is(Health::kLost)) operations_.finish(op, refused);
       break;
@@ -83,8 +78,7 @@ void DiskEngine::turn(std::uint64_t timeout_ns) {
   regions_.maintain(!writes_.empty(), closing_);
   tombstones_.write();
   maintain_flushes();
-  if (superblock_stale_ && !writing_label_ && volume_ && !health_.is(Health::kLost) && !health_.is(Health::kWrites))
-    write_superblock();
+  drops_.write_if_stale();
   operations_.miss_deadlines();
 }
 
@@ -268,9 +262,7 @@ void DiskEngine::lose(const std::string& why) {
     if (op->command.operation == Operation::kFlush) operations_.finish(op, {Code::kUnavailable, health_.state().reason});
   }
   fail_waiting(true, true);
-  for (std::vector<OpPtr>* drops : {&superblock_next_, &superblock_now_})
-    for (const OpPtr& op : std::exchange(*drops, {})) operations_.finish(op, {Code::kUnavailable, health_.state().reason});
-  superblock_stale_ = false;
+  drops_.lost({Code::kUnavailable, health_.state().reason});
 }
 
 void DiskEngine::maintain_flushes() {
@@ -314,8 +306,7 @@ bool DiskEngine::closed() const {
 void DiskEngine::abandon(const Status& why) {
   reads_.clear();
   writes_.clear();
-  superblock_next_.clear();
-  superblock_now_.clear();
+  drops_.abandon();
   operations_.abandon(why);
 }
 

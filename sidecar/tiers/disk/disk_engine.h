@@ -1,8 +1,6 @@
 // DiskEngine: the disk tier without its thread: commands in, messages out, one turn at a time.
 // Owned by one thread. Time, files and randomness come from outside, so that a test can run the
 // engine step by step.
-//
-// disk_maintenance.cc has the drops.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +13,7 @@
 #include <vector>
 
 #include "sidecar/base/clock.h"
+#include "sidecar/tiers/disk/drop_log.h"
 #include "sidecar/tiers/disk/flight_window.h"
 #include "sidecar/tiers/disk/health_probe.h"
 #include "sidecar/tiers/disk/operation_table.h"
@@ -60,11 +59,6 @@ class DiskEngine {
   std::uint64_t most_slot_bytes() const { return disk::most_slot_bytes(std::uint64_t{table_.region_blocks()} * kBlockBytes); }
 
  private:
-  struct Dropped {
-    protocol::NamespaceId id;
-    bool all = false;
-  };
-
   void pump_reads();
   void pump_writes();
   void start_read(const OpPtr& op, const Located& located);
@@ -82,15 +76,6 @@ class DiskEngine {
   void lose(const std::string& why);
   void forget(const Command& command);
 
-  // disk_maintenance.cc
-  void drop(const OpPtr& op);
-  void owe(const Dropped& dropped);
-  std::uint64_t erase_dropped(const Dropped& dropped);
-  void mark_dropped(const Dropped& dropped);
-  Position next_position() const;
-  void write_superblock();
-  void write_label_copy(std::size_t copy, bool last);
-  void superblock_failed(int error);
   RegionId id_of(std::uint32_t number) const { return file_.id_of(number); }
   void say(std::string_view kind, const std::string& text) const { file_.say(kind, text); }
 
@@ -109,6 +94,7 @@ class DiskEngine {
   HealthProbe probe_{file_, [this](bool puts, bool gets) { fail_waiting(puts, gets); }};
   Tombstones tombstones_{file_, probe_};
   RegionWriter regions_{file_, probe_};
+  DropLog drops_{file_, operations_, probe_};
   std::uint64_t first_path_device_ = 0;
 
   std::deque<OpPtr> reads_, writes_;
@@ -116,10 +102,6 @@ class DiskEngine {
   std::uint64_t reading_bytes_ = 0, writing_bytes_ = 0;  // at the device
   bool closing_ = false;
   bool flushing_ = false;
-  bool writing_label_ = false;
-  bool superblock_stale_ = false;                        // the superblock in the file is older
-  std::vector<Dropped> pending_drops_;                   // drops that no superblock on the disk has yet
-  std::vector<OpPtr> superblock_next_, superblock_now_;  // drops that wait for the next write, and for the running write
 };
 
 }  // namespace larder::disk

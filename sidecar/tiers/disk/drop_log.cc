@@ -1,17 +1,43 @@
-// Drops, and the superblock that tells the next larderd of drops.
+#include "sidecar/tiers/disk/drop_log.h"
+
 #include <algorithm>
-#include <cstring>
-#include <utility>
 
 #include "sidecar/base/file_limit.h"
-#include "sidecar/tiers/disk/disk_engine.h"
 
 namespace larder::disk {
 
 using tiers::Operation;
 
+void DropLog::before_recovery() {
+  for (const Dropped& dropped : pending_drops_) dropped.all ? catalog_.hide_all() : catalog_.hide(dropped.id);
+}
+
+void DropLog::recovered(bool ok) {
+  for (const Dropped& dropped : pending_drops_) {
+    erase_dropped(dropped);
+    if (ok) mark_dropped(dropped);
+  }
+  superblock_stale_ = !pending_drops_.empty();
+}
+
+void DropLog::write_if_stale() {
+  if (superblock_stale_ && !writing_label_ && volume_ && !health_.is(Health::kLost) && !health_.is(Health::kWrites))
+    write_superblock();
+}
+
+void DropLog::lost(const Status& why) {
+  for (std::vector<OpPtr>* drops : {&superblock_next_, &superblock_now_})
+    for (const OpPtr& op : std::exchange(*drops, {})) operations_.finish(op, why);
+  superblock_stale_ = false;
+}
+
+void DropLog::abandon() {
+  superblock_next_.clear();
+  superblock_now_.clear();
+}
+
 // A position after all appends so far, and before or at all appends to come.
-Position DiskEngine::next_position() const {
+Position DropLog::next_position() const {
   std::uint64_t next = table_.next_sequence();
   for (std::uint32_t number = 0; number < table_.count(); ++number) {
     const Region& region = table_[number];
@@ -24,7 +50,7 @@ Position DiskEngine::next_position() const {
   return {next, 0};
 }
 
-void DiskEngine::drop(const OpPtr& op) {
+void DropLog::drop(const OpPtr& op) {
   const Dropped dropped{op->command.key.namespace_id, op->command.operation == Operation::kClear};
   operations_.cancel([&](const auto& key) { return dropped.all || key.namespace_id == dropped.id; });  // mutation: drop-in-flight
   op->dropped = erase_dropped(dropped);
@@ -37,14 +63,14 @@ void DiskEngine::drop(const OpPtr& op) {
 
 // Remembers a drop until a superblock on the disk has it, even while the file is away. Too many
 // drops become a drop of all.
-void DiskEngine::owe(const Dropped& dropped) {
+void DropLog::owe(const Dropped& dropped) {
   const bool full = pending_drops_.size() == kMaxDropMarks;
   if (dropped.all || full) pending_drops_.clear();
   pending_drops_.push_back({dropped.id, dropped.all || full});
 }
 
 // Erases dropped chunks from the catalog, which has hidden them so far. Returns the number.
-std::uint64_t DiskEngine::erase_dropped(const Dropped& dropped) {
+std::uint64_t DropLog::erase_dropped(const Dropped& dropped) {
   std::uint64_t chunks = 0;
   if (dropped.all) {
     for (std::uint32_t number = 0; number < table_.count(); ++number) chunks += catalog_.erase_region(number);
@@ -57,7 +83,7 @@ std::uint64_t DiskEngine::erase_dropped(const Dropped& dropped) {
   return chunks;
 }
 
-void DiskEngine::mark_dropped(const Dropped& dropped) {
+void DropLog::mark_dropped(const Dropped& dropped) {
   Superblock& superblock = volume_->superblock;
   const Position until = next_position();
   std::erase_if(superblock.drops, [&](const DropMark& mark) {
@@ -77,8 +103,8 @@ void DiskEngine::mark_dropped(const Dropped& dropped) {
 // Writes both copies, one after the other, before the drop is answered: at any time one copy is
 // intact, and afterwards no older copy is left. The copy that a failed write may have damaged comes
 // first.
-void DiskEngine::write_superblock() {
-  if (!device_.has_room()) return;
+void DropLog::write_superblock() {
+  if (!file_.device().has_room()) return;
   writing_label_ = true;
   superblock_stale_ = false;
   superblock_now_ = std::exchange(superblock_next_, {});
@@ -87,7 +113,7 @@ void DiskEngine::write_superblock() {
   write_label_copy(1 - volume_->whole_label, false);
 }
 
-void DiskEngine::write_label_copy(std::size_t copy, bool last) {
+void DropLog::write_label_copy(std::size_t copy, bool last) {
   const auto synced = [this, copy, last](int error) {
     if (error != 0) return superblock_failed(error);
     volume_->whole_label = copy;
@@ -104,7 +130,7 @@ void DiskEngine::write_label_copy(std::size_t copy, bool last) {
 
 // The superblock is written again once writes work. The callers hear that their drops are not on
 // the disk yet.
-void DiskEngine::superblock_failed(int error) {
+void DropLog::superblock_failed(int error) {
   writing_label_ = false;
   superblock_stale_ = true;
   for (const OpPtr& op : std::exchange(superblock_now_, {}))
