@@ -17,9 +17,7 @@ constexpr std::uint64_t kShareBesideReads = 4;  // beside reads, writes get a qu
 }  // namespace
 
 DiskEngine::DiskEngine(Env& env, const base::Clock& clock, const DiskOptions& options, Catalog& catalog)
-    : file_(env, clock, options, catalog),
-      read_window_(options.read_bytes_in_flight),
-      write_window_(options.write_bytes_in_flight) {}
+    : file_(env, clock, options, catalog), write_window_(options.write_bytes_in_flight) {}
 
 Status DiskEngine::start() {
   const Status status = open_and_recover();
@@ -59,7 +57,7 @@ void DiskEngine::accept(const Command& command) {
   const Status refused{Code::kUnavailable, state.reason};
   switch (command.operation) {
     case Operation::kPut: state.takes_puts ? writes_.push_back(op) : operations_.finish(op, refused); break;
-    case Operation::kGet: state.takes_gets ? reads_.push_back(op) : operations_.finish(op, refused); break;
+    case Operation::kGet: state.takes_gets ? chunks_.add_read(op) : operations_.finish(op, refused); break;
     case Operation::kDrop:
     case Operation::kClear: drops_.drop(op); break;
     case Operation::kFlush:  // maintain_flushes() finds it
@@ -72,7 +70,7 @@ void DiskEngine::accept(const Command& command) {
 void DiskEngine::turn(std::uint64_t timeout_ns) {
   device_.turn(operations_.has_outcomes() ? 0 : timeout_ns);
   maintain_health();
-  pump_reads();
+  chunks_.pump_reads();
   regions_.maintain(!writes_.empty(), closing_);
   pump_writes();
   regions_.maintain(!writes_.empty(), closing_);
@@ -91,65 +89,9 @@ std::uint64_t DiskEngine::next_turn_ns() const {
   return deadline <= now ? 0 : std::min(wait, deadline - now);
 }
 
-void DiskEngine::pump_reads() {
-  while (!reads_.empty() && device_.has_room() && health_.state().takes_gets && volume_) {
-    const OpPtr op = reads_.front();
-    const std::size_t bytes = op->command.slot.size();
-    if (!op->done && !read_window_.lets(reading_bytes_, bytes)) return;
-    reads_.pop_front();
-    if (op->done) continue;
-    const std::optional<Located> located = catalog_.find(op->command.key);
-    if (!located) {
-      operations_.finish(op, {Code::kNotFound, ""});
-    } else if (ttl_.expired(located->record.written_s, env_.unix_s())) {
-      counters_.chunks_expired += catalog_.erase(op->command.key, located->region, located->record.block) ? 1 : 0;
-      operations_.finish(op, {Code::kNotFound, "expired"});
-    } else if (bytes < located->record.facts.slot_bytes()) {
-      operations_.finish(op, {Code::kInvalidArgument, "the slot is smaller than what was stored"});
-    } else {
-      start_read(op, *located);
-    }
-  }
-}
-
-void DiskEngine::start_read(const OpPtr& op, const Located& located) {
-  op->head = AlignedBytes(kBlockBytes);
-  op->on_device = true;
-  op->began_ns = clock_.now_ns();
-  ++table_[located.region].reads;
-  reading_bytes_ += op->command.slot.size();
-  IoRequest request;
-  request.fd = volume_->file.get();
-  request.offset = volume_->offset(located.region, located.record.block);
-  request.parts = {op->head.span(), op->command.slot.first(static_cast<std::size_t>(located.record.facts.slot_bytes()))};
-  device_.start(request, [this, op, located, id = id_of(located.region)](int error) { read_done(op, located, id, error); });
-}
-
-void DiskEngine::read_done(const OpPtr& op, const Located& located, const RegionId& id, int error) {
-  --table_[located.region].reads;
-  reading_bytes_ -= op->command.slot.size();
-  op->on_device = false;
-  if (error == 0) read_window_.ended(op->began_ns, clock_.now_ns(), op->command.slot.size());
-  const std::optional<Record> found = error == 0 ? decode_record(id, op->head.span()) : std::nullopt;
-  if (error == 0) probe_.read_worked();
-  if (!found || *found != located.record) {
-    counters_.records_corrupt += error == 0 ? 1 : 0;
-    catalog_.erase(op->command.key, located.region, located.record.block);
-    if (error != 0) probe_.read_failed(error);
-  }
-  if (op->done) return operations_.released(op);
-  if (op->cancelled) return operations_.finish(op, {Code::kNotFound, "dropped meanwhile"});
-  if (error != 0) return operations_.finish(op, Status::from_errno(error, "disk read"));
-  if (!found || *found != located.record)  // mutation: read-right-record
-    return operations_.finish(op, {Code::kDataLoss, "the record on disk is not that chunk's"});
-  tiers::ChunkFacts facts = found->facts;
-  facts.since_s = found->written_s;
-  operations_.finish(op, {}, facts);
-}
-
 void DiskEngine::pump_writes() {
   // Engines wait for reads: beside reads, writes get only a part of the device.
-  const std::uint64_t share = reading_bytes_ != 0 || !reads_.empty() ? kShareBesideReads : 1;
+  const std::uint64_t share = chunks_.reading() ? kShareBesideReads : 1;
   while (!writes_.empty() && device_.has_room() && health_.state().takes_puts && volume_) {
     const OpPtr op = writes_.front();
     if (op->done) {
@@ -226,11 +168,9 @@ void DiskEngine::write_done(const OpPtr& op, const Record& record, std::uint32_t
 // Fails waiting operations at once when the device hangs or refuses.
 void DiskEngine::fail_waiting(bool puts, bool gets) {
   const Status why{Code::kUnavailable, health_.state().reason};
-  const auto fail = [&](std::deque<OpPtr>& waiting) {
-    for (const OpPtr& op : std::exchange(waiting, {})) operations_.finish(op, why);
-  };
-  if (puts) fail(writes_);
-  if (gets) fail(reads_);
+  if (puts)
+    for (const OpPtr& op : std::exchange(writes_, {})) operations_.finish(op, why);
+  if (gets) chunks_.fail_waiting();
 }
 
 void DiskEngine::maintain_health() {
@@ -304,7 +244,7 @@ bool DiskEngine::closed() const {
 }
 
 void DiskEngine::abandon(const Status& why) {
-  reads_.clear();
+  chunks_.clear();
   writes_.clear();
   drops_.abandon();
   operations_.abandon(why);
@@ -318,7 +258,7 @@ tiers::TierCounters DiskEngine::counters() const {
   counters.chunks = catalog_.chunks();
   counters.used_bytes = catalog_.slot_bytes();
   counters.capacity_bytes = volume_ ? volume_->regions * volume_->superblock.region_bytes : 0;
-  counters.read_window_bytes = read_window_.bytes();
+  counters.read_window_bytes = chunks_.read_window_bytes();
   counters.write_window_bytes = write_window_.bytes();
   return counters;
 }

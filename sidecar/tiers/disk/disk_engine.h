@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "sidecar/base/clock.h"
+#include "sidecar/tiers/disk/chunk_io.h"
 #include "sidecar/tiers/disk/drop_log.h"
 #include "sidecar/tiers/disk/flight_window.h"
 #include "sidecar/tiers/disk/health_probe.h"
@@ -59,10 +60,7 @@ class DiskEngine {
   std::uint64_t most_slot_bytes() const { return disk::most_slot_bytes(std::uint64_t{table_.region_blocks()} * kBlockBytes); }
 
  private:
-  void pump_reads();
   void pump_writes();
-  void start_read(const OpPtr& op, const Located& located);
-  void read_done(const OpPtr& op, const Located& located, const RegionId& id, int error);
   void start_write(const OpPtr& op, std::uint32_t number);
   void write_done(const OpPtr& op, const Record& record, std::uint32_t number, int error);
   void fail_waiting(bool puts, bool gets);
@@ -95,11 +93,12 @@ class DiskEngine {
   Tombstones tombstones_{file_, probe_};
   RegionWriter regions_{file_, probe_};
   DropLog drops_{file_, operations_, probe_};
+  ChunkIo chunks_{file_, operations_, probe_};
   std::uint64_t first_path_device_ = 0;
 
-  std::deque<OpPtr> reads_, writes_;
-  FlightWindow read_window_, write_window_;
-  std::uint64_t reading_bytes_ = 0, writing_bytes_ = 0;  // at the device
+  std::deque<OpPtr> writes_;
+  FlightWindow write_window_;
+  std::uint64_t writing_bytes_ = 0;  // at the device
   bool closing_ = false;
   bool flushing_ = false;
 };
