@@ -9,36 +9,45 @@
 #include "sidecar/tiers/disk/health_probe.h"
 #include "sidecar/tiers/disk/operation_table.h"
 #include "sidecar/tiers/disk/region_file.h"
+#include "sidecar/tiers/disk/region_writer.h"
+#include "sidecar/tiers/disk/tombstones.h"
 
 namespace larder::disk {
 
 class ChunkIo {
  public:
   // All outlive this object.
-  ChunkIo(RegionFile& file, OperationTable& operations, HealthProbe& probe)
-      : file_(file), operations_(operations), probe_(probe) {}
+  ChunkIo(RegionFile& file, OperationTable& operations, HealthProbe& probe, Tombstones& tombstones, RegionWriter& regions)
+      : file_(file), operations_(operations), probe_(probe), tombstones_(tombstones), regions_(regions) {}
   ChunkIo(const ChunkIo&) = delete;
 
   void add_read(const OpPtr& op) { reads_.push_back(op); }
-  // Starts waiting gets while the device has room for them.
+  void add_write(const OpPtr& op) { writes_.push_back(op); }
+  // Start waiting operations while the device has room for them.
   void pump_reads();
-  // Whether a get waits, or is at the device.
-  bool reading() const { return reading_bytes_ != 0 || !reads_.empty(); }
-  // Fails waiting gets at once when the device hangs or refuses.
-  void fail_waiting();
+  void pump_writes();
+  bool writes_wait() const { return !writes_.empty(); }
+  // Fails waiting operations at once when the device hangs or refuses.
+  void fail_waiting(bool puts, bool gets);
   // Forgets the waiting operations, which the caller answers.
-  void clear() { reads_.clear(); }
-  std::uint64_t read_window_bytes() const { return read_window_.bytes(); }
+  void clear();
+  // Sets the gauges of the windows.
+  void fill(tiers::TierCounters& counters) const;
 
  private:
   void start_read(const OpPtr& op, const Located& located);
   void read_done(const OpPtr& op, const Located& located, const RegionId& id, int error);
+  void start_write(const OpPtr& op, std::uint32_t number);
+  void write_done(const OpPtr& op, const Record& record, std::uint32_t number, int error);
 
   RegionFile& file_;
   OperationTable& operations_;
   HealthProbe& probe_;
+  Tombstones& tombstones_;
+  RegionWriter& regions_;
   Env& env_ = file_.env();
   const base::Clock& clock_ = file_.clock();
+  const DiskOptions& options_ = file_.options();
   Catalog& catalog_ = file_.catalog();
   Health& health_ = file_.health();
   const TimeToLive& ttl_ = file_.ttl();
@@ -46,9 +55,9 @@ class ChunkIo {
   std::optional<Volume>& volume_ = file_.volume();
   RegionTable& table_ = file_.table();
   tiers::TierCounters& counters_ = file_.counters();
-  std::deque<OpPtr> reads_;
-  FlightWindow read_window_{file_.options().read_bytes_in_flight};
-  std::uint64_t reading_bytes_ = 0;  // at the device
+  std::deque<OpPtr> reads_, writes_;
+  FlightWindow read_window_{options_.read_bytes_in_flight}, write_window_{options_.write_bytes_in_flight};
+  std::uint64_t reading_bytes_ = 0, writing_bytes_ = 0;  // at the device
 };
 
 }  // namespace larder::disk

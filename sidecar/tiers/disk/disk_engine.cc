@@ -10,14 +10,8 @@ namespace larder::disk {
 
 using tiers::Operation;
 
-namespace {
-
-constexpr std::uint64_t kShareBesideReads = 4;  // beside reads, writes get a quarter of their window: engines wait for reads
-
-}  // namespace
-
 DiskEngine::DiskEngine(Env& env, const base::Clock& clock, const DiskOptions& options, Catalog& catalog)
-    : file_(env, clock, options, catalog), write_window_(options.write_bytes_in_flight) {}
+    : file_(env, clock, options, catalog) {}
 
 Status DiskEngine::start() {
   const Status status = open_and_recover();
@@ -56,7 +50,7 @@ void DiskEngine::accept(const Command& command) {
   const tiers::TierState state = health_.state();
   const Status refused{Code::kUnavailable, state.reason};
   switch (command.operation) {
-    case Operation::kPut: state.takes_puts ? writes_.push_back(op) : operations_.finish(op, refused); break;
+    case Operation::kPut: state.takes_puts ? chunks_.add_write(op) : operations_.finish(op, refused); break;
     case Operation::kGet: state.takes_gets ? chunks_.add_read(op) : operations_.finish(op, refused); break;
     case Operation::kDrop:
     case Operation::kClear: drops_.drop(op); break;
@@ -71,9 +65,9 @@ void DiskEngine::turn(std::uint64_t timeout_ns) {
   device_.turn(operations_.has_outcomes() ? 0 : timeout_ns);
   maintain_health();
   chunks_.pump_reads();
-  regions_.maintain(!writes_.empty(), closing_);
-  pump_writes();
-  regions_.maintain(!writes_.empty(), closing_);
+  regions_.maintain(chunks_.writes_wait(), closing_);
+  chunks_.pump_writes();
+  regions_.maintain(chunks_.writes_wait(), closing_);
   tombstones_.write();
   maintain_flushes();
   drops_.write_if_stale();
@@ -87,90 +81,6 @@ std::uint64_t DiskEngine::next_turn_ns() const {
   const std::uint64_t now = clock_.now_ns();
   const std::uint64_t deadline = operations_.next_deadline_ns();
   return deadline <= now ? 0 : std::min(wait, deadline - now);
-}
-
-void DiskEngine::pump_writes() {
-  // Engines wait for reads: beside reads, writes get only a part of the device.
-  const std::uint64_t share = chunks_.reading() ? kShareBesideReads : 1;
-  while (!writes_.empty() && device_.has_room() && health_.state().takes_puts && volume_) {
-    const OpPtr op = writes_.front();
-    if (op->done) {
-      writes_.pop_front();
-      continue;
-    }
-    if (!write_window_.lets(writing_bytes_, op->command.slot.size(), share)) return;
-    const std::optional<Located> known = catalog_.find(op->command.key);
-    const tiers::ChunkFacts& facts = op->command.facts;
-    if (known && known->record.facts == facts && !ttl_.expired(known->record.written_s, env_.unix_s())) {
-      ++counters_.puts_present;
-      writes_.pop_front();
-      operations_.finish(op, {});
-      continue;
-    }
-    const auto blocks = static_cast<std::uint32_t>(1 + facts.slot_bytes() / kBlockBytes);
-    if (blocks + footer_blocks(1) > table_.region_blocks()) {
-      writes_.pop_front();
-      operations_.finish(op, too_large_for_a_region(options_, facts.slot_bytes()));
-      continue;
-    }
-    const std::optional<std::uint32_t> number = regions_.place(blocks);
-    if (!number) return;
-    writes_.pop_front();
-    start_write(op, *number);
-  }
-}
-
-void DiskEngine::start_write(const OpPtr& op, std::uint32_t number) {
-  Region& region = table_[number];
-  const std::uint32_t since_s = op->command.facts.since_s;
-  const Record record{op->command.key, op->command.facts, region.next_block, since_s != 0 ? since_s : env_.unix_s()};
-  region.next_block += record.blocks();
-  ++region.writes;
-  op->head = AlignedBytes(kBlockBytes);
-  encode_record(id_of(number), record, op->head.span());
-  op->on_device = true;
-  op->began_ns = clock_.now_ns();
-  writing_bytes_ += op->command.slot.size();
-  IoRequest request;
-  request.kind = IoRequest::Kind::kWrite;
-  request.fd = volume_->file.get();
-  request.offset = volume_->offset(number, record.block);
-  request.parts = {op->head.span(), op->command.slot};
-  device_.start(request, [this, op, record, number](int error) { write_done(op, record, number, error); });
-}
-
-void DiskEngine::write_done(const OpPtr& op, const Record& record, std::uint32_t number, int error) {
-  Region& region = table_[number];
-  --region.writes;
-  writing_bytes_ -= op->command.slot.size();
-  op->on_device = false;
-  if (error == 0) write_window_.ended(op->began_ns, clock_.now_ns(), op->command.slot.size());
-  const bool good = error == 0 && !op->done && !op->cancelled;
-  if (error != 0) {
-    region.broken = true;
-    probe_.write_failed(error);
-  } else if (good) {
-    region.records.push_back(record);
-    // Of two writes in flight the later append is the newer record, even if it ended first.
-    // Recovery decides the same way.
-    const std::optional<Located> known = catalog_.find(record.key);
-    if (!known || Position{table_[known->region].sequence, known->record.block} <
-                      Position{region.sequence, record.block})  // mutation: last-append-live
-      catalog_.insert(record, number);
-  }
-  if (!good) tombstones_.bury(number, record);  // mutation: failed-put-buried
-  if (op->done) return operations_.released(op);
-  if (good) health_.proven();
-  if (good) return operations_.finish(op, {});
-  operations_.finish(op, error != 0 ? base::file_failure(error, "disk write") : Status(Code::kNotFound, "dropped meanwhile"));
-}
-
-// Fails waiting operations at once when the device hangs or refuses.
-void DiskEngine::fail_waiting(bool puts, bool gets) {
-  const Status why{Code::kUnavailable, health_.state().reason};
-  if (puts)
-    for (const OpPtr& op : std::exchange(writes_, {})) operations_.finish(op, why);
-  if (gets) chunks_.fail_waiting();
 }
 
 void DiskEngine::maintain_health() {
@@ -201,7 +111,7 @@ void DiskEngine::lose(const std::string& why) {
     op->cancelled = true;
     if (op->command.operation == Operation::kFlush) operations_.finish(op, {Code::kUnavailable, health_.state().reason});
   }
-  fail_waiting(true, true);
+  chunks_.fail_waiting(true, true);
   drops_.lost({Code::kUnavailable, health_.state().reason});
 }
 
@@ -245,7 +155,6 @@ bool DiskEngine::closed() const {
 
 void DiskEngine::abandon(const Status& why) {
   chunks_.clear();
-  writes_.clear();
   drops_.abandon();
   operations_.abandon(why);
 }
@@ -258,8 +167,7 @@ tiers::TierCounters DiskEngine::counters() const {
   counters.chunks = catalog_.chunks();
   counters.used_bytes = catalog_.slot_bytes();
   counters.capacity_bytes = volume_ ? volume_->regions * volume_->superblock.region_bytes : 0;
-  counters.read_window_bytes = chunks_.read_window_bytes();
-  counters.write_window_bytes = write_window_.bytes();
+  chunks_.fill(counters);
   return counters;
 }
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -15,7 +14,6 @@
 #include "sidecar/base/clock.h"
 #include "sidecar/tiers/disk/chunk_io.h"
 #include "sidecar/tiers/disk/drop_log.h"
-#include "sidecar/tiers/disk/flight_window.h"
 #include "sidecar/tiers/disk/health_probe.h"
 #include "sidecar/tiers/disk/operation_table.h"
 #include "sidecar/tiers/disk/region_file.h"
@@ -60,10 +58,6 @@ class DiskEngine {
   std::uint64_t most_slot_bytes() const { return disk::most_slot_bytes(std::uint64_t{table_.region_blocks()} * kBlockBytes); }
 
  private:
-  void pump_writes();
-  void start_write(const OpPtr& op, std::uint32_t number);
-  void write_done(const OpPtr& op, const Record& record, std::uint32_t number, int error);
-  void fail_waiting(bool puts, bool gets);
   void start_io(IoRequest::Kind kind, std::uint64_t offset, std::span<std::byte> bytes, Device::Then then) {
     file_.start_io(kind, offset, bytes, std::move(then));
   }
@@ -73,8 +67,6 @@ class DiskEngine {
   void maintain_flushes();
   void lose(const std::string& why);
   void forget(const Command& command);
-
-  RegionId id_of(std::uint32_t number) const { return file_.id_of(number); }
   void say(std::string_view kind, const std::string& text) const { file_.say(kind, text); }
 
   RegionFile file_;
@@ -89,16 +81,13 @@ class DiskEngine {
   std::optional<Volume>& volume_ = file_.volume();
   RegionTable& table_ = file_.table();
   OperationTable operations_{clock_, counters_};
-  HealthProbe probe_{file_, [this](bool puts, bool gets) { fail_waiting(puts, gets); }};
+  HealthProbe probe_{file_, [this](bool puts, bool gets) { chunks_.fail_waiting(puts, gets); }};
   Tombstones tombstones_{file_, probe_};
   RegionWriter regions_{file_, probe_};
   DropLog drops_{file_, operations_, probe_};
-  ChunkIo chunks_{file_, operations_, probe_};
+  ChunkIo chunks_{file_, operations_, probe_, tombstones_, regions_};
   std::uint64_t first_path_device_ = 0;
 
-  std::deque<OpPtr> writes_;
-  FlightWindow write_window_;
-  std::uint64_t writing_bytes_ = 0;  // at the device
   bool closing_ = false;
   bool flushing_ = false;
 };
