@@ -4,79 +4,74 @@
 #include <utility>
 
 #include "sidecar/base/file_limit.h"
+#include "sidecar/tiers/disk/recovery.h"
 
 namespace larder::disk {
 
-using tiers::Message;
 using tiers::Operation;
 
-namespace {
+DiskEngine::DiskEngine(Env& env, const base::Clock& clock, const DiskOptions& options, Catalog& catalog)
+    : file_(env, clock, options, catalog) {}
 
-constexpr std::uint64_t kShareBesideReads = 4;  // beside reads, writes get a quarter of their window: engines wait for reads
-
-OpenedQueue open_queue(Env& env, const DiskOptions& options) {
-  return env.open_queue({options.arena, options.allow_uring});
+Status DiskEngine::start() {
+  const Status status = open_and_recover();
+  if (!status.ok()) return status;
+  first_path_device_ = volume_->path_device;
+  say("I/O", std::string("I/O by ") + device_.queue().name() +
+                 (file_.queue_fallback().empty() ? ", slots registered" : "; " + file_.queue_fallback()));
+  return {};
 }
 
-}  // namespace
-
-DiskEngine::DiskEngine(Env& env, const base::Clock& clock, const DiskOptions& options, Catalog& catalog)
-    : env_(env),
-      clock_(clock),
-      options_(options),
-      catalog_(catalog),
-      health_(options.retry_ms),
-      ttl_{options.ttl_s},
-      device_(clock,
-              [&] {
-                OpenedQueue opened = open_queue(env, options);
-                queue_fallback_ = opened.fallback;
-                mode_ = opened.queue->name();
-                return std::move(opened.queue);
-              }()),
-      read_window_(options.read_bytes_in_flight),
-      write_window_(options.write_bytes_in_flight) {}
+Status DiskEngine::open_and_recover() {
+  Result<Volume> volume = open_volume(env_, device_, options_, file_.scratch(), first_path_device_);
+  if (!volume.ok()) return volume.status();
+  const std::uint64_t start = clock_.now_ns();
+  table_ = RegionTable(volume->regions, volume->region_blocks());
+  catalog_.reset(volume->regions);
+  drops_.before_recovery();
+  const Result<Recovered> recovered = recover(device_, *volume, file_.scratch(), table_, catalog_);
+  if (recovered.ok()) volume_ = *std::move(volume);
+  drops_.recovered(recovered.ok());
+  if (!recovered.ok()) return recovered.status();
+  tombstones_.take_out();  // mutation: bury-after-loss
+  for (const Volume::Note& note : volume_->notes) say(note.kind, note.text);
+  say("found again", std::to_string(recovered->chunks) + " chunks found again in " +
+                         std::to_string((clock_.now_ns() - start) / 1'000'000) + " ms: " + std::to_string(recovered->by_footer) +
+                         " regions by their footers, " + std::to_string(recovered->by_scan) + " read through, " +
+                         std::to_string(recovered->damaged) + " damaged and empty, of " + std::to_string(volume_->regions));
+  probe_.opened();
+  return {};
+}
 
 void DiskEngine::accept(const Command& command) {
   if (command.kind != Command::Kind::kOperation) return forget(command);
-  const OpPtr op = std::make_shared<Op>();
-  op->command = command;
-  op->serial = next_serial_++;
-  live_.push_back(op);
-  next_deadline_ns_ = std::min(next_deadline_ns_, command.deadline_ns);
+  const OpPtr op = operations_.add(command);
   // The tier may have become degraded since the caller checked.
   const tiers::TierState state = health_.state();
   const Status refused{Code::kUnavailable, state.reason};
   switch (command.operation) {
-    case Operation::kPut: state.takes_puts ? writes_.push_back(op) : finish(op, refused); break;
-    case Operation::kGet: state.takes_gets ? reads_.push_back(op) : finish(op, refused); break;
+    case Operation::kPut: state.takes_puts ? chunks_.add_write(op) : operations_.finish(op, refused); break;
+    case Operation::kGet: state.takes_gets ? chunks_.add_read(op) : operations_.finish(op, refused); break;
     case Operation::kDrop:
-    case Operation::kClear: drop(op); break;
+    case Operation::kClear: drops_.drop(op); break;
     case Operation::kFlush:  // maintain_flushes() finds it
-      if (health_.is(Health::kLost)) finish(op, refused);
+      if (health_.is(Health::kLost)) operations_.finish(op, refused);
       break;
     case Operation::kProbe: break;  // the tier answers from the catalog
   }
 }
 
 void DiskEngine::turn(std::uint64_t timeout_ns) {
-  const bool answers = !outcomes_.empty();
-  device_.turn(answers ? 0 : timeout_ns);
+  device_.turn(operations_.has_outcomes() ? 0 : timeout_ns);
   maintain_health();
-  pump_reads();
-  maintain_regions();
-  pump_writes();
-  maintain_regions();
-  write_graves();
+  chunks_.pump_reads();
+  regions_.maintain(chunks_.writes_wait(), closing_);
+  chunks_.pump_writes();
+  regions_.maintain(chunks_.writes_wait(), closing_);
+  tombstones_.write();
   maintain_flushes();
-  if (superblock_stale_ && !writing_label_ && volume_ && !health_.is(Health::kLost) && !health_.is(Health::kWrites))
-    write_superblock();
-  miss_deadlines();
-}
-
-void DiskEngine::take_outcomes(std::vector<Outcome>& out) {
-  out.insert(out.end(), std::make_move_iterator(outcomes_.begin()), std::make_move_iterator(outcomes_.end()));
-  outcomes_.clear();
+  drops_.write_if_stale();
+  operations_.miss_deadlines();
 }
 
 std::uint64_t DiskEngine::next_turn_ns() const {
@@ -84,202 +79,84 @@ std::uint64_t DiskEngine::next_turn_ns() const {
   if (health_.state().degraded() || closing_) wait = std::min(wait, options_.retry_ms * 1'000'000);
   if (device_.in_flight() != 0) wait = std::min(wait, options_.stall_ms * 1'000'000 / 4);
   const std::uint64_t now = clock_.now_ns();
-  return next_deadline_ns_ <= now ? 0 : std::min(wait, next_deadline_ns_ - now);
+  const std::uint64_t deadline = operations_.next_deadline_ns();
+  return deadline <= now ? 0 : std::min(wait, deadline - now);
 }
 
-void DiskEngine::finish(const OpPtr& op, Status status, const tiers::ChunkFacts& facts) {
-  if (op->done) return;
-  op->done = true;
-  const Operation operation = op->command.operation;
-  const bool ok = status.ok();
-  if (operation == Operation::kPut) {
-    ++(ok ? counters_.puts : counters_.puts_failed);
-    if (ok) counters_.put_bytes += op->command.slot.size();
-  } else if (operation == Operation::kGet) {
-    ++(ok ? counters_.gets : status.code() == Code::kNotFound ? counters_.gets_missed : counters_.gets_failed);
-    if (ok) counters_.get_bytes += facts.slot_bytes();
-  }
-  if (status.code() == Code::kDeadlineExceeded) ++counters_.deadlines_missed;
-  Outcome outcome;
-  outcome.message = {Message::Kind::kDone, operation, op->on_device, op->command.ticket, std::move(status), facts};
-  outcome.message.dropped = op->dropped;
-  outcome.freed = !op->on_device;
-  outcome.freed_bytes = op->on_device ? 0 : op->command.slot.size();
-  outcomes_.push_back(std::move(outcome));
-  live_.remove(op);
-}
-
-// The device released the slot of an operation that has its kDone already.
-void DiskEngine::released(const OpPtr& op) {
-  Outcome outcome;
-  outcome.message = {Message::Kind::kReleased, op->command.operation, false, op->command.ticket, {}, {}};
-  outcome.freed = true;
-  outcome.freed_bytes = op->command.slot.size();
-  outcomes_.push_back(std::move(outcome));
-}
-
-void DiskEngine::pump_reads() {
-  while (!reads_.empty() && device_.has_room() && health_.state().takes_gets && volume_) {
-    const OpPtr op = reads_.front();
-    const std::size_t bytes = op->command.slot.size();
-    if (!op->done && !read_window_.lets(reading_bytes_, bytes)) return;
-    reads_.pop_front();
-    if (op->done) continue;
-    const std::optional<Located> located = catalog_.find(op->command.key);
-    if (!located) {
-      finish(op, {Code::kNotFound, ""});
-    } else if (ttl_.expired(located->record.written_s, env_.unix_s())) {
-      counters_.chunks_expired += catalog_.erase(op->command.key, located->region, located->record.block) ? 1 : 0;
-      finish(op, {Code::kNotFound, "expired"});
-    } else if (bytes < located->record.facts.slot_bytes()) {
-      finish(op, {Code::kInvalidArgument, "the slot is smaller than what was stored"});
-    } else {
-      start_read(op, *located);
-    }
-  }
-}
-
-void DiskEngine::start_read(const OpPtr& op, const Located& located) {
-  op->head = AlignedBytes(kBlockBytes);
-  op->on_device = true;
-  op->began_ns = clock_.now_ns();
-  ++table_[located.region].reads;
-  reading_bytes_ += op->command.slot.size();
-  IoRequest request;
-  request.fd = volume_->file.get();
-  request.offset = volume_->offset(located.region, located.record.block);
-  request.parts = {op->head.span(), op->command.slot.first(static_cast<std::size_t>(located.record.facts.slot_bytes()))};
-  device_.start(request, [this, op, located, id = id_of(located.region)](int error) { read_done(op, located, id, error); });
-}
-
-void DiskEngine::read_done(const OpPtr& op, const Located& located, const RegionId& id, int error) {
-  --table_[located.region].reads;
-  reading_bytes_ -= op->command.slot.size();
-  op->on_device = false;
-  if (error == 0) read_window_.ended(op->began_ns, clock_.now_ns(), op->command.slot.size());
-  const std::optional<Record> found = error == 0 ? decode_record(id, op->head.span()) : std::nullopt;
-  if (error == 0) read_errors_in_row_ = 0;
-  if (!found || *found != located.record) {
-    counters_.records_corrupt += error == 0 ? 1 : 0;
-    catalog_.erase(op->command.key, located.region, located.record.block);
-    if (error != 0) read_failed(error);
-  }
-  if (op->done) return released(op);
-  if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
-  if (error != 0) return finish(op, Status::from_errno(error, "disk read"));
-  if (!found || *found != located.record)  // mutation: read-right-record
-    return finish(op, {Code::kDataLoss, "the record on disk is not that chunk's"});
-  tiers::ChunkFacts facts = found->facts;
-  facts.since_s = found->written_s;
-  finish(op, {}, facts);
-}
-
-void DiskEngine::pump_writes() {
-  // Engines wait for reads: beside reads, writes get only a part of the device.
-  const std::uint64_t share = reading_bytes_ != 0 || !reads_.empty() ? kShareBesideReads : 1;
-  while (!writes_.empty() && device_.has_room() && health_.state().takes_puts && volume_) {
-    const OpPtr op = writes_.front();
-    if (op->done) {
-      writes_.pop_front();
-      continue;
-    }
-    if (!write_window_.lets(writing_bytes_, op->command.slot.size(), share)) return;
-    const std::optional<Located> known = catalog_.find(op->command.key);
-    const tiers::ChunkFacts& facts = op->command.facts;
-    if (known && known->record.facts == facts && !ttl_.expired(known->record.written_s, env_.unix_s())) {
-      ++counters_.puts_present;
-      writes_.pop_front();
-      finish(op, {});
-      continue;
-    }
-    const auto blocks = static_cast<std::uint32_t>(1 + facts.slot_bytes() / kBlockBytes);
-    if (blocks + footer_blocks(1) > table_.region_blocks()) {
-      writes_.pop_front();
-      finish(op, too_large_for_a_region(options_, facts.slot_bytes()));
-      continue;
-    }
-    const std::optional<std::uint32_t> number = place(blocks);
-    if (!number) return;
-    writes_.pop_front();
-    start_write(op, *number);
-  }
-}
-
-void DiskEngine::start_write(const OpPtr& op, std::uint32_t number) {
-  Region& region = table_[number];
-  const std::uint32_t since_s = op->command.facts.since_s;
-  const Record record{op->command.key, op->command.facts, region.next_block, since_s != 0 ? since_s : env_.unix_s()};
-  region.next_block += record.blocks();
-  ++region.writes;
-  op->head = AlignedBytes(kBlockBytes);
-  encode_record(id_of(number), record, op->head.span());
-  op->on_device = true;
-  op->began_ns = clock_.now_ns();
-  writing_bytes_ += op->command.slot.size();
-  IoRequest request;
-  request.kind = IoRequest::Kind::kWrite;
-  request.fd = volume_->file.get();
-  request.offset = volume_->offset(number, record.block);
-  request.parts = {op->head.span(), op->command.slot};
-  device_.start(request, [this, op, record, number](int error) { write_done(op, record, number, error); });
-}
-
-void DiskEngine::write_done(const OpPtr& op, const Record& record, std::uint32_t number, int error) {
-  Region& region = table_[number];
-  --region.writes;
-  writing_bytes_ -= op->command.slot.size();
-  op->on_device = false;
-  if (error == 0) write_window_.ended(op->began_ns, clock_.now_ns(), op->command.slot.size());
-  const bool good = error == 0 && !op->done && !op->cancelled;
-  if (error != 0) {
-    region.broken = true;
-    write_failed(error);
-  } else if (good) {
-    region.records.push_back(record);
-    // Of two writes in flight the later append is the newer record, even if it ended first.
-    // Recovery decides the same way.
-    const std::optional<Located> known = catalog_.find(record.key);
-    if (!known || Position{table_[known->region].sequence, known->record.block} <
-                      Position{region.sequence, record.block})  // mutation: last-append-live
-      catalog_.insert(record, number);
-  }
-  if (!good) bury(number, record);  // mutation: failed-put-buried
-  if (op->done) return released(op);
-  if (good) health_.proven();
-  if (good) return finish(op, {});
-  finish(op, error != 0 ? base::file_failure(error, "disk write") : Status(Code::kNotFound, "dropped meanwhile"));
-}
-
-void DiskEngine::miss_deadlines() {
+void DiskEngine::maintain_health() {
+  if (const std::optional<std::string> why = probe_.watch()) lose(*why);
   const std::uint64_t now = clock_.now_ns();
-  if (now < next_deadline_ns_) return;
-  next_deadline_ns_ = UINT64_MAX;
-  const std::vector<OpPtr> all(live_.begin(), live_.end());
-  for (const OpPtr& op : all) {
-    if (op->command.deadline_ns <= now)  // mutation: disk-deadline
-      finish(op, {Code::kDeadlineExceeded, "disk"});
-    else
-      next_deadline_ns_ = std::min(next_deadline_ns_, op->command.deadline_ns);
+  if (health_.is(Health::kLost)) {
+    if (device_.in_flight() != 0 || closing_) return;
+    volume_.reset();  // releases the lock and the space of the old file
+    if (!health_.retry(now)) return;
+    const Status status = open_and_recover();
+    if (!status.ok()) {
+      volume_.reset();
+      return health_.set(Health::kLost, "the directory went away: " + status.text());
+    }
+    return probe_.returned();
   }
+  probe_.try_reads(now);
 }
 
-// Fails waiting operations at once when the device hangs or refuses.
-void DiskEngine::fail_waiting(bool puts, bool gets) {
-  const Status why{Code::kUnavailable, health_.state().reason};
-  const auto fail = [&](std::deque<OpPtr>& waiting) {
-    for (const OpPtr& op : std::exchange(waiting, {})) finish(op, why);
-  };
-  if (puts) fail(writes_);
-  if (gets) fail(reads_);
+// The directory went away, or another directory is in its place. No chunk is found any more; the
+// tier looks for the directory until it is back.
+void DiskEngine::lose(const std::string& why) {
+  health_.set(Health::kLost, "the directory went away: " + why);
+  say("went away", health_.state().reason);
+  catalog_.reset(table_.count());
+  const std::vector<OpPtr> live(operations_.live().begin(), operations_.live().end());
+  for (const OpPtr& op : live) {
+    op->cancelled = true;
+    if (op->command.operation == Operation::kFlush) operations_.finish(op, {Code::kUnavailable, health_.state().reason});
+  }
+  chunks_.fail_waiting(true, true);
+  drops_.lost({Code::kUnavailable, health_.state().reason});
+}
+
+void DiskEngine::maintain_flushes() {
+  if (flushing_ || !volume_ || health_.is(Health::kLost)) return;
+  const auto pending = [](const OpPtr& op) { return op->command.operation == Operation::kPut; };
+  const std::list<OpPtr>& live = operations_.live();
+  const auto flush = std::ranges::find_if(live, [](const OpPtr& op) { return op->command.operation == Operation::kFlush; });
+  if (flush == live.end() || std::any_of(live.begin(), flush, pending)) return;  // mutation: flush-after-puts
+  flushing_ = true;
+  start_io(IoRequest::Kind::kSync, 0, {}, [this, op = *flush](int error) {  // mutation: flush-syncs
+    flushing_ = false;
+    operations_.finish(op, error == 0 ? Status() : Status::from_errno(error, "fdatasync"));
+  });
+}
+
+// Forgets a chunk that is bad in this generation or expired; kEvict forgets a chunk of any
+// generation, and fails a put in progress.
+void DiskEngine::forget(const Command& command) {
+  const tiers::ChunkKey& key = command.key;
+  const bool evict = command.kind == Command::Kind::kEvict;
+  if (evict) operations_.cancel([&](const tiers::ChunkKey& other) { return other == key; });
+  const std::optional<Located> located = catalog_.find(key);
+  if (!located || (!evict && located->record.facts.generation != command.facts.generation)) return;
+  if (ttl_.expired(located->record.written_s, env_.unix_s())) {
+    counters_.chunks_expired += catalog_.erase(key, located->region, located->record.block) ? 1 : 0;
+    return;
+  }
+  catalog_.erase(key, located->region, located->record.block);
+  ++(evict ? counters_.chunks_dropped : counters_.records_corrupt);
+  if (!volume_ || health_.is(Health::kLost)) return;
+  std::erase(table_[located->region].records, located->record);  // the footer must not list the record
+  tombstones_.bury(located->region, located->record);
+}
+
+bool DiskEngine::closed() const {
+  if (!operations_.live().empty() || device_.in_flight() != 0) return false;
+  if (!volume_ || health_.is(Health::kLost) || health_.is(Health::kWrites)) return true;
+  return tombstones_.empty() && !table_.in_state(RegionState::kActive) && !table_.in_state(RegionState::kClosing);
 }
 
 void DiskEngine::abandon(const Status& why) {
-  reads_.clear();
-  writes_.clear();
-  superblock_next_.clear();
-  superblock_now_.clear();
-  const std::vector<OpPtr> all(live_.begin(), live_.end());
-  for (const OpPtr& op : all) finish(op, why);
+  chunks_.clear();
+  drops_.abandon();
+  operations_.abandon(why);
 }
 
 tiers::TierCounters DiskEngine::counters() const {
@@ -290,8 +167,7 @@ tiers::TierCounters DiskEngine::counters() const {
   counters.chunks = catalog_.chunks();
   counters.used_bytes = catalog_.slot_bytes();
   counters.capacity_bytes = volume_ ? volume_->regions * volume_->superblock.region_bytes : 0;
-  counters.read_window_bytes = read_window_.bytes();
-  counters.write_window_bytes = write_window_.bytes();
+  chunks_.fill(counters);
   return counters;
 }
 

@@ -109,7 +109,8 @@ std::span<const Room> rooms() {
        {"shim/base/", "shim/protocol/", "sidecar/base/", "sidecar/tiers/tier.h", "sidecar/tiers/remote/"},
        {"sidecar/tiers/remote/chunks/"}},
       {"sidecar/tiers/remote/chunks/",
-       {"shim/base/", "shim/protocol/", "sidecar/base/", "sidecar/tiers/tier.h", "sidecar/tiers/remote/"},
+       {"shim/base/", "shim/protocol/", "sidecar/base/", "sidecar/tiers/command.h", "sidecar/tiers/tier.h",
+        "sidecar/tiers/tier_front.h", "sidecar/tiers/remote/"},
        {}},
       // The one room of larderd that uses CUDA.
       {"sidecar/transfer/", {"shim/base/", "shim/protocol/", "sidecar/base/", "cuda/memory_import.h", "cuda/copy_engine.h"}, {}},

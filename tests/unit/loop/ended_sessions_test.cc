@@ -58,7 +58,7 @@ class EndedSessionsTest : public testing::Test {
       const protocol::Grant grant = box_.reserve(number, 100 * number + i);
       slots.push_back({grant.slot, 0, grant.generation});
     }
-    EXPECT_TRUE(box_.store().end_session(number));
+    EXPECT_TRUE(box_.store().sessions().end(number));
     return slots;
   }
   std::vector<protocol::SlotRef> lose(std::uint32_t number, std::uint64_t grants = 1) {
@@ -163,7 +163,7 @@ TEST_F(EndedSessionsTest, OnlyLivingEnginesOfThePreviousInstanceAreAwaited) {
   attach_anew(4, 2, {});
   EXPECT_THAT(ended_.awaited(), IsEmpty());
   ended_.release();
-  EXPECT_EQ(box_.store().use_of(2).grants, 0U);
+  EXPECT_EQ(box_.store().sessions().grants_of(2), 0U);
 }
 
 TEST_F(EndedSessionsTest, APidfdIsForgottenOnlyOfASessionThatIsHere) {

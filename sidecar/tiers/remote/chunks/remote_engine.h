@@ -16,31 +16,17 @@
 #include <vector>
 
 #include "sidecar/base/clock.h"
+#include "sidecar/tiers/command.h"
 #include "sidecar/tiers/remote/chunks/known_chunks.h"
 #include "sidecar/tiers/remote/options.h"
 #include "sidecar/tiers/remote/resp/error_reply.h"
 #include "sidecar/tiers/remote/topology/backend.h"
 #include "sidecar/tiers/remote/topology/health.h"
-#include "sidecar/tiers/tier.h"
 
 namespace larder::remote {
 
-struct Command {
-  enum class Kind : std::uint8_t { kOperation, kForget, kEvict };
-  Kind kind = Kind::kOperation;
-  tiers::Operation operation = tiers::Operation::kPut;
-  tiers::Ticket ticket = 0;
-  tiers::ChunkKey key;  // drop: only the namespace
-  tiers::ChunkFacts facts;
-  std::span<std::byte> slot;
-  std::uint64_t deadline_ns = 0;
-  std::vector<tiers::ChunkKey> keys = {};  // of a probe
-};
-
-struct Outcome {
-  tiers::Message message;
-  std::uint64_t freed_bytes = 0;  // accepted bytes that are free again
-};
+using tiers::Command;
+using tiers::Outcome;
 
 class RemoteEngine {
  public:

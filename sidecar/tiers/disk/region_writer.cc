@@ -1,41 +1,28 @@
-// The life of a region: opened, filled, closed with a footer, and opened again as the oldest.
-#include <algorithm>
+#include "sidecar/tiers/disk/region_writer.h"
+
 #include <memory>
 #include <utility>
 
-#include "sidecar/tiers/disk/disk_engine.h"
-
 namespace larder::disk {
 
-void DiskEngine::start_io(IoRequest::Kind kind, std::uint64_t offset, std::span<std::byte> bytes, Device::Then then) {
-  IoRequest request;
-  request.kind = kind;
-  request.fd = volume_->file.get();
-  request.offset = offset;
-  request.parts[0] = bytes;
-  device_.start(request, std::move(then));
-}
-
-void DiskEngine::maintain_regions() {
+void RegionWriter::maintain(bool puts_wait, bool closing) {
   if (!volume_ || health_.is(Health::kLost)) return;
   bool coming = false;
   for (std::uint32_t number = 0; number < table_.count(); ++number) {
     Region& region = table_[number];
-    if (region.state == RegionState::kActive && (region.broken || (closing_ && writes_.empty())))
-      region.state = RegionState::kClosing;
+    if (region.state == RegionState::kActive && (region.broken || (closing && !puts_wait))) region.state = RegionState::kClosing;
     if (region.state == RegionState::kClosing && region.writes == 0) close_region(number);
     coming = coming || region.state == RegionState::kOpening || region.state == RegionState::kReady;
   }
   // One region is opened ahead, so that no append waits. After a failed write, opening a region is
   // also the test whether writes work again.
-  const bool wanted = !writes_.empty() || table_.in_state(RegionState::kActive).has_value();
+  const bool wanted = puts_wait || table_.in_state(RegionState::kActive).has_value();
   const bool attempt = health_.is(Health::kWrites) && !health_.is(Health::kStalled);
-  if (coming || (closing_ && writes_.empty()) || (attempt ? !health_.retry(clock_.now_ns()) : !wanted)) return;
+  if (coming || (closing && !puts_wait) || (attempt ? !health_.retry(file_.clock().now_ns()) : !wanted)) return;
   if (const std::optional<std::uint32_t> victim = table_.next_victim()) open_region(*victim);
 }
 
-// The region for a record of so many blocks; empty while the next region is being opened.
-std::optional<std::uint32_t> DiskEngine::place(std::uint32_t blocks) {
+std::optional<std::uint32_t> RegionWriter::place(std::uint32_t blocks) {
   for (int attempt = 0; attempt < 2; ++attempt) {
     std::optional<std::uint32_t> active = table_.in_state(RegionState::kActive);
     if (active && table_.fits(table_[*active], blocks)) return active;
@@ -49,7 +36,7 @@ std::optional<std::uint32_t> DiskEngine::place(std::uint32_t blocks) {
 
 // Opens a region with a new, synced trailer. The records of the region stay readable until then. A
 // kill in between may lose them: they are the oldest.
-void DiskEngine::open_region(std::uint32_t number) {
+void RegionWriter::open_region(std::uint32_t number) {
   Region& region = table_[number];
   const RegionState before = std::exchange(region.state, RegionState::kOpening);
   const std::uint64_t sequence = table_.take_sequence();
@@ -68,11 +55,11 @@ void DiskEngine::open_region(std::uint32_t number) {
   start_io(IoRequest::Kind::kWrite, volume_->offset(number, table_.region_blocks() - 1), block->span(), sync);
 }
 
-void DiskEngine::opened(std::uint32_t number, std::uint64_t sequence, int error, std::uint64_t failures) {
+void RegionWriter::opened(std::uint32_t number, std::uint64_t sequence, int error, std::uint64_t failures) {
   Region& region = table_[number];
   if (error != 0) {
     ++region.failures;
-    write_failed(error);
+    probe_.write_failed(error);
     return;
   }
   counters_.chunks_evicted += catalog_.erase_region(number);  // mutation: region-erased
@@ -85,12 +72,12 @@ void DiskEngine::opened(std::uint32_t number, std::uint64_t sequence, int error,
   region.state = stale ? RegionState::kFree : RegionState::kReady;
   if (stale || !health_.is(Health::kWrites)) return;
   health_.clear(Health::kWrites);
-  say("writes work", "writes work again");
+  file_.say("writes work", "writes work again");
 }
 
 // Syncs the records before the footer is written. Without the sync a loss of power could leave a
 // footer that names missing bytes.
-void DiskEngine::close_region(std::uint32_t number) {
+void RegionWriter::close_region(std::uint32_t number) {
   Region& region = table_[number];
   if (region.records.empty()) {
     region.state = RegionState::kFree;
@@ -103,29 +90,23 @@ void DiskEngine::close_region(std::uint32_t number) {
     --table_[number].writes;
     table_[number].state = RegionState::kClosed;  // without a footer: the next larderd scans the region
     table_[number].records = {};
-    write_failed(error);
+    probe_.write_failed(error);
   });
 }
 
-void DiskEngine::write_footer(std::uint32_t number) {
+void RegionWriter::write_footer(std::uint32_t number) {
   Region& region = table_[number];
   const std::size_t bytes = std::size_t{footer_blocks(region.records.size())} * kBlockBytes;
   const auto footer = std::make_shared<AlignedBytes>(bytes);
-  encode_footer(id_of(number), region.records, footer->span());
+  encode_footer(file_.id_of(number), region.records, footer->span());
   const std::uint64_t offset = volume_->offset(number, table_.region_blocks()) - bytes;
   start_io(IoRequest::Kind::kWrite, offset, footer->span(), [this, number, footer](int error) {
     Region& done = table_[number];
     --done.writes;
     done.state = RegionState::kClosed;
     done.records = {};
-    if (error != 0) write_failed(error);
+    if (error != 0) probe_.write_failed(error);
   });
-}
-
-bool DiskEngine::closed() const {
-  if (!live_.empty() || device_.in_flight() != 0) return false;
-  if (!volume_ || health_.is(Health::kLost) || health_.is(Health::kWrites)) return true;
-  return tombstones_.empty() && !table_.in_state(RegionState::kActive) && !table_.in_state(RegionState::kClosing);
 }
 
 }  // namespace larder::disk

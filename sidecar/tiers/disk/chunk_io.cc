@@ -1,0 +1,165 @@
+#include "sidecar/tiers/disk/chunk_io.h"
+
+#include <utility>
+
+#include "sidecar/base/file_limit.h"
+
+namespace larder::disk {
+namespace {
+
+constexpr std::uint64_t kShareBesideReads = 4;  // beside reads, writes get a quarter of their window: engines wait for reads
+
+}  // namespace
+
+void ChunkIo::pump_reads() {
+  while (!reads_.empty() && device_.has_room() && health_.state().takes_gets && volume_) {
+    const OpPtr op = reads_.front();
+    const std::size_t bytes = op->command.slot.size();
+    if (!op->done && !read_window_.lets(reading_bytes_, bytes)) return;
+    reads_.pop_front();
+    if (op->done) continue;
+    const std::optional<Located> located = catalog_.find(op->command.key);
+    if (!located) {
+      operations_.finish(op, {Code::kNotFound, ""});
+    } else if (ttl_.expired(located->record.written_s, env_.unix_s())) {
+      counters_.chunks_expired += catalog_.erase(op->command.key, located->region, located->record.block) ? 1 : 0;
+      operations_.finish(op, {Code::kNotFound, "expired"});
+    } else if (bytes < located->record.facts.slot_bytes()) {
+      operations_.finish(op, {Code::kInvalidArgument, "the slot is smaller than what was stored"});
+    } else {
+      start_read(op, *located);
+    }
+  }
+}
+
+void ChunkIo::start_read(const OpPtr& op, const Located& located) {
+  op->head = AlignedBytes(kBlockBytes);
+  op->on_device = true;
+  op->began_ns = clock_.now_ns();
+  ++table_[located.region].reads;
+  reading_bytes_ += op->command.slot.size();
+  IoRequest request;
+  request.fd = volume_->file.get();
+  request.offset = volume_->offset(located.region, located.record.block);
+  request.parts = {op->head.span(), op->command.slot.first(static_cast<std::size_t>(located.record.facts.slot_bytes()))};
+  device_.start(request, [this, op, located, id = file_.id_of(located.region)](int error) { read_done(op, located, id, error); });
+}
+
+void ChunkIo::read_done(const OpPtr& op, const Located& located, const RegionId& id, int error) {
+  --table_[located.region].reads;
+  reading_bytes_ -= op->command.slot.size();
+  op->on_device = false;
+  if (error == 0) read_window_.ended(op->began_ns, clock_.now_ns(), op->command.slot.size());
+  const std::optional<Record> found = error == 0 ? decode_record(id, op->head.span()) : std::nullopt;
+  if (error == 0) probe_.read_worked();
+  if (!found || *found != located.record) {
+    counters_.records_corrupt += error == 0 ? 1 : 0;
+    catalog_.erase(op->command.key, located.region, located.record.block);
+    if (error != 0) probe_.read_failed(error);
+  }
+  if (op->done) return operations_.released(op);
+  if (op->cancelled) return operations_.finish(op, {Code::kNotFound, "dropped meanwhile"});
+  if (error != 0) return operations_.finish(op, Status::from_errno(error, "disk read"));
+  if (!found || *found != located.record)  // mutation: read-right-record
+    return operations_.finish(op, {Code::kDataLoss, "the record on disk is not that chunk's"});
+  tiers::ChunkFacts facts = found->facts;
+  facts.since_s = found->written_s;
+  operations_.finish(op, {}, facts);
+}
+
+void ChunkIo::pump_writes() {
+  // Engines wait for reads: beside reads, writes get only a part of the device.
+  const std::uint64_t share = reading_bytes_ != 0 || !reads_.empty() ? kShareBesideReads : 1;
+  while (!writes_.empty() && device_.has_room() && health_.state().takes_puts && volume_) {
+    const OpPtr op = writes_.front();
+    if (op->done) {
+      writes_.pop_front();
+      continue;
+    }
+    if (!write_window_.lets(writing_bytes_, op->command.slot.size(), share)) return;
+    const std::optional<Located> known = catalog_.find(op->command.key);
+    const tiers::ChunkFacts& facts = op->command.facts;
+    if (known && known->record.facts == facts && !ttl_.expired(known->record.written_s, env_.unix_s())) {
+      ++counters_.puts_present;
+      writes_.pop_front();
+      operations_.finish(op, {});
+      continue;
+    }
+    const auto blocks = static_cast<std::uint32_t>(1 + facts.slot_bytes() / kBlockBytes);
+    if (blocks + footer_blocks(1) > table_.region_blocks()) {
+      writes_.pop_front();
+      operations_.finish(op, too_large_for_a_region(options_, facts.slot_bytes()));
+      continue;
+    }
+    const std::optional<std::uint32_t> number = regions_.place(blocks);
+    if (!number) return;
+    writes_.pop_front();
+    start_write(op, *number);
+  }
+}
+
+void ChunkIo::start_write(const OpPtr& op, std::uint32_t number) {
+  Region& region = table_[number];
+  const std::uint32_t since_s = op->command.facts.since_s;
+  const Record record{op->command.key, op->command.facts, region.next_block, since_s != 0 ? since_s : env_.unix_s()};
+  region.next_block += record.blocks();
+  ++region.writes;
+  op->head = AlignedBytes(kBlockBytes);
+  encode_record(file_.id_of(number), record, op->head.span());
+  op->on_device = true;
+  op->began_ns = clock_.now_ns();
+  writing_bytes_ += op->command.slot.size();
+  IoRequest request;
+  request.kind = IoRequest::Kind::kWrite;
+  request.fd = volume_->file.get();
+  request.offset = volume_->offset(number, record.block);
+  request.parts = {op->head.span(), op->command.slot};
+  device_.start(request, [this, op, record, number](int error) { write_done(op, record, number, error); });
+}
+
+void ChunkIo::write_done(const OpPtr& op, const Record& record, std::uint32_t number, int error) {
+  Region& region = table_[number];
+  --region.writes;
+  writing_bytes_ -= op->command.slot.size();
+  op->on_device = false;
+  if (error == 0) write_window_.ended(op->began_ns, clock_.now_ns(), op->command.slot.size());
+  const bool good = error == 0 && !op->done && !op->cancelled;
+  if (error != 0) {
+    region.broken = true;
+    probe_.write_failed(error);
+  } else if (good) {
+    region.records.push_back(record);
+    // Of two writes in flight the later append is the newer record, even if it ended first.
+    // Recovery decides the same way.
+    const std::optional<Located> known = catalog_.find(record.key);
+    if (!known || Position{table_[known->region].sequence, known->record.block} <
+                      Position{region.sequence, record.block})  // mutation: last-append-live
+      catalog_.insert(record, number);
+  }
+  if (!good) tombstones_.bury(number, record);  // mutation: failed-put-buried
+  if (op->done) return operations_.released(op);
+  if (good) health_.proven();
+  if (good) return operations_.finish(op, {});
+  operations_.finish(op, error != 0 ? base::file_failure(error, "disk write") : Status(Code::kNotFound, "dropped meanwhile"));
+}
+
+void ChunkIo::fail_waiting(bool puts, bool gets) {
+  const Status why{Code::kUnavailable, health_.state().reason};
+  const auto fail = [&](std::deque<OpPtr>& waiting) {
+    for (const OpPtr& op : std::exchange(waiting, {})) operations_.finish(op, why);
+  };
+  if (puts) fail(writes_);
+  if (gets) fail(reads_);
+}
+
+void ChunkIo::clear() {
+  reads_.clear();
+  writes_.clear();
+}
+
+void ChunkIo::fill(tiers::TierCounters& counters) const {
+  counters.read_window_bytes = read_window_.bytes();
+  counters.write_window_bytes = write_window_.bytes();
+}
+
+}  // namespace larder::disk

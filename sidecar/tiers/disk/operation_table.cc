@@ -1,0 +1,83 @@
+#include "sidecar/tiers/disk/operation_table.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace larder::disk {
+
+using tiers::Message;
+using tiers::Operation;
+
+OpPtr OperationTable::add(const Command& command) {
+  const OpPtr op = std::make_shared<Op>();
+  op->command = command;
+  live_.push_back(op);
+  next_deadline_ns_ = std::min(next_deadline_ns_, command.deadline_ns);
+  return op;
+}
+
+void OperationTable::finish(const OpPtr& op, Status status, const tiers::ChunkFacts& facts) {
+  if (op->done) return;
+  op->done = true;
+  const Operation operation = op->command.operation;
+  const bool ok = status.ok();
+  if (operation == Operation::kPut) {
+    ++(ok ? counters_.puts : counters_.puts_failed);
+    if (ok) counters_.put_bytes += op->command.slot.size();
+  } else if (operation == Operation::kGet) {
+    ++(ok ? counters_.gets : status.code() == Code::kNotFound ? counters_.gets_missed : counters_.gets_failed);
+    if (ok) counters_.get_bytes += facts.slot_bytes();
+  }
+  if (status.code() == Code::kDeadlineExceeded) ++counters_.deadlines_missed;
+  Outcome outcome;
+  outcome.message = {Message::Kind::kDone, operation, op->on_device, op->command.ticket, std::move(status), facts};
+  outcome.message.dropped = op->dropped;
+  outcome.freed = !op->on_device;
+  outcome.freed_bytes = op->on_device ? 0 : op->command.slot.size();
+  outcomes_.push_back(std::move(outcome));
+  live_.remove(op);
+}
+
+void OperationTable::released(const OpPtr& op) {
+  Outcome outcome;
+  outcome.message = {Message::Kind::kReleased, op->command.operation, false, op->command.ticket, {}, {}};
+  outcome.freed = true;
+  outcome.freed_bytes = op->command.slot.size();
+  outcomes_.push_back(std::move(outcome));
+}
+
+void OperationTable::cancel(const std::function<bool(const tiers::ChunkKey&)>& unwanted) {
+  for (auto next = live_.begin(); next != live_.end();) {
+    const OpPtr op = *next++;  // finish() may remove it from the list
+    const Operation operation = op->command.operation;
+    if ((operation != Operation::kPut && operation != Operation::kGet) || !unwanted(op->command.key)) continue;
+    op->cancelled = true;
+    if (!op->on_device) finish(op, {Code::kNotFound, "dropped meanwhile"});
+  }
+}
+
+void OperationTable::miss_deadlines() {
+  const std::uint64_t now = clock_.now_ns();
+  if (now < next_deadline_ns_) return;
+  next_deadline_ns_ = UINT64_MAX;
+  const std::vector<OpPtr> all(live_.begin(), live_.end());
+  for (const OpPtr& op : all) {
+    if (op->command.deadline_ns <= now)  // mutation: disk-deadline
+      finish(op, {Code::kDeadlineExceeded, "disk"});
+    else
+      next_deadline_ns_ = std::min(next_deadline_ns_, op->command.deadline_ns);
+  }
+}
+
+void OperationTable::abandon(const Status& why) {
+  const std::vector<OpPtr> all(live_.begin(), live_.end());
+  for (const OpPtr& op : all) finish(op, why);
+}
+
+void OperationTable::take_outcomes(std::vector<Outcome>& out) {
+  out.insert(out.end(), std::make_move_iterator(outcomes_.begin()), std::make_move_iterator(outcomes_.end()));
+  outcomes_.clear();
+}
+
+}  // namespace larder::disk
