@@ -3,7 +3,7 @@
 #include <charconv>
 #include <utility>
 
-#include "sidecar/base/log_throttle.h"
+#include "sidecar/tiers/remote/chunks/backend_log.h"
 #include "sidecar/tiers/remote/chunks/remote_engine.h"
 
 namespace larder::remote {
@@ -24,22 +24,13 @@ bool is_cursor(std::string_view text) {
 
 }  // namespace
 
-void RemoteEngine::say(std::string_view kind, const std::string& text) const {
-  const bool alone = options_.mode == Mode::kStandalone;
-  const Endpoint& one = alone ? Endpoint{options_.host, options_.port, options_.unix_path} : options_.endpoints.front();
-  // Bounded by log_from(): an unstable or nonsensical server causes at most one line a second of
-  // each kind.
-  base::log_from("backend, " + std::string(kind), base::LogLevel::kInfo,
-                 "backend at " + text_of(one) + (alone ? ": " : " and others: ") + text);
-}
-
 // Derives the health of the tier from the health of the servers.
 void RemoteEngine::maintain_health() {
   if (backend_.ready()) {
-    if (health_.clear(Health::kConnection)) say("connected again", "connected again");
+    if (health_.clear(Health::kConnection)) say(options_, "connected again", "connected again");
   } else if (!backend_.failure().ok()) {
     const std::string reason = "no connection to the server: " + backend_.failure().to_string();
-    if (health_.set(Health::kConnection, reason)) say("no connection", reason);
+    if (health_.set(Health::kConnection, reason)) say(options_, "no connection", reason);
     fail_waiting(true, true);
     // Callers do not wait for a server that is away: the namespace of a drop stays hidden, and the
     // drop is done when the server is back.
@@ -53,8 +44,8 @@ void RemoteEngine::maintain_health() {
   Backend::Troubles troubles = backend_.troubles();
   follow(Health::kReads, troubles.reads);
   if (troubles.reads.empty()) follow(Health::kWrites, troubles.writes);
-  if (part_.empty() && !troubles.part.empty()) say("some masters", troubles.part);
-  if (!part_.empty() && troubles.part.empty()) say("all masters", "all masters are well again");
+  if (part_.empty() && !troubles.part.empty()) say(options_, "some masters", troubles.part);
+  if (!part_.empty() && troubles.part.empty()) say(options_, "all masters", "all masters are well again");
   part_ = std::move(troubles.part);
   refused_chunks_ = std::move(troubles.chunks);
 }
@@ -68,11 +59,11 @@ void RemoteEngine::follow(Health::Cause cause, const std::string& reason) {
   };
   if (reason.empty()) {
     const std::string_view again = reads ? "answers again" : "takes writes again";
-    if (health_.clear(cause) && due(taken_line_ns_)) say(again, std::string(again));
+    if (health_.clear(cause) && due(taken_line_ns_)) say(options_, again, std::string(again));
     return;
   }
   if (!health_.set(cause, reason)) return;
-  if (due(refused_line_ns_)) say(reads ? "reads fail" : "writes fail", reason);
+  if (due(refused_line_ns_)) say(options_, reads ? "reads fail" : "writes fail", reason);
   fail_waiting(true, reads);
 }
 
@@ -169,7 +160,7 @@ void RemoteEngine::scan_on(const std::string& cursor) {
 void RemoteEngine::drop_refused(const Reply& reply) {
   const ErrorMeaning& meaning = meaning_of(reply.text);
   std::string& refused = drops_.front().refused;
-  if (std::exchange(refused, meaning.text) != meaning.text) say("a drop waits", "a drop waits: " + refused);
+  if (std::exchange(refused, meaning.text) != meaning.text) say(options_, "a drop waits", "a drop waits: " + refused);
   drop_failed(status_of(meaning));
 }
 
