@@ -3,7 +3,6 @@
 #include <array>
 #include <utility>
 
-#include "sidecar/tiers/remote/chunks/record_age.h"
 #include "sidecar/tiers/remote/chunks/remote_engine.h"
 
 namespace larder::remote {
@@ -30,19 +29,11 @@ void RemoteEngine::start_get(const OpPtr& op) {
   ask_parts(op);
 }
 
-// Reads the value under the key of a record; of a longer value only one byte more than a record
-// has.
-Status RemoteEngine::read_record(const OpPtr& op, const tiers::ChunkKey& key, Then then) {
-  const std::string name = record_key(options_.prefix, key);
-  if (Status refused = backend_.refusal(name, Lane::kReads); !refused.ok()) return refused;
-  return ask(Lane::kReads, op, {"GETRANGE", name, "0", kRecordEnd}, "$", std::move(then));
-}
-
 void RemoteEngine::ask_record(const OpPtr& op) {
   op->missing = false;
   op->failed = {};
-  const Status asked =
-      read_record(op, op->command.key, [this, op](const Status& lost, const Reply& reply) { record_came(op, lost, reply); });
+  const Status asked = commands_.read_record(
+      op, op->command.key, [this, op](const Status& lost, const Reply& reply) { record_came(op, lost, reply); });
   if (!asked.ok()) finish(op, asked);
 }
 
@@ -50,7 +41,7 @@ void RemoteEngine::record_came(const OpPtr& op, const Status& lost, const Reply&
   if (op->done) return;
   const tiers::ChunkKey& key = op->command.key;
   const std::optional<Record> record = decode_record(key, reply.text);
-  const bool answer = answered(op, lost, reply);
+  const bool answer = ServerCommands::answered(op, lost, reply);
   if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
   if (answer && reply.text.empty()) {
     counters_.chunks_evicted += known_.erase(key) ? 1 : 0;
@@ -71,7 +62,7 @@ void RemoteEngine::record_came(const OpPtr& op, const Status& lost, const Reply&
     }
     return finish(op, op->failed);
   }
-  know(*record, left_ms(*record));
+  commands_.know(*record, commands_.left_ms(*record));
   op->record = *record;
   ask_parts(op);
 }
@@ -80,7 +71,7 @@ void RemoteEngine::ask_parts(const OpPtr& op) {
   const Record& record = op->record;
   if (op->command.slot.size() < record.facts.slot_bytes())
     return finish(op, {Code::kInvalidArgument, "the slot is smaller than what was stored"});
-  if (Status refused = refusal_of(record, Lane::kReads); !refused.ok()) return finish(op, refused);  // mutation: bad-node-gets
+  if (Status why = commands_.refusal_of(record, Lane::kReads); !why.ok()) return finish(op, why);  // mutation: bad-node-gets
   op->waiting = record.parts();
   moves(op, record.facts.slot_bytes());
   for (std::uint32_t number = 0; number < record.parts(); ++number) {
@@ -105,7 +96,7 @@ void RemoteEngine::ask_parts(const OpPtr& op) {
 void RemoteEngine::part_came(const OpPtr& op, std::size_t wanted, const Status& lost, const Reply& reply) {
   if (op->done) return;
   moves(op, op->moving - wanted);  // mutation: get-overlap
-  const bool answer = answered(op, lost, reply);
+  const bool answer = ServerCommands::answered(op, lost, reply);
   // A short or missing part makes the chunk a miss.
   if (answer && (reply.kind != Reply::Kind::kPayload || static_cast<std::size_t>(reply.integer) != wanted)) op->missing = true;
   if (--op->waiting == 0) parts_came(op);
@@ -135,7 +126,7 @@ void RemoteEngine::start_probe(const OpPtr& op) {
   op->there.assign(keys.size(), false);
   op->waiting = keys.size();
   for (std::size_t number = 0; number < keys.size() && !op->done; ++number) {
-    const Status asked = read_record(
+    const Status asked = commands_.read_record(
         op, keys[number], [this, op, number](const Status& lost, const Reply& reply) { key_looked_at(op, number, lost, reply); });
     if (!asked.ok()) key_looked_at(op, number, asked, {});
   }
@@ -144,13 +135,13 @@ void RemoteEngine::start_probe(const OpPtr& op) {
 void RemoteEngine::key_looked_at(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply) {
   if (op->done) return;
   const tiers::ChunkKey& key = op->command.keys[number];
-  const bool answer = answered(op, lost, reply);
+  const bool answer = ServerCommands::answered(op, lost, reply);
   op->answered = op->answered || answer;
   if (answer && !op->cancelled) {
     const std::optional<Record> record = decode_record(key, reply.text);
     const bool evicted = std::ranges::find(op->evicted, key) != op->evicted.end();
     if (record && !evicted && !was_forgotten(*record) && !known_.hidden(key.namespace_id)) {
-      know(*record, left_ms(*record));
+      commands_.know(*record, commands_.left_ms(*record));
       op->there[number] = true;
     } else {
       known_.erase(key);
@@ -162,26 +153,6 @@ void RemoteEngine::key_looked_at(const OpPtr& op, std::size_t number, const Stat
   if (op->answered && options_.mode == Mode::kCluster) op->failed = {};
   if (op->cancelled) op->there.assign(op->there.size(), false);
   finish(op, op->failed);
-}
-
-// Why the chunk cannot be stored or loaded as a whole now: then no byte is moved.
-Status RemoteEngine::refusal_of(const Record& record, Lane lane) const {
-  if (options_.mode != Mode::kCluster) return {};
-  Status refused = backend_.refusal(record_key(options_.prefix, record.key), lane);
-  for (std::uint32_t number = 0; refused.ok() && number < record.parts(); ++number)
-    refused = backend_.refusal(part_key(options_.prefix, record, number), lane);
-  return refused;
-}
-
-void RemoteEngine::know(const Record& record, std::uint64_t left_ms) {
-  known_.insert(record, options_.ttl_ms == 0 ? UINT64_MAX : clock_.now_ns() + left_ms * 1'000'000);
-}
-
-// An upper bound of the rest of a record's time to live: `since` has a resolution of one second.
-std::uint64_t RemoteEngine::left_ms(const Record& record) const {
-  const std::uint64_t age_ms = record.facts.since_s == 0 ? 0 : age_ms_of(record.facts.since_s);
-  const std::uint64_t least_age_ms = age_ms < 1000 ? 0 : age_ms - 1000;
-  return options_.ttl_ms - std::min(least_age_ms, options_.ttl_ms);
 }
 
 }  // namespace larder::remote

@@ -113,9 +113,11 @@ void RemoteEngine::maintain_garbage() {
     if (++asked > kAtOnce) return;
     if (one.asked) continue;
     const std::string key = record_key(options_.prefix, one.record.key);
-    one.asked = ask(Lane::kWrites, nullptr, {"GETRANGE", key, "0", kRecordEnd}, "$",
-                    [this, serial = one.serial](const Status& lost, const Reply& reply) { garbage_came(serial, lost, reply); })
-                    .ok();
+    one.asked =
+        commands_
+            .ask(Lane::kWrites, nullptr, {"GETRANGE", key, "0", kRecordEnd}, "$",
+                 [this, serial = one.serial](const Status& lost, const Reply& reply) { garbage_came(serial, lost, reply); })
+            .ok();
     one.away = !one.asked;
     if (one.asked) continue;
     one.next_ns = now + kLeastWaitNs;  // other removals go first
@@ -149,10 +151,10 @@ void RemoteEngine::garbage_came(std::uint64_t serial, const Status& lost, const 
 // which is then put back.
 void RemoteEngine::take_record(Unwanted& one) {
   const std::string key = record_key(options_.prefix, one.record.key);
-  one.asked =
-      ask(Lane::kWrites, nullptr, {"GETDEL", key}, "$", [this, serial = one.serial](const Status& lost, const Reply& reply) {
-        record_taken(serial, lost, reply);
-      }).ok();
+  one.asked = commands_
+                  .ask(Lane::kWrites, nullptr, {"GETDEL", key}, "$",
+                       [this, serial = one.serial](const Status& lost, const Reply& reply) { record_taken(serial, lost, reply); })
+                  .ok();
 }
 
 void RemoteEngine::record_taken(std::uint64_t serial, const Status& lost, const Reply& reply) {
@@ -167,13 +169,13 @@ void RemoteEngine::record_taken(std::uint64_t serial, const Status& lost, const 
 
 void RemoteEngine::give_back(const Record& record) {
   const std::string key = record_key(options_.prefix, record.key), bytes = encode_record(record),
-                    ttl = std::to_string(std::max<std::uint64_t>(left_ms(record), 1));
+                    ttl = std::to_string(std::max<std::uint64_t>(commands_.left_ms(record), 1));
   std::vector<std::string_view> words{"SET", key, bytes, "NX"};  // mutation: give-back-yields
   if (options_.ttl_ms != 0) words.insert(words.end(), {"PX", ttl});
   const auto given = [this, record](const Status& lost, const Reply& reply) {
     if (!lost.ok() || reply.kind != Reply::Kind::kStatus) leave_behind(record);  // its parts, unless the record exists after all
   };
-  if (const Status asked = ask(Lane::kWrites, nullptr, words, "+$", given); !asked.ok()) leave_behind(record);
+  if (const Status asked = commands_.ask(Lane::kWrites, nullptr, words, "+$", given); !asked.ok()) leave_behind(record);
 }
 
 // The last step of a removal. Without keys the removal is done.
@@ -183,18 +185,18 @@ void RemoteEngine::unlink_unwanted(Unwanted& one, const std::vector<std::string>
     return static_cast<void>(std::erase_if(garbage_, [=](const Unwanted& each) { return each.serial == serial; }));
   one.asked = true;
   // A part in flight may be on any write connection.
-  unlink(keys, Links::writers(options_.connections),  // mutation: unlink-all-writers
-         [this, serial](const Status& gone, const Reply& unlinked) {
-           const auto at = std::ranges::find(garbage_, serial, &Unwanted::serial);
-           at->asked = false;
-           if (!gone.ok()) {  // the server of a part may be away, and the server of the record not
-             at->away = true;
-             at->next_ns = clock_.now_ns() + kLeastWaitNs;
-             return;
-           }
-           if (unlinked.kind == Reply::Kind::kError) return put_off(*at);
-           garbage_.erase(at);
-         });
+  commands_.unlink(keys, Links::writers(options_.connections),  // mutation: unlink-all-writers
+                   [this, serial](const Status& gone, const Reply& unlinked) {
+                     const auto at = std::ranges::find(garbage_, serial, &Unwanted::serial);
+                     at->asked = false;
+                     if (!gone.ok()) {  // the server of a part may be away, and the server of the record not
+                       at->away = true;
+                       at->next_ns = clock_.now_ns() + kLeastWaitNs;
+                       return;
+                     }
+                     if (unlinked.kind == Reply::Kind::kError) return put_off(*at);
+                     garbage_.erase(at);
+                   });
 }
 
 std::vector<std::string> RemoteEngine::part_keys(const Unwanted& one) const {

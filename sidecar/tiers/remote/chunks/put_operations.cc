@@ -71,8 +71,8 @@ void RemoteEngine::start_put(const OpPtr& op) {
   op->started = true;
   ++looking_;
   // Uses a read connection: on a write connection the read would wait for the writes before.
-  const Status asked =
-      read_record(op, op->record.key, [this, op](const Status& lost, const Reply& reply) { put_probed(op, lost, reply); });
+  const Status asked = commands_.read_record(op, op->record.key,
+                                             [this, op](const Status& lost, const Reply& reply) { put_probed(op, lost, reply); });
   if (!asked.ok()) put_probed(op, asked, {});
 }
 
@@ -84,13 +84,13 @@ void RemoteEngine::put_probed(const OpPtr& op, const Status& lost, const Reply& 
   const std::optional<Record> there = decode_record(op->record.key, reply.text);
   if (there && !op->cancelled && !was_forgotten(*there) && same_bytes(there->facts, op->record.facts)) {
     ++counters_.puts_present;
-    know(*there, left_ms(*there));
+    commands_.know(*there, commands_.left_ms(*there));
     return finish(op, {});
   }
   if (!health_.state().takes_puts) return finish(op, {Code::kUnavailable, health_.state().reason});
   // A foreign value must go first: SET ... GET returns the old value, which could have any length
   // or type.
-  if (is_garbage(reply, there)) unlink({record_key(options_.prefix, op->record.key)}, 1, nullptr);
+  if (is_garbage(reply, there)) commands_.unlink({record_key(options_.prefix, op->record.key)}, 1, nullptr);
   probed_.push_back(op);
 }
 
@@ -113,7 +113,7 @@ void RemoteEngine::send_parts(const OpPtr& op) {
   Record record = op->record;
   record.writing = draw_writing();
   if (record.writing == 0) return finish(op, {Code::kUnavailable, "the system has no random number"});
-  if (Status refused = refusal_of(record, Lane::kWrites); !refused.ok()) return finish(op, refused);  // mutation: bad-node-puts
+  if (Status why = commands_.refusal_of(record, Lane::kWrites); !why.ok()) return finish(op, why);  // mutation: bad-node-puts
   const std::vector<std::string> keys = gate_keys(record);
   if (refuses(op, keys)) return;
   op->record = record;
@@ -169,8 +169,8 @@ void RemoteEngine::parts_stored(const OpPtr& op) {
                     record = encode_record(op->record);
   std::vector<std::string_view> words{"SET", key, record, "GET"};
   if (op->ttl_ms != 0) words.insert(words.end(), {"PX", ttl});
-  Request request =
-      request_of(op, words, "$", [this, op](const Status& lost, const Reply& reply) { record_stored(op, lost, reply); });
+  Request request = commands_.request_of(op, words, "$",
+                                         [this, op](const Status& lost, const Reply& reply) { record_stored(op, lost, reply); });
   // A deadline does not take the request back: the reply names the replaced record, whose parts
   // must go.
   request.owner = 0;  // mutation: late-put-owner
@@ -186,7 +186,7 @@ void RemoteEngine::record_stored(const OpPtr& op, const Status& lost, const Repl
     leave_behind(*former);  // mutation: replaced-parts
   if (op->done) return;
   if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
-  know(op->record, op->ttl_ms);
+  commands_.know(op->record, op->ttl_ms);
   finish(op, {});
 }
 
@@ -229,7 +229,7 @@ void RemoteEngine::tell_gates(const OpPtr& op, const Status& status) {
 // Notes the first failure; an error reply replaces a lost connection, because it says more.
 void RemoteEngine::note_failure(const OpPtr& op, const std::string& key, const Status& lost, const Reply& reply) {
   const bool refused = lost.ok() && reply.kind == Reply::Kind::kError;
-  if (answered(op, lost, reply) || (!op->failed_key.empty() && (!refused || op->refused))) return;
+  if (ServerCommands::answered(op, lost, reply) || (!op->failed_key.empty() && (!refused || op->refused))) return;
   op->failed_key = key;
   if (!refused) return;
   op->refused = meaning_of(reply.text);

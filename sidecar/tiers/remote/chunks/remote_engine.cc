@@ -13,7 +13,8 @@ RemoteEngine::RemoteEngine(const base::Clock& clock, const RemoteOptions& option
       options_(options),
       known_(known),
       health_(options.retry_ms, options.most_retry_ms),
-      backend_(options, clock, {[this] { next_scan_ns_ = 0; }, [this] { known_.erase_all(); }}) {}
+      backend_(options, clock, {[this] { next_scan_ns_ = 0; }, [this] { known_.erase_all(); }}),
+      commands_({clock_, options_, known_, backend_}) {}
 
 void RemoteEngine::accept(Command command) {
   if (command.kind == Command::Kind::kForget) return forget(command.key, command.facts.generation);
@@ -95,67 +96,6 @@ void RemoteEngine::moves(const OpPtr& op, std::uint64_t bytes) {
   std::uint64_t& all = op->command.operation == Operation::kPut ? writing_bytes_ : reading_bytes_;
   all = all - op->moving + bytes;
   op->moving = bytes;
-}
-
-// A command of an operation, or of maintenance (`op` is null).
-Request RemoteEngine::request_of(const OpPtr& op, const std::vector<std::string_view>& words, const char* types,
-                                 Then then) const {
-  Request request;
-  request.around.before = format_command(words);
-  request.expect.types = types;
-  request.owner = op == nullptr ? 0 : op->serial;
-  if (op != nullptr) request.tells = op->command.operation == Operation::kPut ? Lane::kWrites : Lane::kReads;
-  request.then = std::move(then);
-  return request;
-}
-
-// Sends a command to the server of its key, the second word. An error: no connection, and `then` is
-// not called.
-Status RemoteEngine::ask(Lane lane, const OpPtr& op, const std::vector<std::string_view>& words, const char* types, Then then) {
-  return backend_.ask(lane, words[1], request_of(op, words, types, std::move(then)));
-}
-
-// Unlinks the keys, one command for each group of keys, behind the commands in flight on `writers`
-// of the write connections. Calls `then` once, maybe before this function returns, with the number
-// of removed keys, or with the first failure.
-void RemoteEngine::unlink(const std::vector<std::string>& keys, std::size_t writers, Then then) {
-  struct Sum {
-    std::size_t waiting = 1;  // this function
-    Status lost;
-    Reply reply;
-    Then then;
-  };
-  const auto sum = std::make_shared<Sum>();
-  sum->reply.kind = Reply::Kind::kInteger;
-  sum->then = std::move(then);
-  const auto came = [sum](const Status& lost, const Reply& reply) {
-    if (sum->lost.ok()) sum->lost = lost;
-    if (lost.ok() && reply.kind == Reply::Kind::kError && sum->reply.kind != Reply::Kind::kError) sum->reply = reply;
-    if (lost.ok() && sum->reply.kind == Reply::Kind::kInteger) sum->reply.integer += std::max<std::int64_t>(reply.integer, 0);
-    if (--sum->waiting == 0 && sum->then) sum->then(sum->lost, sum->reply);
-  };
-  for (const std::vector<std::string_view>& together : backend_.together(keys)) {
-    std::vector<std::string_view> words{"UNLINK"};
-    words.insert(words.end(), together.begin(), together.end());
-    for (std::size_t writer = 0; writer < writers; ++writer) {
-      ++sum->waiting;
-      Request request = request_of(nullptr, words, ":", came);
-      request.writer = writer;
-      if (const Status asked = backend_.ask(Lane::kWrites, words[1], std::move(request)); !asked.ok()) came(asked, {});
-    }
-  }
-  Reply none;
-  none.kind = Reply::Kind::kInteger;
-  came({}, none);
-}
-
-// Notes the first failure of the operation. False: the reply is a failure.
-bool RemoteEngine::answered(const OpPtr& op, const Status& lost, const Reply& reply) {
-  Status status = lost;
-  if (lost.ok() && reply.kind == Reply::Kind::kError) status = status_of(meaning_of(reply.text));
-  if (status.ok()) return true;
-  if (op->failed.ok()) op->failed = std::move(status);
-  return false;
 }
 
 // Fails waiting operations at once when the server hangs or refuses.

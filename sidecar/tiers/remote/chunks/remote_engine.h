@@ -17,6 +17,7 @@
 #include "sidecar/base/clock.h"
 #include "sidecar/tiers/remote/chunks/known_chunks.h"
 #include "sidecar/tiers/remote/chunks/operation.h"
+#include "sidecar/tiers/remote/chunks/server_commands.h"
 #include "sidecar/tiers/remote/options.h"
 #include "sidecar/tiers/remote/topology/backend.h"
 #include "sidecar/tiers/remote/topology/health.h"
@@ -87,15 +88,10 @@ class RemoteEngine {
   void moves(const OpPtr& op, std::uint64_t bytes);
   void fail_waiting(bool puts, bool gets);
   void miss_deadlines();
-  Request request_of(const OpPtr& op, const std::vector<std::string_view>& words, const char* types, Then then) const;
-  Status ask(Lane lane, const OpPtr& op, const std::vector<std::string_view>& words, const char* types, Then then);
-  void unlink(const std::vector<std::string>& keys, std::size_t writers, Then then);
-  bool answered(const OpPtr& op, const Status& lost, const Reply& reply);
 
   // chunk_operations.cc
   void pump_reads();
   void start_get(const OpPtr& op);
-  Status read_record(const OpPtr& op, const tiers::ChunkKey& key, Then then);
   void ask_record(const OpPtr& op);
   void record_came(const OpPtr& op, const Status& lost, const Reply& reply);
   void ask_parts(const OpPtr& op);
@@ -103,9 +99,6 @@ class RemoteEngine {
   void parts_came(const OpPtr& op);
   void start_probe(const OpPtr& op);
   void key_looked_at(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply);
-  Status refusal_of(const Record& record, Lane lane) const;
-  void know(const Record& record, std::uint64_t left_ms);
-  std::uint64_t left_ms(const Record& record) const;
 
   // put_operations.cc
   void pump_writes();
@@ -161,6 +154,7 @@ class RemoteEngine {
   KnownChunks& known_;
   Health health_;
   Backend backend_;
+  ServerCommands commands_;
 
   std::list<OpPtr> live_;  // accepted and not done
   std::deque<OpPtr> reads_, writes_;

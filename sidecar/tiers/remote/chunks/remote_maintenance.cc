@@ -116,9 +116,10 @@ void RemoteEngine::maintain_drops() {
   }
   drop.step_ns = now;
   drop.asked = true;
-  const Status asked = backend_.ask_master(drop.master, Lane::kWrites,
-                                           request_of(nullptr, {"SCAN", drop.cursor, "MATCH", pattern, "COUNT", kKeysAStep}, "*",
-                                                      [this](const Status& lost, const Reply& reply) { scanned(lost, reply); }));
+  const Status asked =
+      backend_.ask_master(drop.master, Lane::kWrites,
+                          commands_.request_of(nullptr, {"SCAN", drop.cursor, "MATCH", pattern, "COUNT", kKeysAStep}, "*",
+                                               [this](const Status& lost, const Reply& reply) { scanned(lost, reply); }));
   if (!asked.ok()) drop_failed(asked);
 }
 
@@ -139,7 +140,7 @@ void RemoteEngine::scanned(const Status& lost, const Reply& reply) {
 
 void RemoteEngine::drop_keys(const std::vector<std::string>& keys, const std::function<void(std::uint64_t gone)>& then) {
   if (keys.empty()) return then(0);
-  unlink(keys, 1, [this, then, most = keys.size()](const Status& lost, const Reply& reply) {
+  commands_.unlink(keys, 1, [this, then, most = keys.size()](const Status& lost, const Reply& reply) {
     if (!lost.ok()) return drop_failed(lost);
     if (reply.kind == Reply::Kind::kError) return drop_refused(reply);
     then(std::min<std::uint64_t>(most, static_cast<std::uint64_t>(reply.integer)));
