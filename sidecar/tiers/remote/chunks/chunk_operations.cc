@@ -12,7 +12,7 @@ using tiers::Operation;
 void RemoteEngine::pump_reads() {
   while (!reads_.empty() && backend_.ready() && health_.state().takes_gets) {
     const OpPtr op = reads_.front();
-    if (!op->done && reading_bytes_ >= options_.read_bytes_in_flight) return;
+    if (!op->done && operations_.reading_bytes() >= options_.read_bytes_in_flight) return;
     reads_.pop_front();
     if (op->done) continue;
     op->command.operation == Operation::kProbe ? start_probe(op) : start_get(op);
@@ -22,7 +22,7 @@ void RemoteEngine::pump_reads() {
 void RemoteEngine::start_get(const OpPtr& op) {
   if (known_.hidden(op->command.key.namespace_id)) return finish(op, {Code::kNotFound, "dropped"});
   op->started = true;
-  moves(op, op->command.slot.size());
+  operations_.moves(op, op->command.slot.size());
   const std::optional<Record> known = known_.find(op->command.key, clock_.now_ns());
   if (!known) return ask_record(op);
   op->record = *known;
@@ -44,19 +44,19 @@ void RemoteEngine::record_came(const OpPtr& op, const Status& lost, const Reply&
   const bool answer = ServerCommands::answered(op, lost, reply);
   if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
   if (answer && reply.text.empty()) {
-    counters_.chunks_evicted += known_.erase(key) ? 1 : 0;
+    operations_.counters().chunks_evicted += known_.erase(key) ? 1 : 0;
     return finish(op, {Code::kNotFound, ""});
   }
   if (answer && record && was_forgotten(*record)) return finish(op, {Code::kNotFound, "found bad before"});
   if (answer && record && record->writing == op->partial) {  // mutation: missing-part-again
-    counters_.chunks_evicted += known_.erase(key) ? 1 : 0;
+    operations_.counters().chunks_evicted += known_.erase(key) ? 1 : 0;
     remove(Unwanted::What::kWriting, *record);
     return finish(op, {Code::kNotFound, "a part is not there"});
   }
   if (answer && !record) op->failed = {Code::kDataLoss, "what stands under the chunk's key is not its record"};
   if (!op->failed.ok()) {
     if (op->failed.code() == Code::kDataLoss && lost.ok()) {
-      ++counters_.records_corrupt;
+      ++operations_.counters().records_corrupt;
       known_.erase(key);
       remove(Unwanted::What::kGarbage, {key, {}});
     }
@@ -73,7 +73,7 @@ void RemoteEngine::ask_parts(const OpPtr& op) {
     return finish(op, {Code::kInvalidArgument, "the slot is smaller than what was stored"});
   if (Status why = commands_.refusal_of(record, Lane::kReads); !why.ok()) return finish(op, why);  // mutation: bad-node-gets
   op->waiting = record.parts();
-  moves(op, record.facts.slot_bytes());
+  operations_.moves(op, record.facts.slot_bytes());
   for (std::uint32_t number = 0; number < record.parts(); ++number) {
     const std::size_t bytes = record.part_size(number);
     const std::string key = part_key(options_.prefix, record, number);
@@ -95,7 +95,7 @@ void RemoteEngine::ask_parts(const OpPtr& op) {
 
 void RemoteEngine::part_came(const OpPtr& op, std::size_t wanted, const Status& lost, const Reply& reply) {
   if (op->done) return;
-  moves(op, op->moving - wanted);  // mutation: get-overlap
+  operations_.moves(op, op->moving - wanted);  // mutation: get-overlap
   const bool answer = ServerCommands::answered(op, lost, reply);
   // A short or missing part makes the chunk a miss.
   if (answer && (reply.kind != Reply::Kind::kPayload || static_cast<std::size_t>(reply.integer) != wanted)) op->missing = true;

@@ -38,12 +38,12 @@ void RemoteEngine::remove(Unwanted::What what, const Record& record) {
   const auto same = [&](const Unwanted& one) { return one.what == what && one.record == record; };
   if (garbage_.size() >= kMostUnwanted) return;
   if (what == Unwanted::What::kWriting && std::ranges::any_of(garbage_, same)) return;
-  garbage_.push_back({what, record, next_serial_++});
+  garbage_.push_back({what, record, operations_.take_serial()});
 }
 
 void RemoteEngine::evict(const tiers::ChunkKey& key) {
   known_.erase(key);
-  for (const OpPtr& op : std::vector<OpPtr>(live_.begin(), live_.end())) {
+  for (const OpPtr& op : operations_.all()) {
     const Operation operation = op->command.operation;
     if (operation == Operation::kProbe && std::ranges::find(op->command.keys, key) != op->command.keys.end())
       op->evicted.push_back(key);
@@ -51,7 +51,7 @@ void RemoteEngine::evict(const tiers::ChunkKey& key) {
     op->cancelled = true;
     if (!op->started) finish(op, {Code::kNotFound, "evicted meanwhile"});
   }
-  garbage_.push_back({Unwanted::What::kChunk, {key, {}}, next_serial_++});
+  garbage_.push_back({Unwanted::What::kChunk, {key, {}}, operations_.take_serial()});
 }
 
 // Removes the parts of a failed or late put, or of a replaced record. No reader finds such parts,
@@ -92,8 +92,8 @@ bool RemoteEngine::put_before(const Unwanted& one) const {
   const auto before = [&](const OpPtr& op) {
     return op->command.operation == Operation::kPut && op->command.key == one.record.key && op->serial < one.serial;
   };
-  if (!parts && std::ranges::any_of(live_, before)) return true;
-  return std::ranges::any_of(recording_, [&](const OpPtr& op) {
+  if (!parts && std::ranges::any_of(operations_.live(), before)) return true;
+  return std::ranges::any_of(operations_.recording(), [&](const OpPtr& op) {
     return before(op) && (!parts || op->record.writing == one.record.writing);  // mutation: late-record-first
   });
 }
@@ -138,7 +138,7 @@ void RemoteEngine::garbage_came(std::uint64_t serial, const Status& lost, const 
     default: break;
   }
   if (meant) {
-    counters_.records_corrupt += one->what == Unwanted::What::kGeneration ? 1 : 0;
+    operations_.counters().records_corrupt += one->what == Unwanted::What::kGeneration ? 1 : 0;
     one->what = Unwanted::What::kWriting;
     one->record = *record;
     return take_record(*one);

@@ -34,7 +34,7 @@ void RemoteEngine::pump_writes() {
     const auto same_key = [&](const OpPtr& other) {
       return other->started && other->command.operation == Operation::kPut && other->command.key == command.key;
     };
-    if (!op->done && std::ranges::any_of(live_, same_key)) return;
+    if (!op->done && std::ranges::any_of(operations_.live(), same_key)) return;
     const Unwanted* unwanted = op->done ? nullptr : garbage_before(*op);
     if (unwanted != nullptr && unwanted->waited_for()) return;
     writes_.pop_front();
@@ -49,7 +49,7 @@ void RemoteEngine::pump_writes() {
     }
     const std::optional<Record> known = known_.find(command.key, clock_.now_ns());
     if (known && same_bytes(known->facts, command.facts)) {
-      ++counters_.puts_present;
+      ++operations_.counters().puts_present;
       finish(op, {});
       continue;
     }
@@ -83,7 +83,7 @@ void RemoteEngine::put_probed(const OpPtr& op, const Status& lost, const Reply& 
   if (!lost.ok()) return finish(op, lost);
   const std::optional<Record> there = decode_record(op->record.key, reply.text);
   if (there && !op->cancelled && !was_forgotten(*there) && same_bytes(there->facts, op->record.facts)) {
-    ++counters_.puts_present;
+    ++operations_.counters().puts_present;
     commands_.know(*there, commands_.left_ms(*there));
     return finish(op, {});
   }
@@ -97,7 +97,7 @@ void RemoteEngine::put_probed(const OpPtr& op, const Status& lost, const Reply& 
 void RemoteEngine::send_probed() {
   while (!probed_.empty()) {
     const OpPtr op = probed_.front();
-    if (!op->done && writing_bytes_ >= options_.write_bytes_in_flight) return;
+    if (!op->done && operations_.writing_bytes() >= options_.write_bytes_in_flight) return;
     probed_.pop_front();
     if (op->done) continue;
     if (op->cancelled)
@@ -119,7 +119,7 @@ void RemoteEngine::send_parts(const OpPtr& op) {
   op->record = record;
   const std::uint64_t bytes = record.facts.slot_bytes();
   op->put = {bytes, std::min<std::uint64_t>(bytes, record.part_size(0)), clock_.now_ns()};
-  moves(op, op->command.slot.size());
+  operations_.moves(op, op->command.slot.size());
   if (const std::optional<std::size_t> tried = backend_.begin_chunk(keys, bytes, op->serial)) {
     op->trial = *tried == 0 ? 0 : *tried - 1;
     // In a Cluster only the server of the record has a trial, and all parts go before the record.
@@ -152,7 +152,7 @@ void RemoteEngine::send_part(const OpPtr& op, std::size_t number) {
 void RemoteEngine::part_stored(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply) {
   if (op->done) return;
   const auto part = static_cast<std::uint32_t>(number);
-  moves(op, op->moving - op->record.part_size(part));  // mutation: put-overlap
+  operations_.moves(op, op->moving - op->record.part_size(part));  // mutation: put-overlap
   note_failure(op, part_key(options_.prefix, op->record, part), lost, reply);
   if (--op->waiting != 0) return;
   const std::optional<std::size_t> tried = std::exchange(op->trial, std::nullopt);
@@ -174,12 +174,12 @@ void RemoteEngine::parts_stored(const OpPtr& op) {
   // A deadline does not take the request back: the reply names the replaced record, whose parts
   // must go.
   request.owner = 0;  // mutation: late-put-owner
-  recording_.push_back(op);
+  operations_.begin_record(op);
   if (const Status asked = backend_.ask(Lane::kWrites, key, std::move(request)); !asked.ok()) record_stored(op, asked, {});
 }
 
 void RemoteEngine::record_stored(const OpPtr& op, const Status& lost, const Reply& reply) {
-  std::erase(recording_, op);
+  operations_.end_record(op);
   note_failure(op, record_key(options_.prefix, op->record.key), lost, reply);
   if (!op->failed.ok()) return finish(op, op->failed);
   if (const std::optional<Record> former = decode_record(op->record.key, reply.text))

@@ -16,7 +16,7 @@
 
 #include "sidecar/base/clock.h"
 #include "sidecar/tiers/remote/chunks/known_chunks.h"
-#include "sidecar/tiers/remote/chunks/operation.h"
+#include "sidecar/tiers/remote/chunks/operation_table.h"
 #include "sidecar/tiers/remote/chunks/server_commands.h"
 #include "sidecar/tiers/remote/options.h"
 #include "sidecar/tiers/remote/topology/backend.h"
@@ -39,13 +39,13 @@ class RemoteEngine {
   void accept(Command command);
   // One round: replies, new commands, deadlines. Waits up to `timeout_ns` without work.
   void turn(std::uint64_t timeout_ns);
-  void take_outcomes(std::vector<Outcome>& out);
+  void take_outcomes(std::vector<Outcome>& out) { operations_.take_outcomes(out); }
   // The longest allowed time until the next turn.
   std::uint64_t next_turn_ns() const;
   void wake() const { backend_.wake(); }  // thread-safe
 
   // Whether all work is done, as far as the server allows.
-  bool idle() const { return live_.empty() && (!backend_.ready() || !removing(UINT64_MAX)); }
+  bool idle() const { return operations_.live().empty() && (!backend_.ready() || !removing(UINT64_MAX)); }
   // Answers all open operations; no slot is touched afterwards.
   void abandon(const Status& why);
 
@@ -84,10 +84,11 @@ class RemoteEngine {
   };
 
   // remote_engine.cc
-  void finish(const OpPtr& op, Status status, const tiers::ChunkFacts& facts = {});
-  void moves(const OpPtr& op, std::uint64_t bytes);
+  void finish(const OpPtr& op, Status status, const tiers::ChunkFacts& facts = {}) {
+    operations_.finish(op, std::move(status), facts);
+  }
+  void put_ended(const OpPtr& op, const Status& status);
   void fail_waiting(bool puts, bool gets);
-  void miss_deadlines();
 
   // chunk_operations.cc
   void pump_reads();
@@ -155,23 +156,17 @@ class RemoteEngine {
   Health health_;
   Backend backend_;
   ServerCommands commands_;
+  OperationTable operations_;
 
-  std::list<OpPtr> live_;  // accepted and not done
   std::deque<OpPtr> reads_, writes_;
-  std::size_t looking_ = 0;       // puts that read the earlier record
-  std::deque<OpPtr> probed_;      // puts that wait for the write window
-  std::vector<OpPtr> recording_;  // puts with a record in flight, including puts that were given up
-  std::deque<Drop> drops_;        // not done yet; the first one is in progress
+  std::size_t looking_ = 0;   // puts that read the earlier record
+  std::deque<OpPtr> probed_;  // puts that wait for the write window
+  std::deque<Drop> drops_;    // not done yet; the first one is in progress
   std::list<Unwanted> garbage_;
-  std::vector<Outcome> outcomes_;
-  std::uint64_t next_serial_ = 1;
-  std::uint64_t reading_bytes_ = 0, writing_bytes_ = 0;  // in flight
-  std::uint64_t next_deadline_ns_ = UINT64_MAX;          // a lower bound
   std::uint64_t next_scan_ns_ = 0, next_unwanted_ns_ = UINT64_MAX;
   std::string part_;            // the sick servers among several
   std::string refused_chunks_;  // the refused chunks and the reason
   std::uint64_t refused_line_ns_ = 0, taken_line_ns_ = 0;
-  tiers::TierCounters counters_;
 };
 
 }  // namespace larder::remote

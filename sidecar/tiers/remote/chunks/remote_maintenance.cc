@@ -37,7 +37,7 @@ void RemoteEngine::maintain_health() {
     const auto awaits_it = [](Operation operation) {
       return operation == Operation::kFlush || operation == Operation::kDrop || operation == Operation::kClear;
     };
-    for (const OpPtr& op : std::vector<OpPtr>(live_.begin(), live_.end()))
+    for (const OpPtr& op : operations_.all())
       if (awaits_it(op->command.operation)) finish(op, {Code::kUnavailable, reason});
     return;
   }
@@ -71,7 +71,7 @@ void RemoteEngine::drop(const OpPtr& op) {
   const bool all = op->command.operation == Operation::kClear;
   const protocol::NamespaceId& id = op->command.key.namespace_id;
   const auto meant = [&](const tiers::ChunkKey& key) { return all || key.namespace_id == id; };
-  for (const OpPtr& other : std::vector<OpPtr>(live_.begin(), live_.end())) {
+  for (const OpPtr& other : operations_.all()) {
     const Operation operation = other->command.operation;
     const bool concerned = operation == Operation::kProbe ? std::ranges::any_of(other->command.keys, meant)
                            : operation == Operation::kPut || operation == Operation::kGet ? meant(other->command.key)
@@ -105,8 +105,8 @@ void RemoteEngine::maintain_drops() {
   const auto in_the_way = [&](const OpPtr& op) {
     return op->started && op->command.operation == Operation::kPut && op->serial < drop.serial;
   };
-  if (std::ranges::any_of(live_, in_the_way) || std::ranges::any_of(recording_, in_the_way))  // mutation: drop-after-record
-    return;
+  if (std::ranges::any_of(operations_.live(), in_the_way)) return;
+  if (std::ranges::any_of(operations_.recording(), in_the_way)) return;  // mutation: drop-after-record
   const bool all = drop.op->command.operation == Operation::kClear;
   const std::string pattern =
       all ? prefix_pattern(options_.prefix) : namespace_pattern(options_.prefix, drop.op->command.key.namespace_id);
@@ -179,7 +179,7 @@ void RemoteEngine::drop_failed(const Status& why) {
 void RemoteEngine::drop_done() {
   const OpPtr op = drops_.front().op;
   drops_.pop_front();
-  counters_.chunks_dropped += op->dropped;
+  operations_.counters().chunks_dropped += op->dropped;
   op->command.operation == Operation::kClear ? known_.show_all() : known_.show(op->command.key.namespace_id);
   next_scan_ns_ = 0;
   finish(op, {});
@@ -187,11 +187,11 @@ void RemoteEngine::drop_done() {
 
 void RemoteEngine::maintain_flushes() {
   const auto is_flush = [](const OpPtr& op) { return op->command.operation == Operation::kFlush; };
-  if (std::ranges::none_of(live_, is_flush)) return;
-  for (const OpPtr& flush : std::vector<OpPtr>(live_.begin(), live_.end())) {
+  if (std::ranges::none_of(operations_.live(), is_flush)) return;
+  for (const OpPtr& flush : operations_.all()) {
     if (!is_flush(flush)) continue;
     const auto before = [&](const OpPtr& op) { return op->command.operation == Operation::kPut && op->serial < flush->serial; };
-    const bool puts = std::ranges::any_of(live_, before);
+    const bool puts = std::ranges::any_of(operations_.live(), before);
     if (!puts && !removing(flush->serial)) finish(flush, {});
   }
 }
