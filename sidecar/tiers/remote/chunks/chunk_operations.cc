@@ -47,10 +47,10 @@ void RemoteEngine::record_came(const OpPtr& op, const Status& lost, const Reply&
     operations_.counters().chunks_evicted += known_.erase(key) ? 1 : 0;
     return finish(op, {Code::kNotFound, ""});
   }
-  if (answer && record && was_forgotten(*record)) return finish(op, {Code::kNotFound, "found bad before"});
+  if (answer && record && garbage_.was_forgotten(*record)) return finish(op, {Code::kNotFound, "found bad before"});
   if (answer && record && record->writing == op->partial) {  // mutation: missing-part-again
     operations_.counters().chunks_evicted += known_.erase(key) ? 1 : 0;
-    remove(Unwanted::What::kWriting, *record);
+    garbage_.remove(GarbageQueue::Unwanted::What::kWriting, *record);
     return finish(op, {Code::kNotFound, "a part is not there"});
   }
   if (answer && !record) op->failed = {Code::kDataLoss, "what stands under the chunk's key is not its record"};
@@ -58,7 +58,7 @@ void RemoteEngine::record_came(const OpPtr& op, const Status& lost, const Reply&
     if (op->failed.code() == Code::kDataLoss && lost.ok()) {
       ++operations_.counters().records_corrupt;
       known_.erase(key);
-      remove(Unwanted::What::kGarbage, {key, {}});
+      garbage_.remove(GarbageQueue::Unwanted::What::kGarbage, {key, {}});
     }
     return finish(op, op->failed);
   }
@@ -140,7 +140,7 @@ void RemoteEngine::key_looked_at(const OpPtr& op, std::size_t number, const Stat
   if (answer && !op->cancelled) {
     const std::optional<Record> record = decode_record(key, reply.text);
     const bool evicted = std::ranges::find(op->evicted, key) != op->evicted.end();
-    if (record && !evicted && !was_forgotten(*record) && !known_.hidden(key.namespace_id)) {
+    if (record && !evicted && !garbage_.was_forgotten(*record) && !known_.hidden(key.namespace_id)) {
       commands_.know(*record, commands_.left_ms(*record));
       op->there[number] = true;
     } else {

@@ -1,9 +1,10 @@
-// The garbage queue: bad chunks, chunks without a part, evicted chunks, and leftover parts of puts.
-// Each entry is read and removed, behind earlier writes, until the server confirms the removal.
+#include "sidecar/tiers/remote/chunks/garbage_queue.h"
+
 #include <algorithm>
 #include <utility>
 
-#include "sidecar/tiers/remote/chunks/remote_engine.h"
+#include "sidecar/tiers/remote/resp/error_reply.h"
+#include "sidecar/tiers/remote/topology/links.h"
 
 namespace larder::remote {
 
@@ -20,28 +21,25 @@ bool wrong_type(const Reply& reply) {
 
 }  // namespace
 
-bool RemoteEngine::is_garbage(const Reply& there, const std::optional<Record>& record) {
+bool GarbageQueue::is_garbage(const Reply& there, const std::optional<Record>& record) {
   return wrong_type(there) || (there.kind == Reply::Kind::kBulk && !there.text.empty() && !record);
 }
 
-// A chunk that an engine found bad: hidden here at once, and removed from the server soon.
-void RemoteEngine::forget(const tiers::ChunkKey& key, std::uint64_t generation) {
+void GarbageQueue::forget(const tiers::ChunkKey& key, std::uint64_t generation) {
   known_.erase(key, generation);
   Record bad{key, {}};
   bad.facts.generation = generation;
   remove(Unwanted::What::kGeneration, bad);
 }
 
-// A removal beyond the bound is dropped: the chunk is found once more. Equal removals of several
-// gets become one.
-void RemoteEngine::remove(Unwanted::What what, const Record& record) {
+void GarbageQueue::remove(Unwanted::What what, const Record& record) {
   const auto same = [&](const Unwanted& one) { return one.what == what && one.record == record; };
-  if (garbage_.size() >= kMostUnwanted) return;
+  if (garbage_.size() >= kMost) return;
   if (what == Unwanted::What::kWriting && std::ranges::any_of(garbage_, same)) return;
   garbage_.push_back({what, record, operations_.take_serial()});
 }
 
-void RemoteEngine::evict(const tiers::ChunkKey& key) {
+void GarbageQueue::evict(const tiers::ChunkKey& key) {
   known_.erase(key);
   for (const OpPtr& op : operations_.all()) {
     const Operation operation = op->command.operation;
@@ -49,25 +47,23 @@ void RemoteEngine::evict(const tiers::ChunkKey& key) {
       op->evicted.push_back(key);
     if ((operation != Operation::kPut && operation != Operation::kGet) || op->command.key != key) continue;
     op->cancelled = true;
-    if (!op->started) finish(op, {Code::kNotFound, "evicted meanwhile"});
+    if (!op->started) operations_.finish(op, {Code::kNotFound, "evicted meanwhile"});
   }
   garbage_.push_back({Unwanted::What::kChunk, {key, {}}, operations_.take_serial()});
 }
 
-// Removes the parts of a failed or late put, or of a replaced record. No reader finds such parts,
-// and without a time to live they would stay.
-void RemoteEngine::leave_behind(const Record& record) {
+void GarbageQueue::leave_behind(const Record& record) {
   remove(Unwanted::What::kParts, record);
 }
 
-bool RemoteEngine::was_forgotten(const Record& record) const {
+bool GarbageQueue::was_forgotten(const Record& record) const {
   return std::ranges::any_of(garbage_, [&](const Unwanted& one) {
     return one.what != Unwanted::What::kParts && one.record.key == record.key && is_meant(one, record);
   });
 }
 
 // Whether the record is the one to remove.
-bool RemoteEngine::is_meant(const Unwanted& one, const Record& record) {
+bool GarbageQueue::is_meant(const Unwanted& one, const Record& record) {
   switch (one.what) {
     case Unwanted::What::kGeneration: return record.facts.generation == one.record.facts.generation;
     case Unwanted::What::kChunk: return true;
@@ -76,8 +72,7 @@ bool RemoteEngine::is_meant(const Unwanted& one, const Record& record) {
   }
 }
 
-// A removal that a put must wait for: else the removal would also remove the new chunk.
-const RemoteEngine::Unwanted* RemoteEngine::garbage_before(const Op& put) const {
+const GarbageQueue::Unwanted* GarbageQueue::before(const Op& put) const {
   const auto found = std::ranges::find_if(garbage_, [&](const Unwanted& one) {
     return one.what != Unwanted::What::kParts && one.serial < put.serial && one.record.key == put.command.key;
   });
@@ -87,7 +82,7 @@ const RemoteEngine::Unwanted* RemoteEngine::garbage_before(const Op& put) const 
 // Whether an earlier put must end first. A put that was given up with its record in flight counts
 // until the reply. Leftover parts wait only for their own put, because no other put writes their
 // keys.
-bool RemoteEngine::put_before(const Unwanted& one) const {
+bool GarbageQueue::put_before(const Unwanted& one) const {
   const bool parts = one.what == Unwanted::What::kParts;
   const auto before = [&](const OpPtr& op) {
     return op->command.operation == Operation::kPut && op->command.key == one.record.key && op->serial < one.serial;
@@ -98,13 +93,13 @@ bool RemoteEngine::put_before(const Unwanted& one) const {
   });
 }
 
-bool RemoteEngine::removing(std::uint64_t before_serial) const {
+bool GarbageQueue::removing(std::uint64_t before_serial) const {
   return std::ranges::any_of(garbage_, [&](const Unwanted& one) { return one.serial < before_serial && one.waited_for(); });
 }
 
-void RemoteEngine::maintain_garbage() {
+void GarbageQueue::maintain(bool reads_fail) {
   next_unwanted_ns_ = UINT64_MAX;
-  if (garbage_.empty() || !backend_.ready() || health_.is(Health::kReads)) return;
+  if (garbage_.empty() || !backend_.ready() || reads_fail) return;
   const std::uint64_t now = clock_.now_ns();
   std::size_t asked = 0;
   for (Unwanted& one : garbage_) {
@@ -125,7 +120,7 @@ void RemoteEngine::maintain_garbage() {
   }
 }
 
-void RemoteEngine::garbage_came(std::uint64_t serial, const Status& lost, const Reply& reply) {
+void GarbageQueue::garbage_came(std::uint64_t serial, const Status& lost, const Reply& reply) {
   const auto one = std::ranges::find(garbage_, serial, &Unwanted::serial);
   one->asked = false;
   if (!lost.ok()) return;  // retried on another connection
@@ -149,7 +144,7 @@ void RemoteEngine::garbage_came(std::uint64_t serial, const Status& lost, const 
 
 // GETDEL returns the removed record: another larderd may have put a new record since the read,
 // which is then put back.
-void RemoteEngine::take_record(Unwanted& one) {
+void GarbageQueue::take_record(Unwanted& one) {
   const std::string key = record_key(options_.prefix, one.record.key);
   one.asked = commands_
                   .ask(Lane::kWrites, nullptr, {"GETDEL", key}, "$",
@@ -157,7 +152,7 @@ void RemoteEngine::take_record(Unwanted& one) {
                   .ok();
 }
 
-void RemoteEngine::record_taken(std::uint64_t serial, const Status& lost, const Reply& reply) {
+void GarbageQueue::record_taken(std::uint64_t serial, const Status& lost, const Reply& reply) {
   const auto one = std::ranges::find(garbage_, serial, &Unwanted::serial);
   one->asked = false;
   if (!lost.ok()) return;  // the record is read again
@@ -167,7 +162,7 @@ void RemoteEngine::record_taken(std::uint64_t serial, const Status& lost, const 
   unlink_unwanted(*one, part_keys(*one));
 }
 
-void RemoteEngine::give_back(const Record& record) {
+void GarbageQueue::give_back(const Record& record) {
   const std::string key = record_key(options_.prefix, record.key), bytes = encode_record(record),
                     ttl = std::to_string(std::max<std::uint64_t>(commands_.left_ms(record), 1));
   std::vector<std::string_view> words{"SET", key, bytes, "NX"};  // mutation: give-back-yields
@@ -179,7 +174,7 @@ void RemoteEngine::give_back(const Record& record) {
 }
 
 // The last step of a removal. Without keys the removal is done.
-void RemoteEngine::unlink_unwanted(Unwanted& one, const std::vector<std::string>& keys) {
+void GarbageQueue::unlink_unwanted(Unwanted& one, const std::vector<std::string>& keys) {
   const std::uint64_t serial = one.serial;
   if (keys.empty())
     return static_cast<void>(std::erase_if(garbage_, [=](const Unwanted& each) { return each.serial == serial; }));
@@ -199,7 +194,7 @@ void RemoteEngine::unlink_unwanted(Unwanted& one, const std::vector<std::string>
                    });
 }
 
-std::vector<std::string> RemoteEngine::part_keys(const Unwanted& one) const {
+std::vector<std::string> GarbageQueue::part_keys(const Unwanted& one) const {
   std::vector<std::string> keys;
   for (std::uint32_t number = 0; number < one.record.parts(); ++number)
     keys.push_back(part_key(options_.prefix, one.record, number));
@@ -207,7 +202,7 @@ std::vector<std::string> RemoteEngine::part_keys(const Unwanted& one) const {
 }
 
 // The server refuses the removal. That is no fault of puts and gets, which report their own errors.
-void RemoteEngine::put_off(Unwanted& one) {
+void GarbageQueue::put_off(Unwanted& one) {
   one.wait_ns = std::clamp(2 * one.wait_ns, kLeastWaitNs, kMostWaitNs);
   one.next_ns = clock_.now_ns() + one.wait_ns;
 }

@@ -35,7 +35,7 @@ void RemoteEngine::pump_writes() {
       return other->started && other->command.operation == Operation::kPut && other->command.key == command.key;
     };
     if (!op->done && std::ranges::any_of(operations_.live(), same_key)) return;
-    const Unwanted* unwanted = op->done ? nullptr : garbage_before(*op);
+    const GarbageQueue::Unwanted* unwanted = op->done ? nullptr : garbage_.before(*op);
     if (unwanted != nullptr && unwanted->waited_for()) return;
     writes_.pop_front();
     if (op->done) continue;
@@ -82,7 +82,7 @@ void RemoteEngine::put_probed(const OpPtr& op, const Status& lost, const Reply& 
   op->probed = true;
   if (!lost.ok()) return finish(op, lost);
   const std::optional<Record> there = decode_record(op->record.key, reply.text);
-  if (there && !op->cancelled && !was_forgotten(*there) && same_bytes(there->facts, op->record.facts)) {
+  if (there && !op->cancelled && !garbage_.was_forgotten(*there) && same_bytes(there->facts, op->record.facts)) {
     ++operations_.counters().puts_present;
     commands_.know(*there, commands_.left_ms(*there));
     return finish(op, {});
@@ -90,7 +90,7 @@ void RemoteEngine::put_probed(const OpPtr& op, const Status& lost, const Reply& 
   if (!health_.state().takes_puts) return finish(op, {Code::kUnavailable, health_.state().reason});
   // A foreign value must go first: SET ... GET returns the old value, which could have any length
   // or type.
-  if (is_garbage(reply, there)) commands_.unlink({record_key(options_.prefix, op->record.key)}, 1, nullptr);
+  if (GarbageQueue::is_garbage(reply, there)) commands_.unlink({record_key(options_.prefix, op->record.key)}, 1, nullptr);
   probed_.push_back(op);
 }
 
@@ -183,7 +183,7 @@ void RemoteEngine::record_stored(const OpPtr& op, const Status& lost, const Repl
   note_failure(op, record_key(options_.prefix, op->record.key), lost, reply);
   if (!op->failed.ok()) return finish(op, op->failed);
   if (const std::optional<Record> former = decode_record(op->record.key, reply.text))
-    leave_behind(*former);  // mutation: replaced-parts
+    garbage_.leave_behind(*former);  // mutation: replaced-parts
   if (op->done) return;
   if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
   commands_.know(op->record, op->ttl_ms);

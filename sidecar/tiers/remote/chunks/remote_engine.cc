@@ -14,11 +14,12 @@ RemoteEngine::RemoteEngine(const base::Clock& clock, const RemoteOptions& option
       health_(options.retry_ms, options.most_retry_ms),
       backend_(options, clock, {[this] { next_scan_ns_ = 0; }, [this] { known_.erase_all(); }}),
       commands_({clock_, options_, known_, backend_}),
-      operations_(clock, [this](const OpPtr& op, const Status& status) { put_ended(op, status); }) {}
+      operations_(clock, [this](const OpPtr& op, const Status& status) { put_ended(op, status); }),
+      garbage_({clock_, options_, known_, backend_}, commands_, operations_) {}
 
 void RemoteEngine::accept(Command command) {
-  if (command.kind == Command::Kind::kForget) return forget(command.key, command.facts.generation);
-  if (command.kind == Command::Kind::kEvict) return evict(command.key);
+  if (command.kind == Command::Kind::kForget) return garbage_.forget(command.key, command.facts.generation);
+  if (command.kind == Command::Kind::kEvict) return garbage_.evict(command.key);
   const OpPtr op = operations_.add(std::move(command));
   // The tier may have become degraded since the caller checked.
   const tiers::TierState state = health_.state();
@@ -40,7 +41,7 @@ void RemoteEngine::turn(std::uint64_t timeout_ns) {
   pump_writes();
   maintain_drops();
   operations_.miss_deadlines(backend_);
-  maintain_garbage();  // includes leftovers of late operations
+  garbage_.maintain(health_.is(Health::kReads));  // includes leftovers of late operations
   maintain_flushes();
   backend_.flush();
   maintain_health();  // replies during flush() are reported together with the health that they show
@@ -51,7 +52,7 @@ std::uint64_t RemoteEngine::next_turn_ns() const {
   std::uint64_t next = std::min(now + backend_.next_turn_ns(), operations_.next_deadline_ns());
   if (!drops_.empty() && !drops_.front().asked && backend_.ready())
     next = std::min(next, std::max(next_scan_ns_, now + 1'000'000));
-  next = std::min(next, next_unwanted_ns_);
+  next = std::min(next, garbage_.next_ns());
   return next <= now ? 0 : next - now;
 }
 
@@ -60,7 +61,7 @@ void RemoteEngine::put_ended(const OpPtr& op, const Status& status) {
   const bool ok = status.ok();
   if (op->started && !op->probed) --looking_;
   if (op->record.writing != 0) tell_gates(op, status);
-  if (op->record.writing != 0 && !ok) leave_behind(op->record);  // mutation: abandoned-parts
+  if (op->record.writing != 0 && !ok) garbage_.leave_behind(op->record);  // mutation: abandoned-parts
 }
 
 // Fails waiting operations at once when the server hangs or refuses.

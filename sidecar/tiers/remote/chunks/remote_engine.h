@@ -2,19 +2,18 @@
 // Owned by one thread.
 //
 // remote_engine.cc has the code of all operations, chunk_operations.cc gets and probes,
-// put_operations.cc puts, remote_maintenance.cc errors, drops and flushes, garbage_queue.cc the
-// removal of forgotten, evicted and left-over chunks.
+// put_operations.cc puts, remote_maintenance.cc errors, drops and flushes.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <list>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "sidecar/base/clock.h"
+#include "sidecar/tiers/remote/chunks/garbage_queue.h"
 #include "sidecar/tiers/remote/chunks/known_chunks.h"
 #include "sidecar/tiers/remote/chunks/operation_table.h"
 #include "sidecar/tiers/remote/chunks/server_commands.h"
@@ -28,8 +27,6 @@ namespace larder::remote {
 class RemoteEngine {
  public:
   static constexpr std::size_t kMostDrops = 1024;  // drops that the server has not done yet
-
-  static constexpr std::size_t kMostUnwanted = 4096;  // without evictions, which the caller bounds
 
   // All arguments outlive this object. The caller hides the namespace of a drop in `known` before
   // accept(); the engine shows it again once the drop is done.
@@ -45,7 +42,7 @@ class RemoteEngine {
   void wake() const { backend_.wake(); }  // thread-safe
 
   // Whether all work is done, as far as the server allows.
-  bool idle() const { return operations_.live().empty() && (!backend_.ready() || !removing(UINT64_MAX)); }
+  bool idle() const { return operations_.live().empty() && (!backend_.ready() || !garbage_.removing(UINT64_MAX)); }
   // Answers all open operations; no slot is touched afterwards.
   void abandon(const Status& why);
 
@@ -66,23 +63,6 @@ class RemoteEngine {
     std::uint64_t wait_ns = 0;  // after a failure; doubles
     std::string refused;        // why the server refuses
   };
-  // A removal in the garbage queue.
-  struct Unwanted {
-    // kGeneration: the record of this generation. kChunk: any value under the key. kGarbage: a
-    // value that is no record. kWriting: the record of this writing with its parts. kParts: the
-    // parts of this writing, unless its record exists.
-    enum class What : std::uint8_t { kGeneration, kChunk, kGarbage, kWriting, kParts };
-    What what = What::kChunk;
-    Record record;
-    std::uint64_t serial = 0;
-    bool asked = false;         // a reply is due
-    bool away = false;          // a server of the record or of a part was away
-    std::uint64_t wait_ns = 0;  // not 0: the server refused the removal
-    std::uint64_t next_ns = 0;  // no attempt before this time
-    // Later operations wait for this one.
-    bool waited_for() const { return wait_ns == 0 && !away; }  // mutation: bad-node-garbage
-  };
-
   // remote_engine.cc
   void finish(const OpPtr& op, Status status, const tiers::ChunkFacts& facts = {}) {
     operations_.finish(op, std::move(status), facts);
@@ -130,26 +110,6 @@ class RemoteEngine {
   void drop_done();
   void maintain_flushes();
 
-  // garbage_queue.cc
-  void forget(const tiers::ChunkKey& key, std::uint64_t generation);
-  void evict(const tiers::ChunkKey& key);
-  void remove(Unwanted::What what, const Record& record);
-  void leave_behind(const Record& record);
-  bool was_forgotten(const Record& record) const;
-  static bool is_meant(const Unwanted& one, const Record& record);
-  static bool is_garbage(const Reply& there, const std::optional<Record>& record);
-  const Unwanted* garbage_before(const Op& put) const;
-  bool put_before(const Unwanted& one) const;
-  bool removing(std::uint64_t before_serial) const;
-  void maintain_garbage();
-  void garbage_came(std::uint64_t serial, const Status& lost, const Reply& reply);
-  void take_record(Unwanted& one);
-  void record_taken(std::uint64_t serial, const Status& lost, const Reply& reply);
-  void give_back(const Record& record);
-  std::vector<std::string> part_keys(const Unwanted& one) const;
-  void unlink_unwanted(Unwanted& one, const std::vector<std::string>& keys);
-  void put_off(Unwanted& one);
-
   const base::Clock& clock_;
   const RemoteOptions& options_;
   KnownChunks& known_;
@@ -157,13 +117,13 @@ class RemoteEngine {
   Backend backend_;
   ServerCommands commands_;
   OperationTable operations_;
+  GarbageQueue garbage_;
 
   std::deque<OpPtr> reads_, writes_;
   std::size_t looking_ = 0;   // puts that read the earlier record
   std::deque<OpPtr> probed_;  // puts that wait for the write window
   std::deque<Drop> drops_;    // not done yet; the first one is in progress
-  std::list<Unwanted> garbage_;
-  std::uint64_t next_scan_ns_ = 0, next_unwanted_ns_ = UINT64_MAX;
+  std::uint64_t next_scan_ns_ = 0;
   std::string part_;            // the sick servers among several
   std::string refused_chunks_;  // the refused chunks and the reason
   std::uint64_t refused_line_ns_ = 0, taken_line_ns_ = 0;

@@ -192,7 +192,7 @@ void RemoteEngine::maintain_flushes() {
     if (!is_flush(flush)) continue;
     const auto before = [&](const OpPtr& op) { return op->command.operation == Operation::kPut && op->serial < flush->serial; };
     const bool puts = std::ranges::any_of(operations_.live(), before);
-    if (!puts && !removing(flush->serial)) finish(flush, {});
+    if (!puts && !garbage_.removing(flush->serial)) finish(flush, {});
   }
 }
 
