@@ -10,7 +10,7 @@ namespace larder::remote {
 using tiers::Operation;
 
 void RemoteEngine::pump_reads() {
-  while (!reads_.empty() && backend_.ready() && health_.state().takes_gets) {
+  while (!reads_.empty() && backend_.ready() && health_.takes_gets()) {
     const OpPtr op = reads_.front();
     if (!op->done && operations_.reading_bytes() >= options_.read_bytes_in_flight) return;
     reads_.pop_front();

@@ -25,7 +25,7 @@ std::uint64_t draw_writing() {
 }  // namespace
 
 void RemoteEngine::pump_writes() {
-  if (!backend_.ready() || !health_.state().takes_puts) return;
+  if (!backend_.ready() || !health_.takes_puts()) return;
   send_probed();
   while (!writes_.empty() && looking_ + probed_.size() < kPutsAhead) {
     const OpPtr op = writes_.front();
@@ -87,7 +87,7 @@ void RemoteEngine::put_probed(const OpPtr& op, const Status& lost, const Reply& 
     commands_.know(*there, commands_.left_ms(*there));
     return finish(op, {});
   }
-  if (!health_.state().takes_puts) return finish(op, {Code::kUnavailable, health_.state().reason});
+  if (!health_.takes_puts()) return finish(op, health_.why());
   // A foreign value must go first: SET ... GET returns the old value, which could have any length
   // or type.
   if (GarbageQueue::is_garbage(reply, there)) commands_.unlink({record_key(options_.prefix, op->record.key)}, 1, nullptr);

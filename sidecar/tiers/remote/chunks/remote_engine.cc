@@ -11,8 +11,9 @@ RemoteEngine::RemoteEngine(const base::Clock& clock, const RemoteOptions& option
     : clock_(clock),
       options_(options),
       known_(known),
-      health_(options.retry_ms, options.most_retry_ms),
       backend_(options, clock, {[this] { next_scan_ns_ = 0; }, [this] { known_.erase_all(); }}),
+      health_(clock, options, backend_,
+              {[this](bool puts, bool gets) { fail_waiting(puts, gets); }, [this](const Status& why) { fail_awaiting(why); }}),
       commands_({clock_, options_, known_, backend_}),
       operations_(clock, [this](const OpPtr& op, const Status& status) { put_ended(op, status); }),
       garbage_({clock_, options_, known_, backend_}, commands_, operations_) {}
@@ -22,12 +23,10 @@ void RemoteEngine::accept(Command command) {
   if (command.kind == Command::Kind::kEvict) return garbage_.evict(command.key);
   const OpPtr op = operations_.add(std::move(command));
   // The tier may have become degraded since the caller checked.
-  const tiers::TierState state = health_.state();
-  const Status refused{Code::kUnavailable, state.reason};
   switch (op->command.operation) {
-    case Operation::kPut: state.takes_puts ? writes_.push_back(op) : finish(op, refused); break;
+    case Operation::kPut: health_.takes_puts() ? writes_.push_back(op) : finish(op, health_.why()); break;
     case Operation::kProbe:
-    case Operation::kGet: state.takes_gets ? reads_.push_back(op) : finish(op, refused); break;
+    case Operation::kGet: health_.takes_gets() ? reads_.push_back(op) : finish(op, health_.why()); break;
     case Operation::kDrop:
     case Operation::kClear: drop(op); break;
     case Operation::kFlush: break;  // maintain_flushes() finds it
@@ -36,15 +35,15 @@ void RemoteEngine::accept(Command command) {
 
 void RemoteEngine::turn(std::uint64_t timeout_ns) {
   backend_.turn(operations_.has_outcomes() ? 0 : timeout_ns);
-  maintain_health();
+  health_.maintain();
   pump_reads();
   pump_writes();
   maintain_drops();
   operations_.miss_deadlines(backend_);
-  garbage_.maintain(health_.is(Health::kReads));  // includes leftovers of late operations
+  garbage_.maintain(health_.reads_fail());  // includes leftovers of late operations
   maintain_flushes();
   backend_.flush();
-  maintain_health();  // replies during flush() are reported together with the health that they show
+  health_.maintain();  // replies during flush() are reported together with the health that they show
 }
 
 std::uint64_t RemoteEngine::next_turn_ns() const {
@@ -64,9 +63,20 @@ void RemoteEngine::put_ended(const OpPtr& op, const Status& status) {
   if (op->record.writing != 0 && !ok) garbage_.leave_behind(op->record);  // mutation: abandoned-parts
 }
 
+void RemoteEngine::maintain_flushes() {
+  const auto is_flush = [](const OpPtr& op) { return op->command.operation == Operation::kFlush; };
+  if (std::ranges::none_of(operations_.live(), is_flush)) return;
+  for (const OpPtr& flush : operations_.all()) {
+    if (!is_flush(flush)) continue;
+    const auto before = [&](const OpPtr& op) { return op->command.operation == Operation::kPut && op->serial < flush->serial; };
+    const bool puts = std::ranges::any_of(operations_.live(), before);
+    if (!puts && !garbage_.removing(flush->serial)) finish(flush, {});
+  }
+}
+
 // Fails waiting operations at once when the server hangs or refuses.
 void RemoteEngine::fail_waiting(bool puts, bool gets) {
-  const Status why{Code::kUnavailable, health_.state().reason};
+  const Status why = health_.why();
   const auto fail = [&](std::deque<OpPtr>& waiting) {
     for (const OpPtr& op : std::exchange(waiting, {})) finish(op, why);
   };
@@ -75,20 +85,21 @@ void RemoteEngine::fail_waiting(bool puts, bool gets) {
   if (gets) fail(reads_);
 }
 
+// Callers do not wait for a server that is away: the namespace of a drop stays hidden, and the drop
+// is done when the server is back.
+void RemoteEngine::fail_awaiting(const Status& why) {
+  const auto awaits_it = [](Operation operation) {
+    return operation == Operation::kFlush || operation == Operation::kDrop || operation == Operation::kClear;
+  };
+  for (const OpPtr& op : operations_.all())
+    if (awaits_it(op->command.operation)) finish(op, why);
+}
+
 void RemoteEngine::abandon(const Status& why) {
   reads_.clear();
   writes_.clear();
   operations_.abandon(why);
   backend_.restart(why);
-}
-
-tiers::TierState RemoteEngine::state() const {
-  tiers::TierState state = health_.state();
-  if (state.reason.empty()) state.reason = part_;
-  if (state.reason.empty()) state.reason = refused_chunks_;
-  const char* const mode = options_.mode == Mode::kCluster ? "Cluster, " : options_.mode == Mode::kSentinel ? "Sentinel, " : "";
-  state.mode = std::string(mode) + (!options_.unix_path.empty() ? "Unix socket" : options_.tls.enabled ? "TLS" : "TCP");
-  return state;
 }
 
 tiers::TierCounters RemoteEngine::counters() const {

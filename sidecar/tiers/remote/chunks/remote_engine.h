@@ -1,8 +1,8 @@
 // RemoteEngine: the remote tier without its thread: commands in, messages out, one turn at a time.
 // Owned by one thread.
 //
-// remote_engine.cc has the code of all operations, chunk_operations.cc gets and probes,
-// put_operations.cc puts, remote_maintenance.cc errors, drops and flushes.
+// remote_engine.cc has the turn and flushes, chunk_operations.cc gets and probes,
+// put_operations.cc puts, remote_maintenance.cc drops.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "sidecar/base/clock.h"
+#include "sidecar/tiers/remote/chunks/backend_health.h"
 #include "sidecar/tiers/remote/chunks/garbage_queue.h"
 #include "sidecar/tiers/remote/chunks/known_chunks.h"
 #include "sidecar/tiers/remote/chunks/operation_table.h"
 #include "sidecar/tiers/remote/chunks/server_commands.h"
 #include "sidecar/tiers/remote/options.h"
 #include "sidecar/tiers/remote/topology/backend.h"
-#include "sidecar/tiers/remote/topology/health.h"
 #include "sidecar/tiers/tier.h"
 
 namespace larder::remote {
@@ -46,7 +46,7 @@ class RemoteEngine {
   // Answers all open operations; no slot is touched afterwards.
   void abandon(const Status& why);
 
-  tiers::TierState state() const;
+  tiers::TierState state() const { return health_.state(); }
   tiers::TierCounters counters() const;  // without `refused` and in_flight_bytes
   std::size_t drops() const { return drops_.size(); }
   std::size_t unwanted() const { return garbage_.size(); }
@@ -68,7 +68,9 @@ class RemoteEngine {
     operations_.finish(op, std::move(status), facts);
   }
   void put_ended(const OpPtr& op, const Status& status);
+  void maintain_flushes();
   void fail_waiting(bool puts, bool gets);
+  void fail_awaiting(const Status& why);
 
   // chunk_operations.cc
   void pump_reads();
@@ -97,8 +99,6 @@ class RemoteEngine {
   void tell_gates(const OpPtr& op, const Status& status);
 
   // remote_maintenance.cc
-  void maintain_health();
-  void follow(Health::Cause cause, const std::string& reason);
   void drop(const OpPtr& op);
   const Drop* dropping(const protocol::NamespaceId& id) const;
   void maintain_drops();
@@ -108,13 +108,12 @@ class RemoteEngine {
   void drop_refused(const Reply& reply);
   void drop_failed(const Status& why);
   void drop_done();
-  void maintain_flushes();
 
   const base::Clock& clock_;
   const RemoteOptions& options_;
   KnownChunks& known_;
-  Health health_;
   Backend backend_;
+  BackendHealth health_;
   ServerCommands commands_;
   OperationTable operations_;
   GarbageQueue garbage_;
@@ -124,9 +123,6 @@ class RemoteEngine {
   std::deque<OpPtr> probed_;  // puts that wait for the write window
   std::deque<Drop> drops_;    // not done yet; the first one is in progress
   std::uint64_t next_scan_ns_ = 0;
-  std::string part_;            // the sick servers among several
-  std::string refused_chunks_;  // the refused chunks and the reason
-  std::uint64_t refused_line_ns_ = 0, taken_line_ns_ = 0;
 };
 
 }  // namespace larder::remote

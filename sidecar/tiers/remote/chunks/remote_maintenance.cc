@@ -1,4 +1,4 @@
-// Failures and the recovery from them; drops and flushes.
+// Drops.
 #include <algorithm>
 #include <charconv>
 #include <utility>
@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::uint64_t kLeastScanRetryNs = 100'000'000, kMostScanRetryNs = 5'000'000'000;
 constexpr std::string_view kKeysAStep = "512";
-constexpr std::uint64_t kLineNs = 60'000'000'000;
 
 bool is_cursor(std::string_view text) {
   std::uint64_t value = 0;
@@ -23,49 +22,6 @@ bool is_cursor(std::string_view text) {
 }
 
 }  // namespace
-
-// Derives the health of the tier from the health of the servers.
-void RemoteEngine::maintain_health() {
-  if (backend_.ready()) {
-    if (health_.clear(Health::kConnection)) say(options_, "connected again", "connected again");
-  } else if (!backend_.failure().ok()) {
-    const std::string reason = "no connection to the server: " + backend_.failure().to_string();
-    if (health_.set(Health::kConnection, reason)) say(options_, "no connection", reason);
-    fail_waiting(true, true);
-    // Callers do not wait for a server that is away: the namespace of a drop stays hidden, and the
-    // drop is done when the server is back.
-    const auto awaits_it = [](Operation operation) {
-      return operation == Operation::kFlush || operation == Operation::kDrop || operation == Operation::kClear;
-    };
-    for (const OpPtr& op : operations_.all())
-      if (awaits_it(op->command.operation)) finish(op, {Code::kUnavailable, reason});
-    return;
-  }
-  Backend::Troubles troubles = backend_.troubles();
-  follow(Health::kReads, troubles.reads);
-  if (troubles.reads.empty()) follow(Health::kWrites, troubles.writes);
-  if (part_.empty() && !troubles.part.empty()) say(options_, "some masters", troubles.part);
-  if (!part_.empty() && troubles.part.empty()) say(options_, "all masters", "all masters are well again");
-  part_ = std::move(troubles.part);
-  refused_chunks_ = std::move(troubles.chunks);
-}
-
-void RemoteEngine::follow(Health::Cause cause, const std::string& reason) {
-  const bool reads = cause == Health::kReads;
-  // Writes may be refused and accepted in turn: each gets one line a minute.
-  const auto due = [this, reads](std::uint64_t& next_ns) {
-    const std::uint64_t now = clock_.now_ns();
-    return reads || (now >= next_ns && (next_ns = now + kLineNs) != 0);
-  };
-  if (reason.empty()) {
-    const std::string_view again = reads ? "answers again" : "takes writes again";
-    if (health_.clear(cause) && due(taken_line_ns_)) say(options_, again, std::string(again));
-    return;
-  }
-  if (!health_.set(cause, reason)) return;
-  if (due(refused_line_ns_)) say(options_, reads ? "reads fail" : "writes fail", reason);
-  fail_waiting(true, reads);
-}
 
 void RemoteEngine::drop(const OpPtr& op) {
   const bool all = op->command.operation == Operation::kClear;
@@ -183,17 +139,6 @@ void RemoteEngine::drop_done() {
   op->command.operation == Operation::kClear ? known_.show_all() : known_.show(op->command.key.namespace_id);
   next_scan_ns_ = 0;
   finish(op, {});
-}
-
-void RemoteEngine::maintain_flushes() {
-  const auto is_flush = [](const OpPtr& op) { return op->command.operation == Operation::kFlush; };
-  if (std::ranges::none_of(operations_.live(), is_flush)) return;
-  for (const OpPtr& flush : operations_.all()) {
-    if (!is_flush(flush)) continue;
-    const auto before = [&](const OpPtr& op) { return op->command.operation == Operation::kPut && op->serial < flush->serial; };
-    const bool puts = std::ranges::any_of(operations_.live(), before);
-    if (!puts && !garbage_.removing(flush->serial)) finish(flush, {});
-  }
 }
 
 }  // namespace larder::remote
