@@ -43,7 +43,7 @@ void RemoteEngine::pump_writes() {
       finish(op, {Code::kUnavailable, "the server does not remove what stood under its key"});
       continue;
     }
-    if (const Drop* drop = dropping(command.key.namespace_id)) {
+    if (const NamespaceDrops::Drop* drop = drops_.of(command.key.namespace_id)) {
       finish(op, {Code::kUnavailable, "its namespace is being dropped" + (drop->refused.empty() ? "" : ": " + drop->refused)});
       continue;
     }

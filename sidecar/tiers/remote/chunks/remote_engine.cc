@@ -11,12 +11,13 @@ RemoteEngine::RemoteEngine(const base::Clock& clock, const RemoteOptions& option
     : clock_(clock),
       options_(options),
       known_(known),
-      backend_(options, clock, {[this] { next_scan_ns_ = 0; }, [this] { known_.erase_all(); }}),
+      backend_(options, clock, {[this] { drops_.scan_now(); }, [this] { known_.erase_all(); }}),
       health_(clock, options, backend_,
               {[this](bool puts, bool gets) { fail_waiting(puts, gets); }, [this](const Status& why) { fail_awaiting(why); }}),
       commands_({clock_, options_, known_, backend_}),
       operations_(clock, [this](const OpPtr& op, const Status& status) { put_ended(op, status); }),
-      garbage_({clock_, options_, known_, backend_}, commands_, operations_) {}
+      garbage_({clock_, options_, known_, backend_}, commands_, operations_),
+      drops_({clock_, options_, known_, backend_}, commands_, operations_) {}
 
 void RemoteEngine::accept(Command command) {
   if (command.kind == Command::Kind::kForget) return garbage_.forget(command.key, command.facts.generation);
@@ -28,7 +29,7 @@ void RemoteEngine::accept(Command command) {
     case Operation::kProbe:
     case Operation::kGet: health_.takes_gets() ? reads_.push_back(op) : finish(op, health_.why()); break;
     case Operation::kDrop:
-    case Operation::kClear: drop(op); break;
+    case Operation::kClear: drops_.begin(op); break;
     case Operation::kFlush: break;  // maintain_flushes() finds it
   }
 }
@@ -38,7 +39,7 @@ void RemoteEngine::turn(std::uint64_t timeout_ns) {
   health_.maintain();
   pump_reads();
   pump_writes();
-  maintain_drops();
+  drops_.maintain();
   operations_.miss_deadlines(backend_);
   garbage_.maintain(health_.reads_fail());  // includes leftovers of late operations
   maintain_flushes();
@@ -49,8 +50,7 @@ void RemoteEngine::turn(std::uint64_t timeout_ns) {
 std::uint64_t RemoteEngine::next_turn_ns() const {
   const std::uint64_t now = clock_.now_ns();
   std::uint64_t next = std::min(now + backend_.next_turn_ns(), operations_.next_deadline_ns());
-  if (!drops_.empty() && !drops_.front().asked && backend_.ready())
-    next = std::min(next, std::max(next_scan_ns_, now + 1'000'000));
+  next = std::min(next, drops_.next_ns(now));
   next = std::min(next, garbage_.next_ns());
   return next <= now ? 0 : next - now;
 }

@@ -2,7 +2,7 @@
 // Owned by one thread.
 //
 // remote_engine.cc has the turn and flushes, chunk_operations.cc gets and probes,
-// put_operations.cc puts, remote_maintenance.cc drops.
+// put_operations.cc puts.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 #include "sidecar/tiers/remote/chunks/backend_health.h"
 #include "sidecar/tiers/remote/chunks/garbage_queue.h"
 #include "sidecar/tiers/remote/chunks/known_chunks.h"
+#include "sidecar/tiers/remote/chunks/namespace_drops.h"
 #include "sidecar/tiers/remote/chunks/operation_table.h"
 #include "sidecar/tiers/remote/chunks/server_commands.h"
 #include "sidecar/tiers/remote/options.h"
@@ -26,7 +27,7 @@ namespace larder::remote {
 
 class RemoteEngine {
  public:
-  static constexpr std::size_t kMostDrops = 1024;  // drops that the server has not done yet
+  static constexpr std::size_t kMostDrops = NamespaceDrops::kMost;
 
   // All arguments outlive this object. The caller hides the namespace of a drop in `known` before
   // accept(); the engine shows it again once the drop is done.
@@ -52,17 +53,6 @@ class RemoteEngine {
   std::size_t unwanted() const { return garbage_.size(); }
 
  private:
-  struct Drop {
-    OpPtr op;
-    std::uint64_t serial = 0;
-    std::string cursor = "0";
-    std::size_t master = 0;     // the master in the scan
-    std::uint64_t version = 0;  // of the masters; a change starts the drop again
-    bool asked = false;         // a reply is due
-    std::uint64_t step_ns = 0;  // the begin of this step
-    std::uint64_t wait_ns = 0;  // after a failure; doubles
-    std::string refused;        // why the server refuses
-  };
   // remote_engine.cc
   void finish(const OpPtr& op, Status status, const tiers::ChunkFacts& facts = {}) {
     operations_.finish(op, std::move(status), facts);
@@ -98,17 +88,6 @@ class RemoteEngine {
   bool refuses(const OpPtr& op, const std::vector<std::string>& keys);
   void tell_gates(const OpPtr& op, const Status& status);
 
-  // remote_maintenance.cc
-  void drop(const OpPtr& op);
-  const Drop* dropping(const protocol::NamespaceId& id) const;
-  void maintain_drops();
-  void scanned(const Status& lost, const Reply& reply);
-  void drop_keys(const std::vector<std::string>& keys, const std::function<void(std::uint64_t gone)>& then);
-  void scan_on(const std::string& cursor);
-  void drop_refused(const Reply& reply);
-  void drop_failed(const Status& why);
-  void drop_done();
-
   const base::Clock& clock_;
   const RemoteOptions& options_;
   KnownChunks& known_;
@@ -117,12 +96,11 @@ class RemoteEngine {
   ServerCommands commands_;
   OperationTable operations_;
   GarbageQueue garbage_;
+  NamespaceDrops drops_;
 
   std::deque<OpPtr> reads_, writes_;
   std::size_t looking_ = 0;   // puts that read the earlier record
   std::deque<OpPtr> probed_;  // puts that wait for the write window
-  std::deque<Drop> drops_;    // not done yet; the first one is in progress
-  std::uint64_t next_scan_ns_ = 0;
 };
 
 }  // namespace larder::remote

@@ -1,10 +1,11 @@
-// Drops.
+#include "sidecar/tiers/remote/chunks/namespace_drops.h"
+
 #include <algorithm>
 #include <charconv>
+#include <string_view>
 #include <utility>
 
 #include "sidecar/tiers/remote/chunks/backend_log.h"
-#include "sidecar/tiers/remote/chunks/remote_engine.h"
 
 namespace larder::remote {
 
@@ -23,7 +24,7 @@ bool is_cursor(std::string_view text) {
 
 }  // namespace
 
-void RemoteEngine::drop(const OpPtr& op) {
+void NamespaceDrops::begin(const OpPtr& op) {
   const bool all = op->command.operation == Operation::kClear;
   const protocol::NamespaceId& id = op->command.key.namespace_id;
   const auto meant = [&](const tiers::ChunkKey& key) { return all || key.namespace_id == id; };
@@ -34,7 +35,7 @@ void RemoteEngine::drop(const OpPtr& op) {
                                                                                           : false;
     if (!concerned) continue;
     other->cancelled = true;
-    if (!other->started && operation != Operation::kProbe) finish(other, {Code::kNotFound, "dropped meanwhile"});
+    if (!other->started && operation != Operation::kProbe) operations_.finish(other, {Code::kNotFound, "dropped meanwhile"});
   }
   all ? known_.erase_all() : known_.erase_namespace(id);  // the residents hear of the drop now
   Drop drop;
@@ -43,8 +44,7 @@ void RemoteEngine::drop(const OpPtr& op) {
   drops_.push_back(std::move(drop));
 }
 
-// The running drop of a namespace, or nullptr.
-const RemoteEngine::Drop* RemoteEngine::dropping(const protocol::NamespaceId& id) const {
+const NamespaceDrops::Drop* NamespaceDrops::of(const protocol::NamespaceId& id) const {
   const auto found = std::ranges::find_if(drops_, [&](const Drop& drop) {
     return drop.op->command.operation == Operation::kClear || drop.op->command.key.namespace_id == id;
   });
@@ -53,7 +53,7 @@ const RemoteEngine::Drop* RemoteEngine::dropping(const protocol::NamespaceId& id
 
 // Runs one step of a drop at a time. After each step follows a pause of the same length, because
 // other clients use the server.
-void RemoteEngine::maintain_drops() {
+void NamespaceDrops::maintain() {
   const std::uint64_t now = clock_.now_ns();
   if (drops_.empty() || drops_.front().asked || now < next_scan_ns_ || !backend_.ready()) return;
   Drop& drop = drops_.front();
@@ -79,7 +79,12 @@ void RemoteEngine::maintain_drops() {
   if (!asked.ok()) drop_failed(asked);
 }
 
-void RemoteEngine::scanned(const Status& lost, const Reply& reply) {
+std::uint64_t NamespaceDrops::next_ns(std::uint64_t now_ns) const {
+  if (drops_.empty() || drops_.front().asked || !backend_.ready()) return UINT64_MAX;
+  return std::max(next_scan_ns_, now_ns + 1'000'000);
+}
+
+void NamespaceDrops::scanned(const Status& lost, const Reply& reply) {
   if (!lost.ok()) return drop_failed(lost);
   if (reply.kind == Reply::Kind::kError) return drop_refused(reply);
   if (reply.elements.size() != 2 || !is_cursor(reply.elements[0].text))
@@ -94,7 +99,7 @@ void RemoteEngine::scanned(const Status& lost, const Reply& reply) {
   });
 }
 
-void RemoteEngine::drop_keys(const std::vector<std::string>& keys, const std::function<void(std::uint64_t gone)>& then) {
+void NamespaceDrops::drop_keys(const std::vector<std::string>& keys, const std::function<void(std::uint64_t gone)>& then) {
   if (keys.empty()) return then(0);
   commands_.unlink(keys, 1, [this, then, most = keys.size()](const Status& lost, const Reply& reply) {
     if (!lost.ok()) return drop_failed(lost);
@@ -103,7 +108,7 @@ void RemoteEngine::drop_keys(const std::vector<std::string>& keys, const std::fu
   });
 }
 
-void RemoteEngine::scan_on(const std::string& cursor) {
+void NamespaceDrops::scan_on(const std::string& cursor) {
   Drop& drop = drops_.front();
   const std::uint64_t now = clock_.now_ns();
   drop.asked = false;
@@ -114,7 +119,7 @@ void RemoteEngine::scan_on(const std::string& cursor) {
 }
 
 // A user without the right to SCAN or UNLINK can still put and get.
-void RemoteEngine::drop_refused(const Reply& reply) {
+void NamespaceDrops::drop_refused(const Reply& reply) {
   const ErrorMeaning& meaning = meaning_of(reply.text);
   std::string& refused = drops_.front().refused;
   if (std::exchange(refused, meaning.text) != meaning.text) say(options_, "a drop waits", "a drop waits: " + refused);
@@ -122,23 +127,23 @@ void RemoteEngine::drop_refused(const Reply& reply) {
 }
 
 // Tells the caller of the failure. The drop starts again once the server allows it.
-void RemoteEngine::drop_failed(const Status& why) {
+void NamespaceDrops::drop_failed(const Status& why) {
   Drop& drop = drops_.front();
   drop.asked = false;
   drop.cursor = "0";
   drop.master = 0;
   drop.wait_ns = std::clamp(2 * drop.wait_ns, kLeastScanRetryNs, kMostScanRetryNs);
   next_scan_ns_ = clock_.now_ns() + drop.wait_ns;
-  finish(drop.op, why);
+  operations_.finish(drop.op, why);
 }
 
-void RemoteEngine::drop_done() {
+void NamespaceDrops::drop_done() {
   const OpPtr op = drops_.front().op;
   drops_.pop_front();
   operations_.counters().chunks_dropped += op->dropped;
   op->command.operation == Operation::kClear ? known_.show_all() : known_.show(op->command.key.namespace_id);
   next_scan_ns_ = 0;
-  finish(op, {});
+  operations_.finish(op, {});
 }
 
 }  // namespace larder::remote
