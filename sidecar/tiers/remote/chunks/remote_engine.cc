@@ -17,7 +17,8 @@ RemoteEngine::RemoteEngine(const base::Clock& clock, const RemoteOptions& option
       commands_({clock_, options_, known_, backend_}),
       operations_(clock, [this](const OpPtr& op, const Status& status) { put_ended(op, status); }),
       garbage_({clock_, options_, known_, backend_}, commands_, operations_),
-      drops_({clock_, options_, known_, backend_}, commands_, operations_) {}
+      drops_({clock_, options_, known_, backend_}, commands_, operations_),
+      gets_({clock_, options_, known_, backend_}, commands_, health_, operations_, garbage_) {}
 
 void RemoteEngine::accept(Command command) {
   if (command.kind == Command::Kind::kForget) return garbage_.forget(command.key, command.facts.generation);
@@ -27,7 +28,7 @@ void RemoteEngine::accept(Command command) {
   switch (op->command.operation) {
     case Operation::kPut: health_.takes_puts() ? writes_.push_back(op) : finish(op, health_.why()); break;
     case Operation::kProbe:
-    case Operation::kGet: health_.takes_gets() ? reads_.push_back(op) : finish(op, health_.why()); break;
+    case Operation::kGet: health_.takes_gets() ? gets_.add(op) : finish(op, health_.why()); break;
     case Operation::kDrop:
     case Operation::kClear: drops_.begin(op); break;
     case Operation::kFlush: break;  // maintain_flushes() finds it
@@ -37,7 +38,7 @@ void RemoteEngine::accept(Command command) {
 void RemoteEngine::turn(std::uint64_t timeout_ns) {
   backend_.turn(operations_.has_outcomes() ? 0 : timeout_ns);
   health_.maintain();
-  pump_reads();
+  gets_.pump();
   pump_writes();
   drops_.maintain();
   operations_.miss_deadlines(backend_);
@@ -82,7 +83,7 @@ void RemoteEngine::fail_waiting(bool puts, bool gets) {
   };
   if (puts) fail(writes_);
   if (puts) fail(probed_);
-  if (gets) fail(reads_);
+  if (gets) gets_.fail_waiting(why);
 }
 
 // Callers do not wait for a server that is away: the namespace of a drop stays hidden, and the drop
@@ -96,7 +97,7 @@ void RemoteEngine::fail_awaiting(const Status& why) {
 }
 
 void RemoteEngine::abandon(const Status& why) {
-  reads_.clear();
+  gets_.clear();
   writes_.clear();
   operations_.abandon(why);
   backend_.restart(why);

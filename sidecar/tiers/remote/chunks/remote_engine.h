@@ -1,8 +1,7 @@
 // RemoteEngine: the remote tier without its thread: commands in, messages out, one turn at a time.
 // Owned by one thread.
 //
-// remote_engine.cc has the turn and flushes, chunk_operations.cc gets and probes,
-// put_operations.cc puts.
+// remote_engine.cc has the turn and flushes, put_operations.cc puts.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +14,7 @@
 #include "sidecar/base/clock.h"
 #include "sidecar/tiers/remote/chunks/backend_health.h"
 #include "sidecar/tiers/remote/chunks/garbage_queue.h"
+#include "sidecar/tiers/remote/chunks/get_operations.h"
 #include "sidecar/tiers/remote/chunks/known_chunks.h"
 #include "sidecar/tiers/remote/chunks/namespace_drops.h"
 #include "sidecar/tiers/remote/chunks/operation_table.h"
@@ -62,17 +62,6 @@ class RemoteEngine {
   void fail_waiting(bool puts, bool gets);
   void fail_awaiting(const Status& why);
 
-  // chunk_operations.cc
-  void pump_reads();
-  void start_get(const OpPtr& op);
-  void ask_record(const OpPtr& op);
-  void record_came(const OpPtr& op, const Status& lost, const Reply& reply);
-  void ask_parts(const OpPtr& op);
-  void part_came(const OpPtr& op, std::size_t wanted, const Status& lost, const Reply& reply);
-  void parts_came(const OpPtr& op);
-  void start_probe(const OpPtr& op);
-  void key_looked_at(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply);
-
   // put_operations.cc
   void pump_writes();
   void start_put(const OpPtr& op);
@@ -97,8 +86,9 @@ class RemoteEngine {
   OperationTable operations_;
   GarbageQueue garbage_;
   NamespaceDrops drops_;
+  GetOperations gets_;
 
-  std::deque<OpPtr> reads_, writes_;
+  std::deque<OpPtr> writes_;
   std::size_t looking_ = 0;   // puts that read the earlier record
   std::deque<OpPtr> probed_;  // puts that wait for the write window
 };

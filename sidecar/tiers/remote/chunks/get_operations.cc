@@ -1,15 +1,14 @@
-// Gets and probes.
+#include "sidecar/tiers/remote/chunks/get_operations.h"
+
 #include <algorithm>
 #include <array>
 #include <utility>
-
-#include "sidecar/tiers/remote/chunks/remote_engine.h"
 
 namespace larder::remote {
 
 using tiers::Operation;
 
-void RemoteEngine::pump_reads() {
+void GetOperations::pump() {
   while (!reads_.empty() && backend_.ready() && health_.takes_gets()) {
     const OpPtr op = reads_.front();
     if (!op->done && operations_.reading_bytes() >= options_.read_bytes_in_flight) return;
@@ -19,7 +18,11 @@ void RemoteEngine::pump_reads() {
   }
 }
 
-void RemoteEngine::start_get(const OpPtr& op) {
+void GetOperations::fail_waiting(const Status& why) {
+  for (const OpPtr& op : std::exchange(reads_, {})) finish(op, why);
+}
+
+void GetOperations::start_get(const OpPtr& op) {
   if (known_.hidden(op->command.key.namespace_id)) return finish(op, {Code::kNotFound, "dropped"});
   op->started = true;
   operations_.moves(op, op->command.slot.size());
@@ -29,7 +32,7 @@ void RemoteEngine::start_get(const OpPtr& op) {
   ask_parts(op);
 }
 
-void RemoteEngine::ask_record(const OpPtr& op) {
+void GetOperations::ask_record(const OpPtr& op) {
   op->missing = false;
   op->failed = {};
   const Status asked = commands_.read_record(
@@ -37,7 +40,7 @@ void RemoteEngine::ask_record(const OpPtr& op) {
   if (!asked.ok()) finish(op, asked);
 }
 
-void RemoteEngine::record_came(const OpPtr& op, const Status& lost, const Reply& reply) {
+void GetOperations::record_came(const OpPtr& op, const Status& lost, const Reply& reply) {
   if (op->done) return;
   const tiers::ChunkKey& key = op->command.key;
   const std::optional<Record> record = decode_record(key, reply.text);
@@ -67,7 +70,7 @@ void RemoteEngine::record_came(const OpPtr& op, const Status& lost, const Reply&
   ask_parts(op);
 }
 
-void RemoteEngine::ask_parts(const OpPtr& op) {
+void GetOperations::ask_parts(const OpPtr& op) {
   const Record& record = op->record;
   if (op->command.slot.size() < record.facts.slot_bytes())
     return finish(op, {Code::kInvalidArgument, "the slot is smaller than what was stored"});
@@ -93,7 +96,7 @@ void RemoteEngine::ask_parts(const OpPtr& op) {
   }
 }
 
-void RemoteEngine::part_came(const OpPtr& op, std::size_t wanted, const Status& lost, const Reply& reply) {
+void GetOperations::part_came(const OpPtr& op, std::size_t wanted, const Status& lost, const Reply& reply) {
   if (op->done) return;
   operations_.moves(op, op->moving - wanted);  // mutation: get-overlap
   const bool answer = ServerCommands::answered(op, lost, reply);
@@ -102,7 +105,7 @@ void RemoteEngine::part_came(const OpPtr& op, std::size_t wanted, const Status& 
   if (--op->waiting == 0) parts_came(op);
 }
 
-void RemoteEngine::parts_came(const OpPtr& op) {
+void GetOperations::parts_came(const OpPtr& op) {
   if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
   // A replica may lack new parts, or may have lost its role: ask the masters.
   if (std::exchange(op->by_replica, false) && (op->missing || !op->failed.ok())) {  // mutation: replica-fallback
@@ -120,7 +123,7 @@ void RemoteEngine::parts_came(const OpPtr& op) {
   ask_record(op);
 }
 
-void RemoteEngine::start_probe(const OpPtr& op) {
+void GetOperations::start_probe(const OpPtr& op) {
   op->started = true;
   const std::vector<tiers::ChunkKey>& keys = op->command.keys;
   op->there.assign(keys.size(), false);
@@ -132,7 +135,7 @@ void RemoteEngine::start_probe(const OpPtr& op) {
   }
 }
 
-void RemoteEngine::key_looked_at(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply) {
+void GetOperations::key_looked_at(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply) {
   if (op->done) return;
   const tiers::ChunkKey& key = op->command.keys[number];
   const bool answer = ServerCommands::answered(op, lost, reply);
