@@ -1,4 +1,5 @@
-// Puts.
+#include "sidecar/tiers/remote/chunks/put_operations.h"
+
 #include <sys/random.h>
 
 #include <algorithm>
@@ -6,7 +7,6 @@
 #include <utility>
 
 #include "sidecar/tiers/remote/chunks/record_age.h"
-#include "sidecar/tiers/remote/chunks/remote_engine.h"
 
 namespace larder::remote {
 
@@ -24,7 +24,7 @@ std::uint64_t draw_writing() {
 
 }  // namespace
 
-void RemoteEngine::pump_writes() {
+void PutOperations::pump() {
   if (!backend_.ready() || !health_.takes_puts()) return;
   send_probed();
   while (!writes_.empty() && looking_ + probed_.size() < kPutsAhead) {
@@ -57,8 +57,20 @@ void RemoteEngine::pump_writes() {
   }
 }
 
+void PutOperations::fail_waiting(const Status& why) {
+  for (const OpPtr& op : std::exchange(writes_, {})) finish(op, why);
+  for (const OpPtr& op : std::exchange(probed_, {})) finish(op, why);
+}
+
+void PutOperations::ended(const OpPtr& op, const Status& status) {
+  const bool ok = status.ok();
+  if (op->started && !op->probed) --looking_;
+  if (op->record.writing != 0) tell_gates(op, status);
+  if (op->record.writing != 0 && !ok) garbage_.leave_behind(op->record);  // mutation: abandoned-parts
+}
+
 // Reads the record first: another larderd, or an earlier run, may have put the same bytes.
-void RemoteEngine::start_put(const OpPtr& op) {
+void PutOperations::start_put(const OpPtr& op) {
   op->record = {op->command.key, op->command.facts, kPartBytes};
   std::uint32_t& since_s = op->record.facts.since_s;
   const std::uint64_t age_ms = since_s == 0 ? 0 : age_ms_of(since_s);
@@ -76,7 +88,7 @@ void RemoteEngine::start_put(const OpPtr& op) {
   if (!asked.ok()) put_probed(op, asked, {});
 }
 
-void RemoteEngine::put_probed(const OpPtr& op, const Status& lost, const Reply& reply) {
+void PutOperations::put_probed(const OpPtr& op, const Status& lost, const Reply& reply) {
   if (op->done) return;  // finish() has counted the put
   --looking_;
   op->probed = true;
@@ -94,7 +106,7 @@ void RemoteEngine::put_probed(const OpPtr& op, const Status& lost, const Reply& 
   probed_.push_back(op);
 }
 
-void RemoteEngine::send_probed() {
+void PutOperations::send_probed() {
   while (!probed_.empty()) {
     const OpPtr op = probed_.front();
     if (!op->done && operations_.writing_bytes() >= options_.write_bytes_in_flight) return;
@@ -109,7 +121,7 @@ void RemoteEngine::send_probed() {
 
 // Sends the parts. The record follows once all parts are stored, so that a record never names
 // missing parts.
-void RemoteEngine::send_parts(const OpPtr& op) {
+void PutOperations::send_parts(const OpPtr& op) {
   Record record = op->record;
   record.writing = draw_writing();
   if (record.writing == 0) return finish(op, {Code::kUnavailable, "the system has no random number"});
@@ -130,7 +142,7 @@ void RemoteEngine::send_parts(const OpPtr& op) {
   for (std::uint32_t number = 0; number < record.parts(); ++number) send_part(op, number);
 }
 
-void RemoteEngine::send_part(const OpPtr& op, std::size_t number) {
+void PutOperations::send_part(const OpPtr& op, std::size_t number) {
   const auto part = static_cast<std::uint32_t>(number);
   const std::size_t bytes = op->record.part_size(part);
   const std::string name = part_key(options_.prefix, op->record, part), ttl = std::to_string(op->ttl_ms);
@@ -149,7 +161,7 @@ void RemoteEngine::send_part(const OpPtr& op, std::size_t number) {
   }
 }
 
-void RemoteEngine::part_stored(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply) {
+void PutOperations::part_stored(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply) {
   if (op->done) return;
   const auto part = static_cast<std::uint32_t>(number);
   operations_.moves(op, op->moving - op->record.part_size(part));  // mutation: put-overlap
@@ -162,7 +174,7 @@ void RemoteEngine::part_stored(const OpPtr& op, std::size_t number, const Status
     if (other != *tried) send_part(op, other);
 }
 
-void RemoteEngine::parts_stored(const OpPtr& op) {
+void PutOperations::parts_stored(const OpPtr& op) {
   if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
   if (!op->failed.ok()) return finish(op, op->failed);
   const std::string key = record_key(options_.prefix, op->record.key), ttl = std::to_string(op->ttl_ms),
@@ -178,7 +190,7 @@ void RemoteEngine::parts_stored(const OpPtr& op) {
   if (const Status asked = backend_.ask(Lane::kWrites, key, std::move(request)); !asked.ok()) record_stored(op, asked, {});
 }
 
-void RemoteEngine::record_stored(const OpPtr& op, const Status& lost, const Reply& reply) {
+void PutOperations::record_stored(const OpPtr& op, const Status& lost, const Reply& reply) {
   operations_.end_record(op);
   note_failure(op, record_key(options_.prefix, op->record.key), lost, reply);
   if (!op->failed.ok()) return finish(op, op->failed);
@@ -191,7 +203,7 @@ void RemoteEngine::record_stored(const OpPtr& op, const Status& lost, const Repl
 }
 
 // The keys whose servers the put needs; a single server has all of them.
-std::vector<std::string> RemoteEngine::gate_keys(const Record& record) const {
+std::vector<std::string> PutOperations::gate_keys(const Record& record) const {
   std::vector<std::string> keys{record_key(options_.prefix, record.key)};
   if (options_.mode != Mode::kCluster) return keys;
   for (std::uint32_t number = 0; number < record.parts(); ++number) keys.push_back(part_key(options_.prefix, record, number));
@@ -200,7 +212,7 @@ std::vector<std::string> RemoteEngine::gate_keys(const Record& record) const {
 
 // Ends the put if a server refuses chunks of this size now: no byte is moved. Returns whether it
 // did.
-bool RemoteEngine::refuses(const OpPtr& op, const std::vector<std::string>& keys) {
+bool PutOperations::refuses(const OpPtr& op, const std::vector<std::string>& keys) {
   const Backend::ChunkRefusal refusal = backend_.chunk_refusal(keys, op->record.facts.slot_bytes());
   if (refusal.why.ok()) return false;
   op->again_ns = refusal.again_ns;
@@ -210,7 +222,7 @@ bool RemoteEngine::refuses(const OpPtr& op, const std::vector<std::string>& keys
 
 // Reports the end of a put to the gates. With several servers only the failed server hears of the
 // failure.
-void RemoteEngine::tell_gates(const OpPtr& op, const Status& status) {
+void PutOperations::tell_gates(const OpPtr& op, const Status& status) {
   const std::vector<std::string> keys = gate_keys(op->record);
   // Only with a single server the late server is known. A shorter deadline says nothing about the
   // server.
@@ -227,7 +239,7 @@ void RemoteEngine::tell_gates(const OpPtr& op, const Status& status) {
 }
 
 // Notes the first failure; an error reply replaces a lost connection, because it says more.
-void RemoteEngine::note_failure(const OpPtr& op, const std::string& key, const Status& lost, const Reply& reply) {
+void PutOperations::note_failure(const OpPtr& op, const std::string& key, const Status& lost, const Reply& reply) {
   const bool refused = lost.ok() && reply.kind == Reply::Kind::kError;
   if (ServerCommands::answered(op, lost, reply) || (!op->failed_key.empty() && (!refused || op->refused))) return;
   op->failed_key = key;

@@ -9,16 +9,17 @@ using tiers::Operation;
 
 RemoteEngine::RemoteEngine(const base::Clock& clock, const RemoteOptions& options, KnownChunks& known)
     : clock_(clock),
-      options_(options),
       known_(known),
       backend_(options, clock, {[this] { drops_.scan_now(); }, [this] { known_.erase_all(); }}),
+      services_{clock, options, known, backend_},
       health_(clock, options, backend_,
               {[this](bool puts, bool gets) { fail_waiting(puts, gets); }, [this](const Status& why) { fail_awaiting(why); }}),
-      commands_({clock_, options_, known_, backend_}),
-      operations_(clock, [this](const OpPtr& op, const Status& status) { put_ended(op, status); }),
-      garbage_({clock_, options_, known_, backend_}, commands_, operations_),
-      drops_({clock_, options_, known_, backend_}, commands_, operations_),
-      gets_({clock_, options_, known_, backend_}, commands_, health_, operations_, garbage_) {}
+      commands_(services_),
+      operations_(clock, [this](const OpPtr& op, const Status& status) { puts_.ended(op, status); }),
+      garbage_(services_, commands_, operations_),
+      drops_(services_, commands_, operations_),
+      gets_(services_, commands_, health_, operations_, garbage_),
+      puts_(services_, commands_, health_, operations_, garbage_, drops_) {}
 
 void RemoteEngine::accept(Command command) {
   if (command.kind == Command::Kind::kForget) return garbage_.forget(command.key, command.facts.generation);
@@ -26,7 +27,7 @@ void RemoteEngine::accept(Command command) {
   const OpPtr op = operations_.add(std::move(command));
   // The tier may have become degraded since the caller checked.
   switch (op->command.operation) {
-    case Operation::kPut: health_.takes_puts() ? writes_.push_back(op) : finish(op, health_.why()); break;
+    case Operation::kPut: health_.takes_puts() ? puts_.add(op) : finish(op, health_.why()); break;
     case Operation::kProbe:
     case Operation::kGet: health_.takes_gets() ? gets_.add(op) : finish(op, health_.why()); break;
     case Operation::kDrop:
@@ -39,7 +40,7 @@ void RemoteEngine::turn(std::uint64_t timeout_ns) {
   backend_.turn(operations_.has_outcomes() ? 0 : timeout_ns);
   health_.maintain();
   gets_.pump();
-  pump_writes();
+  puts_.pump();
   drops_.maintain();
   operations_.miss_deadlines(backend_);
   garbage_.maintain(health_.reads_fail());  // includes leftovers of late operations
@@ -56,14 +57,6 @@ std::uint64_t RemoteEngine::next_turn_ns() const {
   return next <= now ? 0 : next - now;
 }
 
-// The steps of the end of a put that concern puts alone.
-void RemoteEngine::put_ended(const OpPtr& op, const Status& status) {
-  const bool ok = status.ok();
-  if (op->started && !op->probed) --looking_;
-  if (op->record.writing != 0) tell_gates(op, status);
-  if (op->record.writing != 0 && !ok) garbage_.leave_behind(op->record);  // mutation: abandoned-parts
-}
-
 void RemoteEngine::maintain_flushes() {
   const auto is_flush = [](const OpPtr& op) { return op->command.operation == Operation::kFlush; };
   if (std::ranges::none_of(operations_.live(), is_flush)) return;
@@ -78,11 +71,7 @@ void RemoteEngine::maintain_flushes() {
 // Fails waiting operations at once when the server hangs or refuses.
 void RemoteEngine::fail_waiting(bool puts, bool gets) {
   const Status why = health_.why();
-  const auto fail = [&](std::deque<OpPtr>& waiting) {
-    for (const OpPtr& op : std::exchange(waiting, {})) finish(op, why);
-  };
-  if (puts) fail(writes_);
-  if (puts) fail(probed_);
+  if (puts) puts_.fail_waiting(why);
   if (gets) gets_.fail_waiting(why);
 }
 
@@ -98,7 +87,7 @@ void RemoteEngine::fail_awaiting(const Status& why) {
 
 void RemoteEngine::abandon(const Status& why) {
   gets_.clear();
-  writes_.clear();
+  puts_.clear();
   operations_.abandon(why);
   backend_.restart(why);
 }

@@ -1,14 +1,11 @@
 // RemoteEngine: the remote tier without its thread: commands in, messages out, one turn at a time.
 // Owned by one thread.
 //
-// remote_engine.cc has the turn and flushes, put_operations.cc puts.
+// The engine owns one object for each kind of work, and has the turn and flushes.
 #pragma once
 
 #include <cstdint>
-#include <deque>
-#include <functional>
-#include <optional>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "sidecar/base/clock.h"
@@ -18,6 +15,7 @@
 #include "sidecar/tiers/remote/chunks/known_chunks.h"
 #include "sidecar/tiers/remote/chunks/namespace_drops.h"
 #include "sidecar/tiers/remote/chunks/operation_table.h"
+#include "sidecar/tiers/remote/chunks/put_operations.h"
 #include "sidecar/tiers/remote/chunks/server_commands.h"
 #include "sidecar/tiers/remote/options.h"
 #include "sidecar/tiers/remote/topology/backend.h"
@@ -53,44 +51,25 @@ class RemoteEngine {
   std::size_t unwanted() const { return garbage_.size(); }
 
  private:
-  // remote_engine.cc
   void finish(const OpPtr& op, Status status, const tiers::ChunkFacts& facts = {}) {
     operations_.finish(op, std::move(status), facts);
   }
-  void put_ended(const OpPtr& op, const Status& status);
   void maintain_flushes();
   void fail_waiting(bool puts, bool gets);
   void fail_awaiting(const Status& why);
 
-  // put_operations.cc
-  void pump_writes();
-  void start_put(const OpPtr& op);
-  void put_probed(const OpPtr& op, const Status& lost, const Reply& reply);
-  void send_probed();
-  void send_parts(const OpPtr& op);
-  void send_part(const OpPtr& op, std::size_t number);
-  void part_stored(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply);
-  void parts_stored(const OpPtr& op);
-  void record_stored(const OpPtr& op, const Status& lost, const Reply& reply);
-  void note_failure(const OpPtr& op, const std::string& key, const Status& lost, const Reply& reply);
-  std::vector<std::string> gate_keys(const Record& record) const;
-  bool refuses(const OpPtr& op, const std::vector<std::string>& keys);
-  void tell_gates(const OpPtr& op, const Status& status);
-
   const base::Clock& clock_;
-  const RemoteOptions& options_;
   KnownChunks& known_;
   Backend backend_;
+  const EngineServices services_;
+  // Each part refers only to the parts above. A part calls upwards by a function from the constructor.
   BackendHealth health_;
   ServerCommands commands_;
   OperationTable operations_;
   GarbageQueue garbage_;
   NamespaceDrops drops_;
   GetOperations gets_;
-
-  std::deque<OpPtr> writes_;
-  std::size_t looking_ = 0;   // puts that read the earlier record
-  std::deque<OpPtr> probed_;  // puts that wait for the write window
+  PutOperations puts_;
 };
 
 }  // namespace larder::remote
