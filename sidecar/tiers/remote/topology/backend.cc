@@ -17,48 +17,20 @@ constexpr std::uint64_t kSettleNs = 3'000'000'000;
 }  // namespace
 
 Backend::Backend(const RemoteOptions& options, const base::Clock& clock, Listener listener)
-    : options_(options), clock_(clock), listener_(std::move(listener)) {
+    : options_(options),
+      clock_(clock),
+      listener_(std::move(listener)),
+      nodes_(options, clock, poller_,
+             {listener_.ready, listener_.other_life,
+              [this](Node& node, Lane lane, const Reply& reply, bool chunk) { answered(node, lane, reply, chunk); }}) {
   map_wait_ns_ = options.retry_ms * kNsPerMs;
-  gate_seed_ = clock.now_ns();
   if (options.mode == Mode::kSentinel) sentinels_.emplace(options_, clock_, poller_);
-  if (options.mode == Mode::kStandalone) add_node(Kind::kStandalone, {options.host, options.port, options.unix_path});
+  if (options.mode == Mode::kStandalone) nodes_.add(Kind::kStandalone, {options.host, options.port, options.unix_path});
 }
 
-Backend::Node& Backend::add_node(Kind kind, const Endpoint& endpoint) {
-  const WriteGate::Pauses pauses{options_.refused_ms, options_.most_refused_ms, options_.trial_bytes_per_s};
-  auto node = std::make_unique<Node>(Health(options_.retry_ms, options_.most_retry_ms), WriteGate(pauses, gate_seed_++));
-  Node* const one = node.get();
-  const auto ready = [this, one] {
-    one->denied = false;
-    listener_.ready();
-  };
-  const auto heard = [this, one](Lane lane, const Reply& reply, bool chunk) { answered(*one, lane, reply, chunk); };
-  // A restart of a replica loses no chunk: the master sends its data again.
-  const auto other_life = [this, one, pauses, kind] {
-    one->gate = WriteGate(pauses, gate_seed_++);
-    if (kind != Kind::kReplica) listener_.other_life();
-  };
-  node->links = std::make_unique<Links>(options_, clock_, poller_, kind, endpoint, Links::Listener{ready, other_life, heard});
-  node->replica = kind == Kind::kReplica;
-  node->used_ns = clock_.now_ns();
-  nodes_.push_back(std::move(node));
-  return *nodes_.back();
-}
-
-// Answers all commands of the node with `why`; callbacks may send them to other nodes. REQUIRES:
-// not within a callback.
-void Backend::remove_node(std::size_t number, const Status& why) {
-  Node* const node = nodes_[number].get();
-  node->links->restart(why);
-  past_sent_bytes_ += node->links->sent_bytes();
-  past_received_bytes_ += node->links->received_bytes();
-  std::erase_if(nodes_, [node](const std::unique_ptr<Node>& one) { return one.get() == node; });
-}
-
-// Callbacks may add nodes at the end: use indexes, not iterators.
 void Backend::turn(std::uint64_t timeout_ns) {
   poller_.wait(std::min(timeout_ns, next_turn_ns()));
-  for (std::size_t i = 0; i < nodes_.size(); ++i) nodes_[i]->links->turn();
+  nodes_.turn();
   const std::uint64_t now = clock_.now_ns();
   if (sentinels_) maintain_master(now);
   if (cluster()) maintain_cluster(now);
@@ -66,15 +38,14 @@ void Backend::turn(std::uint64_t timeout_ns) {
 }
 
 void Backend::flush() {
-  for (std::size_t i = 0; i < nodes_.size(); ++i) nodes_[i]->links->flush();
+  nodes_.flush();
   if (sentinels_) sentinels_->flush();
 }
 
 std::uint64_t Backend::next_turn_ns() const {
   const std::uint64_t now = clock_.now_ns();
-  std::uint64_t wait = options_.ping_ms * kNsPerMs;
+  std::uint64_t wait = std::min(options_.ping_ms * kNsPerMs, nodes_.next_turn_ns());
   for (const std::unique_ptr<Node>& node : nodes_) {
-    wait = std::min(wait, node->links->next_turn_ns());
     if (awaits_probe(*node)) wait = std::min(wait, std::max(node->health.next_ns(), now) - now);
     if (awaits_room(*node)) wait = std::min(wait, std::max(node->room_due_ns, now) - now);
   }
@@ -86,10 +57,6 @@ std::uint64_t Backend::next_turn_ns() const {
   if (!map_asked_ && std::ranges::any_of(nodes_, up)) next = std::min(next, map_due_ns_);
   for (const Parked& parked : parked_) next = std::min(next, std::max(parked.from_ns, now + kNsPerMs));
   return next <= now ? 0 : next - now;
-}
-
-bool Backend::ready() const {
-  return std::ranges::any_of(nodes_, [this](const std::unique_ptr<Node>& node) { return counts(*node) && node->links->ready(); });
 }
 
 Status Backend::failure() const {
@@ -122,7 +89,7 @@ Status Backend::ask(Lane lane, std::string_view key, Request request) {
 
 Status Backend::ask_master(std::size_t number, Lane lane, Request request) {
   for (const std::unique_ptr<Node>& node : nodes_)
-    if (counts(*node) && number-- == 0) return node->links->ask(lane, std::move(request));
+    if (nodes_.counts(*node) && number-- == 0) return node->links->ask(lane, std::move(request));
   return {Code::kUnavailable, "no connection to the server"};
 }
 
@@ -142,7 +109,7 @@ void Backend::doubt() {
 // Follows the server that most Sentinels name, while it is a reachable master; else the next server
 // that a Sentinel names.
 void Backend::maintain_master(std::uint64_t now_ns) {
-  const bool doubted = now_ns < doubt_until_ns_, well = ready() && !doubted;
+  const bool doubted = now_ns < doubt_until_ns_, well = nodes_.ready() && !doubted;
   sentinels_->turn(!well);
   const std::vector<SentinelWatch::Named> named = sentinels_->named();
   if (named.empty()) return;
@@ -164,11 +131,11 @@ void Backend::maintain_master(std::uint64_t now_ns) {
 
 void Backend::follow(const Endpoint& master) {
   const bool other = !nodes_.empty();
-  if (other) remove_node(0, {Code::kUnavailable, "another server is the master now"});
+  if (other) nodes_.remove(0, {Code::kUnavailable, "another server is the master now"});
   if (other)
     base::log_from("backend, master", base::LogLevel::kInfo, "backend: " + text_of(master) + " is named as the master now");
-  add_node(Kind::kMaster, master);
-  ++version_;
+  nodes_.add(Kind::kMaster, master);
+  nodes_.changed();
   followed_ns_ = clock_.now_ns();
   doubt_until_ns_ = 0;
   if (other) listener_.other_life();
@@ -176,25 +143,21 @@ void Backend::follow(const Endpoint& master) {
 
 void Backend::cancel(std::uint64_t owner) {
   std::erase_if(parked_, [owner](const Parked& parked) { return parked.routed->request.owner == owner; });
-  for (std::size_t i = 0; i < nodes_.size(); ++i) nodes_[i]->links->cancel(owner);
+  nodes_.cancel(owner);
 }
 
 void Backend::restart(const Status& why) {
-  for (std::size_t i = 0; i < nodes_.size(); ++i) nodes_[i]->links->restart(why);
+  nodes_.restart(why);
   for (const Parked& parked : std::exchange(parked_, {}))
     if (parked.routed->request.then) parked.routed->request.then(why, {});
 }
 
 std::uint64_t Backend::sent_bytes() const {
-  std::uint64_t bytes = past_sent_bytes_ + (sentinels_ ? sentinels_->sent_bytes() : 0);
-  for (const std::unique_ptr<Node>& node : nodes_) bytes += node->links->sent_bytes();
-  return bytes;
+  return nodes_.sent_bytes() + (sentinels_ ? sentinels_->sent_bytes() : 0);
 }
 
 std::uint64_t Backend::received_bytes() const {
-  std::uint64_t bytes = past_received_bytes_ + (sentinels_ ? sentinels_->received_bytes() : 0);
-  for (const std::unique_ptr<Node>& node : nodes_) bytes += node->links->received_bytes();
-  return bytes;
+  return nodes_.received_bytes() + (sentinels_ ? sentinels_->received_bytes() : 0);
 }
 
 }  // namespace larder::remote

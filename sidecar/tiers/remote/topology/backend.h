@@ -20,8 +20,7 @@
 #include "sidecar/tiers/remote/options.h"
 #include "sidecar/tiers/remote/resp/error_reply.h"
 #include "sidecar/tiers/remote/resp/poller.h"
-#include "sidecar/tiers/remote/topology/health.h"
-#include "sidecar/tiers/remote/topology/links.h"
+#include "sidecar/tiers/remote/topology/node_set.h"
 #include "sidecar/tiers/remote/topology/sentinel_watch.h"
 #include "sidecar/tiers/remote/topology/slots.h"
 #include "sidecar/tiers/remote/topology/write_gate.h"
@@ -30,8 +29,7 @@ namespace larder::remote {
 
 class Backend {
  public:
-  static constexpr std::uint32_t kMostHops = 5;   // redirections of one command, then the command fails
-  static constexpr std::size_t kMostNodes = 256;  // at once, whatever redirections name
+  static constexpr std::uint32_t kMostHops = 5;  // redirections of one command, then the command fails
 
   struct Listener {
     std::function<void()> ready;  // a connection is ready
@@ -47,8 +45,8 @@ class Backend {
   std::uint64_t next_turn_ns() const;
   void wake() const { poller_.wake(); }  // thread-safe
 
-  bool ready() const;      // whether commands are possible, for some keys at least
-  Status failure() const;  // why not ready; ok before the end of the first attempt
+  bool ready() const { return nodes_.ready(); }  // whether commands are possible, for some keys at least
+  Status failure() const;                        // why not ready; ok before the end of the first attempt
   // Sends a command to the server of this key, and follows redirections. During the first connect
   // of the server the command waits, `answer_ms` at most. kUnavailable: the server is away, and no
   // reply follows.
@@ -59,7 +57,7 @@ class Backend {
   // Groups keys that one command may name: in a Cluster the keys of one slot.
   std::vector<std::vector<std::string_view>> together(const std::vector<std::string>& keys) const;
   // Changes whenever the masters or their slots change.
-  std::uint64_t version() const { return version_; }
+  std::uint64_t version() const { return nodes_.version(); }
   std::size_t masters() const;
   Status ask_master(std::size_t number, Lane lane, Request request);
   // Why the server of this key refuses commands of the lane now. Ok without a fault, and for a
@@ -99,20 +97,6 @@ class Backend {
   std::uint64_t received_bytes() const;
 
  private:
-  struct Node {
-    Node(const Health& fresh, const WriteGate& open) : health(fresh), gate(open) {}
-    std::unique_ptr<Links> links;
-    bool serves = false;        // has slots
-    bool replica = false;       // used as a replica; as a master the server would be another Node
-    bool stands_by = false;     // a replica of a master with slots
-    std::uint64_t used_ns = 0;  // the time of the last command, or of the creation
-    Health health;              // by its error replies; probed until a good reply
-    bool denied = false;        // by an error that a new handshake may end
-    bool probing = false;       // a reply is due
-    WriteGate gate;             // the refused chunks
-    bool asking_room = false;   // a reply is due
-    std::uint64_t room_due_ns = 0;
-  };
   // A command to a node of a Cluster, kept until its reply: a redirection sends the command to
   // another node.
   struct Routed {
@@ -131,8 +115,6 @@ class Backend {
   };
 
   bool cluster() const { return options_.mode == Mode::kCluster; }
-  Node& add_node(Kind kind, const Endpoint& endpoint);
-  void remove_node(std::size_t number, const Status& why);
   void maintain_master(std::uint64_t now_ns);
   void follow(const Endpoint& master);
 
@@ -143,7 +125,6 @@ class Backend {
   bool awaits_probe(const Node& node) const;
   void probe(Node& node);
   std::optional<std::string> probe_key_of(const Node& node) const;
-  bool counts(const Node& node) const { return node.serves || !cluster(); }
   std::string trouble_of(const Node& node, Lane lane) const;
 
   // write_gates.cc
@@ -159,7 +140,6 @@ class Backend {
   bool redirected(const RoutedPtr& routed, const std::string& error);
   void park(const RoutedPtr& routed, bool asking, std::uint64_t from_ns);
   void send_parked(std::uint64_t now_ns);
-  Node* node_at(const Endpoint& endpoint, Kind kind = Kind::kNode);
   void maintain_cluster(std::uint64_t now_ns);
   void ask_map(std::uint64_t now_ns);
   void map_came(const std::string& asked, const Status& lost, const Reply& reply);
@@ -171,10 +151,7 @@ class Backend {
   const base::Clock& clock_;
   const Listener listener_;
   Poller poller_;
-  std::vector<std::unique_ptr<Node>> nodes_;  // standalone and Sentinel: at most one
-  std::uint64_t version_ = 1;
-  std::uint64_t past_sent_bytes_ = 0, past_received_bytes_ = 0;
-  std::uint64_t gate_seed_ = 0;
+  NodeSet nodes_;
 
   std::optional<SentinelWatch> sentinels_;
   std::uint64_t doubt_until_ns_ = 0;  // the role of the master is in doubt until then

@@ -56,10 +56,10 @@ bool Backend::redirected(const RoutedPtr& routed, const std::string& error) {
   } else if (redirection.what == What::kAgain) {
     park(routed, false, clock_.now_ns() + kAgainNs);
   } else {
-    Node* const node = redirection.to.port == 0 ? nullptr : node_at(redirection.to);
+    Node* const node = redirection.to.port == 0 ? nullptr : nodes_.at(redirection.to);
     if (node != nullptr && redirection.what == What::kMoved && std::exchange(slots_[routed->slot], node) != node) {
       node->serves = true;
-      ++version_;
+      nodes_.changed();
     }
     failed = node == nullptr ? Status(Code::kUnavailable, "the Cluster sends a command to nowhere")
                              : send(routed, *node, redirection.what == What::kAsk);
@@ -88,17 +88,10 @@ void Backend::send_parked(std::uint64_t now_ns) {
   }
 }
 
-// The node of that address and kind, new if needed; nullptr: too many nodes.
-Backend::Node* Backend::node_at(const Endpoint& endpoint, Kind kind) {
-  for (const std::unique_ptr<Node>& node : nodes_)
-    if (node->replica == (kind == Kind::kReplica) && node->links->endpoint() == endpoint) return node.get();
-  return nodes_.size() < kMostNodes ? &add_node(kind, endpoint) : nullptr;
-}
-
 void Backend::maintain_cluster(std::uint64_t now_ns) {
   // No known node is reachable: the configured names may have other addresses now.
-  if (!ready())
-    for (const Endpoint& seed : options_.endpoints) node_at(seed);
+  if (!nodes_.ready())
+    for (const Endpoint& seed : options_.endpoints) nodes_.at(seed);
   if (std::ranges::any_of(nodes_, [](const std::unique_ptr<Node>& node) { return node->serves && !node->links->ready(); }))
     doubt();
   if (!map_asked_ && now_ns >= map_due_ns_) ask_map(now_ns);
@@ -110,7 +103,7 @@ void Backend::maintain_cluster(std::uint64_t now_ns) {
 // is ready, only serving nodes are asked: a node that left the Cluster may belong to another
 // Cluster now.
 void Backend::ask_map(std::uint64_t now_ns) {
-  const bool those_that_serve = ready();
+  const bool those_that_serve = nodes_.ready();
   for (std::size_t tried = 0; tried < nodes_.size(); ++tried) {
     const Node& node = *nodes_[++map_turn_ % nodes_.size()];
     Links& links = *node.links;
@@ -150,7 +143,7 @@ void Backend::map_came(const std::string& asked, const Status& lost, const Reply
 void Backend::adopt(const std::vector<SlotRange>& map) {
   std::array<Node*, kSlots> slots{};
   for (const SlotRange& range : map) {
-    Node* const node = node_at(range.master);
+    Node* const node = nodes_.at(range.master);
     for (std::size_t slot = range.first; slot <= range.last; ++slot) slots[slot] = node;
   }
   map_failure_ = {};
@@ -170,7 +163,7 @@ void Backend::adopt(const std::vector<SlotRange>& map) {
   if (options_.read_replicas) adopt_replicas(map);
   if (std::exchange(slots_, slots) == slots && map_known_) return;
   map_known_ = true;
-  ++version_;
+  nodes_.changed();
   // A replica took over, and may lack stored chunks.
   if (lost_one) listener_.other_life();
 }
@@ -182,7 +175,7 @@ void Backend::adopt_replicas(const std::vector<SlotRange>& map) {
   std::size_t turn = 0;
   for (const SlotRange& range : map) {
     if (range.replicas.empty()) continue;
-    Node* const node = node_at(range.replicas[turn++ % range.replicas.size()], Kind::kReplica);
+    Node* const node = nodes_.at(range.replicas[turn++ % range.replicas.size()], Kind::kReplica);
     if (node == nullptr) continue;
     node->stands_by = true;
     for (std::size_t slot = range.first; slot <= range.last; ++slot) replicas_[slot] = node;
@@ -198,12 +191,12 @@ bool Backend::ask_replica(std::string_view key, Request& request) {
 }
 
 void Backend::retire_nodes(std::uint64_t now_ns) {
-  if (!ready()) return;
+  if (!nodes_.ready()) return;
   for (std::size_t i = nodes_.size(); i-- > 0;) {
     const Node* const node = nodes_[i].get();
     if (node->serves || node->stands_by || now_ns < node->used_ns + kUnusedNs) continue;
     if (std::ranges::none_of(parked_, [node](const Parked& parked) { return parked.routed->node == node; }))
-      remove_node(i, {Code::kUnavailable, "the node serves nothing any more"});
+      nodes_.remove(i, {Code::kUnavailable, "the node serves nothing any more"});
   }
 }
 

@@ -47,7 +47,7 @@ void Backend::maintain_health(std::uint64_t now_ns) {
 }
 
 bool Backend::awaits_probe(const Node& node) const {
-  return !node.health.well() && !node.probing && (counts(node) || node.stands_by) && node.links->ready();
+  return !node.health.well() && !node.probing && (nodes_.counts(node) || node.stands_by) && node.links->ready();
 }
 
 // Probes reads first: if reads fail, writes fail too.
@@ -99,7 +99,7 @@ Backend::Troubles Backend::troubles() const {
   std::array<std::string, 2> why;
   const Node* first = nullptr;
   for (const std::unique_ptr<Node>& node : nodes_) {
-    if (!counts(*node)) continue;
+    if (!nodes_.counts(*node)) continue;
     ++all;
     if (node->health.well() && node->links->ready()) continue;
     for (const Lane lane : {Lane::kReads, Lane::kWrites}) {

@@ -36,7 +36,7 @@ std::string size_text(std::uint64_t bytes) {
 
 }  // namespace
 
-Backend::Node* Backend::writer_of(std::string_view key) const {
+Node* Backend::writer_of(std::string_view key) const {
   if (cluster()) return slots_[slot_of(key)];
   return nodes_.empty() ? nullptr : nodes_.front().get();
 }
@@ -116,7 +116,7 @@ void Backend::ask_room(Node& node, std::uint64_t now_ns) {
 // The refused chunks of the first server with a closed gate.
 std::string Backend::refused_chunks() const {
   for (const std::unique_ptr<Node>& node : nodes_) {
-    if (!counts(*node) || node->gate.lets(node->gate.closed_from(), clock_.now_ns())) continue;  // the next chunk passes
+    if (!nodes_.counts(*node) || node->gate.lets(node->gate.closed_from(), clock_.now_ns())) continue;  // the next chunk passes
     return (cluster() ? text_of(node->links->endpoint()) + " takes no chunks of " : "takes no chunks of ") +
            size_text(node->gate.closed_from()) + " and more: " + node->gate.reason();
   }
