@@ -82,7 +82,7 @@ Status Backend::ask(Lane lane, std::string_view key, Request request) {
   routed->lane = lane;
   routed->slot = slot_of(key);
   routed->request = std::move(request);
-  if (slots_[routed->slot] != nullptr) return send(routed, *slots_[routed->slot], false);
+  if (Node* const node = slots_.master(routed->slot); node != nullptr) return send(routed, *node, false);
   doubt();
   return {Code::kUnavailable, "no node of the Cluster serves this key"};
 }

@@ -22,7 +22,7 @@
 #include "sidecar/tiers/remote/resp/poller.h"
 #include "sidecar/tiers/remote/topology/node_set.h"
 #include "sidecar/tiers/remote/topology/sentinel_watch.h"
-#include "sidecar/tiers/remote/topology/slots.h"
+#include "sidecar/tiers/remote/topology/slot_map.h"
 #include "sidecar/tiers/remote/topology/write_gate.h"
 
 namespace larder::remote {
@@ -152,12 +152,12 @@ class Backend {
   const Listener listener_;
   Poller poller_;
   NodeSet nodes_;
+  SlotMap slots_;
 
   std::optional<SentinelWatch> sentinels_;
   std::uint64_t doubt_until_ns_ = 0;  // the role of the master is in doubt until then
   std::uint64_t followed_ns_ = 0;     // the time of the choice of this master
 
-  std::array<Node*, kSlots> slots_{}, replicas_{};
   std::vector<Parked> parked_;
   Status map_failure_;
   bool map_known_ = false, map_asked_ = false;

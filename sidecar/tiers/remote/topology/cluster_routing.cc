@@ -57,7 +57,7 @@ bool Backend::redirected(const RoutedPtr& routed, const std::string& error) {
     park(routed, false, clock_.now_ns() + kAgainNs);
   } else {
     Node* const node = redirection.to.port == 0 ? nullptr : nodes_.at(redirection.to);
-    if (node != nullptr && redirection.what == What::kMoved && std::exchange(slots_[routed->slot], node) != node) {
+    if (node != nullptr && redirection.what == What::kMoved && slots_.move(routed->slot, node)) {
       node->serves = true;
       nodes_.changed();
     }
@@ -141,7 +141,7 @@ void Backend::map_came(const std::string& asked, const Status& lost, const Reply
 }
 
 void Backend::adopt(const std::vector<SlotRange>& map) {
-  std::array<Node*, kSlots> slots{};
+  SlotMap::Slots slots{};
   for (const SlotRange& range : map) {
     Node* const node = nodes_.at(range.master);
     for (std::size_t slot = range.first; slot <= range.last; ++slot) slots[slot] = node;
@@ -161,7 +161,7 @@ void Backend::adopt(const std::vector<SlotRange>& map) {
     map_due_ns_ = map_asked_ns_ + kCalmNs;
   }
   if (options_.read_replicas) adopt_replicas(map);
-  if (std::exchange(slots_, slots) == slots && map_known_) return;
+  if (!slots_.replace(slots) && map_known_) return;
   map_known_ = true;
   nodes_.changed();
   // A replica took over, and may lack stored chunks.
@@ -171,20 +171,20 @@ void Backend::adopt(const std::vector<SlotRange>& map) {
 // Deals the slot ranges to replicas: several replicas of a master share its ranges.
 void Backend::adopt_replicas(const std::vector<SlotRange>& map) {
   for (const std::unique_ptr<Node>& node : nodes_) node->stands_by = false;
-  replicas_ = {};
+  slots_.clear_replicas();
   std::size_t turn = 0;
   for (const SlotRange& range : map) {
     if (range.replicas.empty()) continue;
     Node* const node = nodes_.at(range.replicas[turn++ % range.replicas.size()], Kind::kReplica);
     if (node == nullptr) continue;
     node->stands_by = true;
-    for (std::size_t slot = range.first; slot <= range.last; ++slot) replicas_[slot] = node;
+    slots_.add_replica(range, node);
   }
 }
 
 bool Backend::ask_replica(std::string_view key, Request& request) {
   if (!cluster()) return false;
-  Node* const node = replicas_[slot_of(key)];
+  Node* const node = slots_.replica(slot_of(key));
   if (node == nullptr || !node->links->ready() || !node->health.well()) return false;  // mutation: replica-refused
   node->used_ns = clock_.now_ns();
   return node->links->ask(Lane::kReads, std::move(request)).ok();

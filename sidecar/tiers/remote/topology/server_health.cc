@@ -72,9 +72,9 @@ void Backend::probe(Node& node) {
 std::optional<std::string> Backend::probe_key_of(const Node& node) const {
   if (!cluster()) return probe_key(options_.prefix);
   constexpr unsigned kMostTries = 1 << 15;
-  const std::array<Node*, kSlots>& slots = node.replica ? replicas_ : slots_;
   for (unsigned number = 0; number < kMostTries; ++number)
-    if (std::string key = probe_key(options_.prefix) + ":" + std::to_string(number); slots[slot_of(key)] == &node) return key;
+    if (std::string key = probe_key(options_.prefix) + ":" + std::to_string(number); slots_.leads_to(node, slot_of(key)))
+      return key;
   return std::nullopt;
 }
 
@@ -87,7 +87,7 @@ std::string Backend::trouble_of(const Node& node, Lane lane) const {
 
 Status Backend::refusal(std::string_view key, Lane lane) const {
   if (!cluster()) return {};
-  const Node* const node = slots_[slot_of(key)];
+  const Node* const node = slots_.master(slot_of(key));
   if (node == nullptr) return {Code::kUnavailable, "no node of the Cluster serves this key"};
   const std::string why = trouble_of(*node, lane);
   return why.empty() ? Status() : Status(Code::kUnavailable, "the key's node of the Cluster: " + why);

@@ -37,7 +37,7 @@ std::string size_text(std::uint64_t bytes) {
 }  // namespace
 
 Node* Backend::writer_of(std::string_view key) const {
-  if (cluster()) return slots_[slot_of(key)];
+  if (cluster()) return slots_.master(slot_of(key));
   return nodes_.empty() ? nullptr : nodes_.front().get();
 }
 
