@@ -22,7 +22,8 @@ Backend::Backend(const RemoteOptions& options, const base::Clock& clock, Listene
       listener_(std::move(listener)),
       nodes_(options, clock, poller_,
              {listener_.ready, listener_.other_life,
-              [this](Node& node, Lane lane, const Reply& reply, bool chunk) { answered(node, lane, reply, chunk); }}) {
+              [this](Node& node, Lane lane, const Reply& reply, bool chunk) { health_.answered(node, lane, reply, chunk); }}),
+      health_(options, clock, nodes_, slots_, [this] { doubt(); }) {
   map_wait_ns_ = options.retry_ms * kNsPerMs;
   if (options.mode == Mode::kSentinel) sentinels_.emplace(options_, clock_, poller_);
   if (options.mode == Mode::kStandalone) nodes_.add(Kind::kStandalone, {options.host, options.port, options.unix_path});
@@ -34,7 +35,8 @@ void Backend::turn(std::uint64_t timeout_ns) {
   const std::uint64_t now = clock_.now_ns();
   if (sentinels_) maintain_master(now);
   if (cluster()) maintain_cluster(now);
-  maintain_health(now);
+  maintain_gates(now);
+  health_.maintain(now);
 }
 
 void Backend::flush() {
@@ -46,9 +48,9 @@ std::uint64_t Backend::next_turn_ns() const {
   const std::uint64_t now = clock_.now_ns();
   std::uint64_t wait = std::min(options_.ping_ms * kNsPerMs, nodes_.next_turn_ns());
   for (const std::unique_ptr<Node>& node : nodes_) {
-    if (awaits_probe(*node)) wait = std::min(wait, std::max(node->health.next_ns(), now) - now);
     if (awaits_room(*node)) wait = std::min(wait, std::max(node->room_due_ns, now) - now);
   }
+  wait = std::min(wait, health_.next_ns(now) - now);
   if (sentinels_) wait = std::min(wait, sentinels_->next_turn_ns());
   if (!cluster()) return wait;
   if (nodes_.empty()) return 0;
@@ -139,6 +141,12 @@ void Backend::follow(const Endpoint& master) {
   followed_ns_ = clock_.now_ns();
   doubt_until_ns_ = 0;
   if (other) listener_.other_life();
+}
+
+Backend::Troubles Backend::troubles() const {
+  Troubles troubles = health_.troubles();
+  troubles.chunks = refused_chunks();
+  return troubles;
 }
 
 void Backend::cancel(std::uint64_t owner) {

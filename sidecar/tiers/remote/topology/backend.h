@@ -3,7 +3,7 @@
 // tier.
 //
 // backend.cc has the code for all modes, cluster_routing.cc the map and redirections,
-// server_health.cc the health of each server, write_gates.cc the refused chunks of each server.
+// write_gates.cc the refused chunks of each server.
 // Callbacks come from turn(), flush(), cancel() and restart(), never from ask().
 #pragma once
 
@@ -22,6 +22,7 @@
 #include "sidecar/tiers/remote/resp/poller.h"
 #include "sidecar/tiers/remote/topology/node_set.h"
 #include "sidecar/tiers/remote/topology/sentinel_watch.h"
+#include "sidecar/tiers/remote/topology/server_health.h"
 #include "sidecar/tiers/remote/topology/slot_map.h"
 #include "sidecar/tiers/remote/topology/write_gate.h"
 
@@ -60,14 +61,9 @@ class Backend {
   std::uint64_t version() const { return nodes_.version(); }
   std::size_t masters() const;
   Status ask_master(std::size_t number, Lane lane, Request request);
-  // Why the server of this key refuses commands of the lane now. Ok without a fault, and for a
-  // single server: see troubles().
-  Status refusal(std::string_view key, Lane lane) const;
-  // Faults of the servers, each empty without a fault. `reads`, `writes`: why no server answers, or
-  // takes writes. `part`: which servers fail while others work. `chunks`: which chunks are refused.
-  struct Troubles {
-    std::string reads, writes, part, chunks;
-  };
+  // As in ServerHealth, and in `chunks` the refused chunks.
+  Status refusal(std::string_view key, Lane lane) const { return health_.refusal(key, lane); }
+  using Troubles = ServerHealth::Troubles;
   Troubles troubles() const;
 
   // write_gates.cc: the chunk with its record and parts under these keys. A refused chunk is not
@@ -118,15 +114,6 @@ class Backend {
   void maintain_master(std::uint64_t now_ns);
   void follow(const Endpoint& master);
 
-  // server_health.cc
-  void answered(Node& node, Lane lane, const Reply& reply, bool chunk);
-  void note_error(Node& node, const ErrorMeaning& meaning, Lane lane);
-  void maintain_health(std::uint64_t now_ns);
-  bool awaits_probe(const Node& node) const;
-  void probe(Node& node);
-  std::optional<std::string> probe_key_of(const Node& node) const;
-  std::string trouble_of(const Node& node, Lane lane) const;
-
   // write_gates.cc
   Node* writer_of(std::string_view key) const;
   bool awaits_room(const Node& node) const { return node.gate.full() && !node.asking_room && node.links->ready(); }
@@ -153,6 +140,7 @@ class Backend {
   Poller poller_;
   NodeSet nodes_;
   SlotMap slots_;
+  ServerHealth health_;
 
   std::optional<SentinelWatch> sentinels_;
   std::uint64_t doubt_until_ns_ = 0;  // the role of the master is in doubt until then

@@ -79,7 +79,7 @@ void Backend::chunk_refused(const std::string& key, const WriteGate::Put& put, c
                                                     : WriteGate::Why::kKnown;
   node->gate.refused(put, std::string(meaning.text), why, clock_.now_ns());
   node->room_due_ns = 0;
-  if (full && !node->probing) probe(*node);  // finds out whether the server takes any write
+  if (full && !node->probing) health_.probe(*node);  // finds out whether the server takes any write
 }
 
 void Backend::chunk_lost(const std::string& key, const WriteGate::Put& put, const Status& why) {
