@@ -23,7 +23,8 @@ Backend::Backend(const RemoteOptions& options, const base::Clock& clock, Listene
       nodes_(options, clock, poller_,
              {listener_.ready, listener_.other_life,
               [this](Node& node, Lane lane, const Reply& reply, bool chunk) { health_.answered(node, lane, reply, chunk); }}),
-      health_(options, clock, nodes_, slots_, [this] { doubt(); }) {
+      health_(options, clock, nodes_, slots_, [this] { doubt(); }),
+      gates_(options, clock, nodes_, slots_, health_) {
   map_wait_ns_ = options.retry_ms * kNsPerMs;
   if (options.mode == Mode::kSentinel) sentinels_.emplace(options_, clock_, poller_);
   if (options.mode == Mode::kStandalone) nodes_.add(Kind::kStandalone, {options.host, options.port, options.unix_path});
@@ -35,7 +36,7 @@ void Backend::turn(std::uint64_t timeout_ns) {
   const std::uint64_t now = clock_.now_ns();
   if (sentinels_) maintain_master(now);
   if (cluster()) maintain_cluster(now);
-  maintain_gates(now);
+  gates_.maintain(now);
   health_.maintain(now);
 }
 
@@ -47,10 +48,7 @@ void Backend::flush() {
 std::uint64_t Backend::next_turn_ns() const {
   const std::uint64_t now = clock_.now_ns();
   std::uint64_t wait = std::min(options_.ping_ms * kNsPerMs, nodes_.next_turn_ns());
-  for (const std::unique_ptr<Node>& node : nodes_) {
-    if (awaits_room(*node)) wait = std::min(wait, std::max(node->room_due_ns, now) - now);
-  }
-  wait = std::min(wait, health_.next_ns(now) - now);
+  wait = std::min(wait, std::min(health_.next_ns(now), gates_.next_ns(now)) - now);
   if (sentinels_) wait = std::min(wait, sentinels_->next_turn_ns());
   if (!cluster()) return wait;
   if (nodes_.empty()) return 0;
@@ -145,7 +143,7 @@ void Backend::follow(const Endpoint& master) {
 
 Backend::Troubles Backend::troubles() const {
   Troubles troubles = health_.troubles();
-  troubles.chunks = refused_chunks();
+  troubles.chunks = gates_.refused_chunks();
   return troubles;
 }
 

@@ -2,8 +2,7 @@
 // the masters of a Cluster, where the master of the slot has a key. Owned by the thread of the
 // tier.
 //
-// backend.cc has the code for all modes, cluster_routing.cc the map and redirections,
-// write_gates.cc the refused chunks of each server.
+// backend.cc has the code for all modes, cluster_routing.cc the map and redirections.
 // Callbacks come from turn(), flush(), cancel() and restart(), never from ask().
 #pragma once
 
@@ -24,7 +23,7 @@
 #include "sidecar/tiers/remote/topology/sentinel_watch.h"
 #include "sidecar/tiers/remote/topology/server_health.h"
 #include "sidecar/tiers/remote/topology/slot_map.h"
-#include "sidecar/tiers/remote/topology/write_gate.h"
+#include "sidecar/tiers/remote/topology/write_gates.h"
 
 namespace larder::remote {
 
@@ -66,22 +65,21 @@ class Backend {
   using Troubles = ServerHealth::Troubles;
   Troubles troubles() const;
 
-  // write_gates.cc: the chunk with its record and parts under these keys. A refused chunk is not
-  // sent to the server for a while.
-  struct ChunkRefusal {
-    Status why;                  // ok: not refused
-    std::uint64_t again_ns = 0;  // the time of the next offer
-  };
-  ChunkRefusal chunk_refusal(const std::vector<std::string>& keys, std::uint64_t bytes) const;
-  // The chunk is sent now. Returns the key of a server that takes the chunk as a trial: the part of
-  // this key goes first. Empty: all parts may go. `of`: the number of the put.
-  std::optional<std::size_t> begin_chunk(const std::vector<std::string>& keys, std::uint64_t bytes, std::uint64_t of);
-  // The end of the put: stored, refused by a server, or lost with a connection.
-  void chunk_stored(const std::vector<std::string>& keys, const WriteGate::Put& put);
-  void chunk_refused(const std::string& key, const WriteGate::Put& put, const ErrorMeaning& meaning);
-  void chunk_lost(const std::string& key, const WriteGate::Put& put, const Status& why);
-  // Call after every put: slots may have moved, so the keys do not give the server of the trial.
-  void end_trials(std::uint64_t of);
+  // As in WriteGates: the chunk with its record and parts under these keys.
+  using ChunkRefusal = WriteGates::Refusal;
+  ChunkRefusal chunk_refusal(const std::vector<std::string>& keys, std::uint64_t bytes) const {
+    return gates_.chunk_refusal(keys, bytes);
+  }
+  std::optional<std::size_t> begin_chunk(const std::vector<std::string>& keys, std::uint64_t bytes, std::uint64_t of) {
+    return gates_.begin_chunk(keys, bytes, of);
+  }
+  void chunk_stored(const std::vector<std::string>& keys, const WriteGate::Put& put) { gates_.chunk_stored(keys, put); }
+  void chunk_refused(const std::string& key, const WriteGate::Put& put, const ErrorMeaning& meaning) {
+    gates_.chunk_refused(key, put, meaning);
+  }
+  void chunk_lost(const std::string& key, const WriteGate::Put& put, const Status& why) { gates_.chunk_lost(key, put, why); }
+  void end_trials(std::uint64_t of) { gates_.end_trials(of); }
+
   // A sign that the known roles are wrong: asks for the roles again soon.
   void doubt();
 
@@ -114,13 +112,6 @@ class Backend {
   void maintain_master(std::uint64_t now_ns);
   void follow(const Endpoint& master);
 
-  // write_gates.cc
-  Node* writer_of(std::string_view key) const;
-  bool awaits_room(const Node& node) const { return node.gate.full() && !node.asking_room && node.links->ready(); }
-  void maintain_gates(std::uint64_t now_ns);
-  void ask_room(Node& node, std::uint64_t now_ns);
-  std::string refused_chunks() const;
-
   // cluster_routing.cc
   Status send(const RoutedPtr& routed, Node& node, bool asking);
   void came(const RoutedPtr& routed, const Status& lost, Reply reply);
@@ -141,6 +132,7 @@ class Backend {
   NodeSet nodes_;
   SlotMap slots_;
   ServerHealth health_;
+  WriteGates gates_;
 
   std::optional<SentinelWatch> sentinels_;
   std::uint64_t doubt_until_ns_ = 0;  // the role of the master is in doubt until then
