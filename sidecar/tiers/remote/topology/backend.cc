@@ -4,15 +4,10 @@
 #include <map>
 #include <utility>
 
-#include "sidecar/base/log_throttle.h"
-
 namespace larder::remote {
 namespace {
 
 constexpr std::uint64_t kNsPerMs = 1'000'000;
-constexpr std::uint64_t kDoubtNs = 3'000'000'000;
-// After a failover Sentinels may name the former master for this time.
-constexpr std::uint64_t kSettleNs = 3'000'000'000;
 
 }  // namespace
 
@@ -26,7 +21,7 @@ Backend::Backend(const RemoteOptions& options, const base::Clock& clock, Listene
       health_(options, clock, nodes_, slots_, [this] { doubt(); }),
       gates_(options, clock, nodes_, slots_, health_) {
   map_wait_ns_ = options.retry_ms * kNsPerMs;
-  if (options.mode == Mode::kSentinel) sentinels_.emplace(options_, clock_, poller_);
+  if (options.mode == Mode::kSentinel) master_.emplace(options, clock, poller_, nodes_, listener_.other_life);
   if (options.mode == Mode::kStandalone) nodes_.add(Kind::kStandalone, {options.host, options.port, options.unix_path});
 }
 
@@ -34,7 +29,7 @@ void Backend::turn(std::uint64_t timeout_ns) {
   poller_.wait(std::min(timeout_ns, next_turn_ns()));
   nodes_.turn();
   const std::uint64_t now = clock_.now_ns();
-  if (sentinels_) maintain_master(now);
+  if (master_) master_->maintain(now);
   if (cluster()) maintain_cluster(now);
   gates_.maintain(now);
   health_.maintain(now);
@@ -42,14 +37,14 @@ void Backend::turn(std::uint64_t timeout_ns) {
 
 void Backend::flush() {
   nodes_.flush();
-  if (sentinels_) sentinels_->flush();
+  if (master_) master_->flush();
 }
 
 std::uint64_t Backend::next_turn_ns() const {
   const std::uint64_t now = clock_.now_ns();
   std::uint64_t wait = std::min(options_.ping_ms * kNsPerMs, nodes_.next_turn_ns());
   wait = std::min(wait, std::min(health_.next_ns(now), gates_.next_ns(now)) - now);
-  if (sentinels_) wait = std::min(wait, sentinels_->next_turn_ns());
+  if (master_) wait = std::min(wait, master_->sentinels().next_turn_ns());
   if (!cluster()) return wait;
   if (nodes_.empty()) return 0;
   std::uint64_t next = now + wait;
@@ -60,7 +55,7 @@ std::uint64_t Backend::next_turn_ns() const {
 }
 
 Status Backend::failure() const {
-  if (nodes_.empty()) return sentinels_ ? sentinels_->failure() : Status();
+  if (nodes_.empty()) return master_ ? master_->sentinels().failure() : Status();
   if (!map_failure_.ok()) return map_failure_;
   Status first;
   for (const std::unique_ptr<Node>& node : nodes_) {
@@ -102,43 +97,8 @@ std::vector<std::vector<std::string_view>> Backend::together(const std::vector<s
 }
 
 void Backend::doubt() {
-  doubt_until_ns_ = clock_.now_ns() + kDoubtNs;
+  if (master_) master_->doubt();
   map_due_ns_ = std::min(map_due_ns_, map_asked_ns_ + map_wait_ns_);
-}
-
-// Follows the server that most Sentinels name, while it is a reachable master; else the next server
-// that a Sentinel names.
-void Backend::maintain_master(std::uint64_t now_ns) {
-  const bool doubted = now_ns < doubt_until_ns_, well = nodes_.ready() && !doubted;
-  sentinels_->turn(!well);
-  const std::vector<SentinelWatch::Named> named = sentinels_->named();
-  if (named.empty()) return;
-  if (nodes_.empty()) return follow(named.front().endpoint);
-  const Links& master = *nodes_.front()->links;
-  if (master.ready()) {
-    const std::size_t voters = doubted ? sentinels_->answering() : options_.endpoints.size();
-    const bool settled = doubted || now_ns >= followed_ns_ + kSettleNs;
-    if (settled && named.front().endpoint != master.endpoint() && 2 * named.front().votes > voters)
-      follow(named.front().endpoint);
-    return;
-  }
-  if (master.failure().ok() || now_ns < followed_ns_ + options_.retry_ms * kNsPerMs) return;
-  // The server is unreachable or a replica. Another Sentinel may know better.
-  auto next = std::ranges::find(named, master.endpoint(), &SentinelWatch::Named::endpoint);
-  next = next == named.end() || next + 1 == named.end() ? named.begin() : next + 1;
-  if (next->endpoint != master.endpoint()) follow(next->endpoint);
-}
-
-void Backend::follow(const Endpoint& master) {
-  const bool other = !nodes_.empty();
-  if (other) nodes_.remove(0, {Code::kUnavailable, "another server is the master now"});
-  if (other)
-    base::log_from("backend, master", base::LogLevel::kInfo, "backend: " + text_of(master) + " is named as the master now");
-  nodes_.add(Kind::kMaster, master);
-  nodes_.changed();
-  followed_ns_ = clock_.now_ns();
-  doubt_until_ns_ = 0;
-  if (other) listener_.other_life();
 }
 
 Backend::Troubles Backend::troubles() const {
@@ -159,11 +119,11 @@ void Backend::restart(const Status& why) {
 }
 
 std::uint64_t Backend::sent_bytes() const {
-  return nodes_.sent_bytes() + (sentinels_ ? sentinels_->sent_bytes() : 0);
+  return nodes_.sent_bytes() + (master_ ? master_->sentinels().sent_bytes() : 0);
 }
 
 std::uint64_t Backend::received_bytes() const {
-  return nodes_.received_bytes() + (sentinels_ ? sentinels_->received_bytes() : 0);
+  return nodes_.received_bytes() + (master_ ? master_->sentinels().received_bytes() : 0);
 }
 
 }  // namespace larder::remote

@@ -19,8 +19,8 @@
 #include "sidecar/tiers/remote/options.h"
 #include "sidecar/tiers/remote/resp/error_reply.h"
 #include "sidecar/tiers/remote/resp/poller.h"
+#include "sidecar/tiers/remote/topology/master_follower.h"
 #include "sidecar/tiers/remote/topology/node_set.h"
-#include "sidecar/tiers/remote/topology/sentinel_watch.h"
 #include "sidecar/tiers/remote/topology/server_health.h"
 #include "sidecar/tiers/remote/topology/slot_map.h"
 #include "sidecar/tiers/remote/topology/write_gates.h"
@@ -109,8 +109,6 @@ class Backend {
   };
 
   bool cluster() const { return options_.mode == Mode::kCluster; }
-  void maintain_master(std::uint64_t now_ns);
-  void follow(const Endpoint& master);
 
   // cluster_routing.cc
   Status send(const RoutedPtr& routed, Node& node, bool asking);
@@ -134,9 +132,7 @@ class Backend {
   ServerHealth health_;
   WriteGates gates_;
 
-  std::optional<SentinelWatch> sentinels_;
-  std::uint64_t doubt_until_ns_ = 0;  // the role of the master is in doubt until then
-  std::uint64_t followed_ns_ = 0;     // the time of the choice of this master
+  std::optional<MasterFollower> master_;  // with Sentinels
 
   std::vector<Parked> parked_;
   Status map_failure_;
