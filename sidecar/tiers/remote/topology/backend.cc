@@ -19,8 +19,8 @@ Backend::Backend(const RemoteOptions& options, const base::Clock& clock, Listene
              {listener_.ready, listener_.other_life,
               [this](Node& node, Lane lane, const Reply& reply, bool chunk) { health_.answered(node, lane, reply, chunk); }}),
       health_(options, clock, nodes_, slots_, [this] { doubt(); }),
-      gates_(options, clock, nodes_, slots_, health_) {
-  map_wait_ns_ = options.retry_ms * kNsPerMs;
+      gates_(options, clock, nodes_, slots_, health_),
+      routing_(options, clock, nodes_, slots_, listener_.other_life) {
   if (options.mode == Mode::kSentinel) master_.emplace(options, clock, poller_, nodes_, listener_.other_life);
   if (options.mode == Mode::kStandalone) nodes_.add(Kind::kStandalone, {options.host, options.port, options.unix_path});
 }
@@ -30,7 +30,7 @@ void Backend::turn(std::uint64_t timeout_ns) {
   nodes_.turn();
   const std::uint64_t now = clock_.now_ns();
   if (master_) master_->maintain(now);
-  if (cluster()) maintain_cluster(now);
+  if (cluster()) routing_.maintain(now);
   gates_.maintain(now);
   health_.maintain(now);
 }
@@ -47,19 +47,16 @@ std::uint64_t Backend::next_turn_ns() const {
   if (master_) wait = std::min(wait, master_->sentinels().next_turn_ns());
   if (!cluster()) return wait;
   if (nodes_.empty()) return 0;
-  std::uint64_t next = now + wait;
-  const auto up = [](const std::unique_ptr<Node>& node) { return node->links->ready(); };
-  if (!map_asked_ && std::ranges::any_of(nodes_, up)) next = std::min(next, map_due_ns_);
-  for (const Parked& parked : parked_) next = std::min(next, std::max(parked.from_ns, now + kNsPerMs));
+  const std::uint64_t next = std::min(now + wait, routing_.next_ns(now));
   return next <= now ? 0 : next - now;
 }
 
 Status Backend::failure() const {
   if (nodes_.empty()) return master_ ? master_->sentinels().failure() : Status();
-  if (!map_failure_.ok()) return map_failure_;
+  if (!routing_.map_failure().ok()) return routing_.map_failure();
   Status first;
   for (const std::unique_ptr<Node>& node : nodes_) {
-    if (map_known_ && !node->serves) continue;
+    if (routing_.map_known() && !node->serves) continue;
     if (node->links->failure().ok()) return {};  // the connect is in progress
     if (first.ok()) first = node->links->failure();
   }
@@ -73,13 +70,15 @@ std::size_t Backend::masters() const {
 
 Status Backend::ask(Lane lane, std::string_view key, Request request) {
   if (!cluster()) return ask_master(0, lane, std::move(request));
-  const auto routed = std::make_shared<Routed>();
-  routed->lane = lane;
-  routed->slot = slot_of(key);
-  routed->request = std::move(request);
-  if (Node* const node = slots_.master(routed->slot); node != nullptr) return send(routed, *node, false);
-  doubt();
-  return {Code::kUnavailable, "no node of the Cluster serves this key"};
+  return routing_.ask(lane, key, std::move(request));
+}
+
+bool Backend::ask_replica(std::string_view key, Request& request) {
+  if (!cluster()) return false;
+  Node* const node = slots_.replica(slot_of(key));
+  if (node == nullptr || !node->links->ready() || !node->health.well()) return false;  // mutation: replica-refused
+  node->used_ns = clock_.now_ns();
+  return node->links->ask(Lane::kReads, std::move(request)).ok();
 }
 
 Status Backend::ask_master(std::size_t number, Lane lane, Request request) {
@@ -98,7 +97,7 @@ std::vector<std::vector<std::string_view>> Backend::together(const std::vector<s
 
 void Backend::doubt() {
   if (master_) master_->doubt();
-  map_due_ns_ = std::min(map_due_ns_, map_asked_ns_ + map_wait_ns_);
+  routing_.doubt();
 }
 
 Backend::Troubles Backend::troubles() const {
@@ -108,14 +107,13 @@ Backend::Troubles Backend::troubles() const {
 }
 
 void Backend::cancel(std::uint64_t owner) {
-  std::erase_if(parked_, [owner](const Parked& parked) { return parked.routed->request.owner == owner; });
+  routing_.cancel(owner);
   nodes_.cancel(owner);
 }
 
 void Backend::restart(const Status& why) {
   nodes_.restart(why);
-  for (const Parked& parked : std::exchange(parked_, {}))
-    if (parked.routed->request.then) parked.routed->request.then(why, {});
+  routing_.restart(why);
 }
 
 std::uint64_t Backend::sent_bytes() const {

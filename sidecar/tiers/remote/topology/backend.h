@@ -2,11 +2,9 @@
 // the masters of a Cluster, where the master of the slot has a key. Owned by the thread of the
 // tier.
 //
-// backend.cc has the code for all modes, cluster_routing.cc the map and redirections.
 // Callbacks come from turn(), flush(), cancel() and restart(), never from ask().
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,6 +17,7 @@
 #include "sidecar/tiers/remote/options.h"
 #include "sidecar/tiers/remote/resp/error_reply.h"
 #include "sidecar/tiers/remote/resp/poller.h"
+#include "sidecar/tiers/remote/topology/cluster_routing.h"
 #include "sidecar/tiers/remote/topology/master_follower.h"
 #include "sidecar/tiers/remote/topology/node_set.h"
 #include "sidecar/tiers/remote/topology/server_health.h"
@@ -29,7 +28,7 @@ namespace larder::remote {
 
 class Backend {
  public:
-  static constexpr std::uint32_t kMostHops = 5;  // redirections of one command, then the command fails
+  static constexpr std::uint32_t kMostHops = ClusterRouting::kMostHops;
 
   struct Listener {
     std::function<void()> ready;  // a connection is ready
@@ -91,37 +90,7 @@ class Backend {
   std::uint64_t received_bytes() const;
 
  private:
-  // A command to a node of a Cluster, kept until its reply: a redirection sends the command to
-  // another node.
-  struct Routed {
-    Lane lane = Lane::kReads;
-    std::uint16_t slot = 0;
-    std::uint32_t hops = 0;
-    Request request;
-    Node* node = nullptr;  // the last node; not removed before its reply
-  };
-  using RoutedPtr = std::shared_ptr<Routed>;
-  // Bounded by the accepted operations.
-  struct Parked {
-    RoutedPtr routed;
-    bool asking = false;
-    std::uint64_t from_ns = 0, until_ns = 0;
-  };
-
   bool cluster() const { return options_.mode == Mode::kCluster; }
-
-  // cluster_routing.cc
-  Status send(const RoutedPtr& routed, Node& node, bool asking);
-  void came(const RoutedPtr& routed, const Status& lost, Reply reply);
-  bool redirected(const RoutedPtr& routed, const std::string& error);
-  void park(const RoutedPtr& routed, bool asking, std::uint64_t from_ns);
-  void send_parked(std::uint64_t now_ns);
-  void maintain_cluster(std::uint64_t now_ns);
-  void ask_map(std::uint64_t now_ns);
-  void map_came(const std::string& asked, const Status& lost, const Reply& reply);
-  void adopt(const std::vector<SlotRange>& map);
-  void adopt_replicas(const std::vector<SlotRange>& map);
-  void retire_nodes(std::uint64_t now_ns);
 
   const RemoteOptions& options_;
   const base::Clock& clock_;
@@ -131,14 +100,8 @@ class Backend {
   SlotMap slots_;
   ServerHealth health_;
   WriteGates gates_;
-
   std::optional<MasterFollower> master_;  // with Sentinels
-
-  std::vector<Parked> parked_;
-  Status map_failure_;
-  bool map_known_ = false, map_asked_ = false;
-  std::size_t map_turn_ = 0;  // the last node that was asked for the map
-  std::uint64_t map_asked_ns_ = 0, map_due_ns_ = 0, map_wait_ns_ = 0;
+  ClusterRouting routing_;                // unused but in a Cluster
 };
 
 }  // namespace larder::remote
