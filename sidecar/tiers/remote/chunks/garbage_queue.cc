@@ -1,9 +1,10 @@
-// The garbage queue: bad chunks, chunks without a part, evicted chunks, and leftover parts of puts.
-// Each entry is read and removed, behind earlier writes, until the server confirms the removal.
+#include "sidecar/tiers/remote/chunks/garbage_queue.h"
+
 #include <algorithm>
 #include <utility>
 
-#include "sidecar/tiers/remote/chunks/remote_engine.h"
+#include "sidecar/tiers/remote/resp/error_reply.h"
+#include "sidecar/tiers/remote/topology/links.h"
 
 namespace larder::remote {
 
@@ -20,54 +21,49 @@ bool wrong_type(const Reply& reply) {
 
 }  // namespace
 
-bool RemoteEngine::is_garbage(const Reply& there, const std::optional<Record>& record) {
+bool GarbageQueue::is_garbage(const Reply& there, const std::optional<Record>& record) {
   return wrong_type(there) || (there.kind == Reply::Kind::kBulk && !there.text.empty() && !record);
 }
 
-// A chunk that an engine found bad: hidden here at once, and removed from the server soon.
-void RemoteEngine::forget(const tiers::ChunkKey& key, std::uint64_t generation) {
+void GarbageQueue::forget(const tiers::ChunkKey& key, std::uint64_t generation) {
   known_.erase(key, generation);
   Record bad{key, {}};
   bad.facts.generation = generation;
   remove(Unwanted::What::kGeneration, bad);
 }
 
-// A removal beyond the bound is dropped: the chunk is found once more. Equal removals of several
-// gets become one.
-void RemoteEngine::remove(Unwanted::What what, const Record& record) {
+void GarbageQueue::remove(Unwanted::What what, const Record& record) {
   const auto same = [&](const Unwanted& one) { return one.what == what && one.record == record; };
-  if (garbage_.size() >= kMostUnwanted) return;
+  if (garbage_.size() >= kMost) return;
   if (what == Unwanted::What::kWriting && std::ranges::any_of(garbage_, same)) return;
-  garbage_.push_back({what, record, next_serial_++});
+  garbage_.push_back({what, record, operations_.take_serial()});
 }
 
-void RemoteEngine::evict(const tiers::ChunkKey& key) {
+void GarbageQueue::evict(const tiers::ChunkKey& key) {
   known_.erase(key);
-  for (const OpPtr& op : std::vector<OpPtr>(live_.begin(), live_.end())) {
+  for (const OpPtr& op : operations_.all()) {
     const Operation operation = op->command.operation;
     if (operation == Operation::kProbe && std::ranges::find(op->command.keys, key) != op->command.keys.end())
       op->evicted.push_back(key);
     if ((operation != Operation::kPut && operation != Operation::kGet) || op->command.key != key) continue;
     op->cancelled = true;
-    if (!op->started) finish(op, {Code::kNotFound, "evicted meanwhile"});
+    if (!op->started) operations_.finish(op, {Code::kNotFound, "evicted meanwhile"});
   }
-  garbage_.push_back({Unwanted::What::kChunk, {key, {}}, next_serial_++});
+  garbage_.push_back({Unwanted::What::kChunk, {key, {}}, operations_.take_serial()});
 }
 
-// Removes the parts of a failed or late put, or of a replaced record. No reader finds such parts,
-// and without a time to live they would stay.
-void RemoteEngine::leave_behind(const Record& record) {
+void GarbageQueue::leave_behind(const Record& record) {
   remove(Unwanted::What::kParts, record);
 }
 
-bool RemoteEngine::was_forgotten(const Record& record) const {
+bool GarbageQueue::was_forgotten(const Record& record) const {
   return std::ranges::any_of(garbage_, [&](const Unwanted& one) {
     return one.what != Unwanted::What::kParts && one.record.key == record.key && is_meant(one, record);
   });
 }
 
 // Whether the record is the one to remove.
-bool RemoteEngine::is_meant(const Unwanted& one, const Record& record) {
+bool GarbageQueue::is_meant(const Unwanted& one, const Record& record) {
   switch (one.what) {
     case Unwanted::What::kGeneration: return record.facts.generation == one.record.facts.generation;
     case Unwanted::What::kChunk: return true;
@@ -76,8 +72,7 @@ bool RemoteEngine::is_meant(const Unwanted& one, const Record& record) {
   }
 }
 
-// A removal that a put must wait for: else the removal would also remove the new chunk.
-const RemoteEngine::Unwanted* RemoteEngine::garbage_before(const Op& put) const {
+const GarbageQueue::Unwanted* GarbageQueue::before(const Op& put) const {
   const auto found = std::ranges::find_if(garbage_, [&](const Unwanted& one) {
     return one.what != Unwanted::What::kParts && one.serial < put.serial && one.record.key == put.command.key;
   });
@@ -87,24 +82,24 @@ const RemoteEngine::Unwanted* RemoteEngine::garbage_before(const Op& put) const 
 // Whether an earlier put must end first. A put that was given up with its record in flight counts
 // until the reply. Leftover parts wait only for their own put, because no other put writes their
 // keys.
-bool RemoteEngine::put_before(const Unwanted& one) const {
+bool GarbageQueue::put_before(const Unwanted& one) const {
   const bool parts = one.what == Unwanted::What::kParts;
   const auto before = [&](const OpPtr& op) {
     return op->command.operation == Operation::kPut && op->command.key == one.record.key && op->serial < one.serial;
   };
-  if (!parts && std::ranges::any_of(live_, before)) return true;
-  return std::ranges::any_of(recording_, [&](const OpPtr& op) {
+  if (!parts && std::ranges::any_of(operations_.live(), before)) return true;
+  return std::ranges::any_of(operations_.recording(), [&](const OpPtr& op) {
     return before(op) && (!parts || op->record.writing == one.record.writing);  // mutation: late-record-first
   });
 }
 
-bool RemoteEngine::removing(std::uint64_t before_serial) const {
+bool GarbageQueue::removing(std::uint64_t before_serial) const {
   return std::ranges::any_of(garbage_, [&](const Unwanted& one) { return one.serial < before_serial && one.waited_for(); });
 }
 
-void RemoteEngine::maintain_garbage() {
+void GarbageQueue::maintain(bool reads_fail) {
   next_unwanted_ns_ = UINT64_MAX;
-  if (garbage_.empty() || !backend_.ready() || health_.is(Health::kReads)) return;
+  if (garbage_.empty() || !backend_.ready() || reads_fail) return;
   const std::uint64_t now = clock_.now_ns();
   std::size_t asked = 0;
   for (Unwanted& one : garbage_) {
@@ -113,9 +108,11 @@ void RemoteEngine::maintain_garbage() {
     if (++asked > kAtOnce) return;
     if (one.asked) continue;
     const std::string key = record_key(options_.prefix, one.record.key);
-    one.asked = ask(Lane::kWrites, nullptr, {"GETRANGE", key, "0", kRecordEnd}, "$",
-                    [this, serial = one.serial](const Status& lost, const Reply& reply) { garbage_came(serial, lost, reply); })
-                    .ok();
+    one.asked =
+        commands_
+            .ask(Lane::kWrites, nullptr, {"GETRANGE", key, "0", kRecordEnd}, "$",
+                 [this, serial = one.serial](const Status& lost, const Reply& reply) { garbage_came(serial, lost, reply); })
+            .ok();
     one.away = !one.asked;
     if (one.asked) continue;
     one.next_ns = now + kLeastWaitNs;  // other removals go first
@@ -123,7 +120,7 @@ void RemoteEngine::maintain_garbage() {
   }
 }
 
-void RemoteEngine::garbage_came(std::uint64_t serial, const Status& lost, const Reply& reply) {
+void GarbageQueue::garbage_came(std::uint64_t serial, const Status& lost, const Reply& reply) {
   const auto one = std::ranges::find(garbage_, serial, &Unwanted::serial);
   one->asked = false;
   if (!lost.ok()) return;  // retried on another connection
@@ -136,7 +133,7 @@ void RemoteEngine::garbage_came(std::uint64_t serial, const Status& lost, const 
     default: break;
   }
   if (meant) {
-    counters_.records_corrupt += one->what == Unwanted::What::kGeneration ? 1 : 0;
+    operations_.counters().records_corrupt += one->what == Unwanted::What::kGeneration ? 1 : 0;
     one->what = Unwanted::What::kWriting;
     one->record = *record;
     return take_record(*one);
@@ -147,15 +144,15 @@ void RemoteEngine::garbage_came(std::uint64_t serial, const Status& lost, const 
 
 // GETDEL returns the removed record: another larderd may have put a new record since the read,
 // which is then put back.
-void RemoteEngine::take_record(Unwanted& one) {
+void GarbageQueue::take_record(Unwanted& one) {
   const std::string key = record_key(options_.prefix, one.record.key);
-  one.asked =
-      ask(Lane::kWrites, nullptr, {"GETDEL", key}, "$", [this, serial = one.serial](const Status& lost, const Reply& reply) {
-        record_taken(serial, lost, reply);
-      }).ok();
+  one.asked = commands_
+                  .ask(Lane::kWrites, nullptr, {"GETDEL", key}, "$",
+                       [this, serial = one.serial](const Status& lost, const Reply& reply) { record_taken(serial, lost, reply); })
+                  .ok();
 }
 
-void RemoteEngine::record_taken(std::uint64_t serial, const Status& lost, const Reply& reply) {
+void GarbageQueue::record_taken(std::uint64_t serial, const Status& lost, const Reply& reply) {
   const auto one = std::ranges::find(garbage_, serial, &Unwanted::serial);
   one->asked = false;
   if (!lost.ok()) return;  // the record is read again
@@ -165,39 +162,39 @@ void RemoteEngine::record_taken(std::uint64_t serial, const Status& lost, const 
   unlink_unwanted(*one, part_keys(*one));
 }
 
-void RemoteEngine::give_back(const Record& record) {
+void GarbageQueue::give_back(const Record& record) {
   const std::string key = record_key(options_.prefix, record.key), bytes = encode_record(record),
-                    ttl = std::to_string(std::max<std::uint64_t>(left_ms(record), 1));
+                    ttl = std::to_string(std::max<std::uint64_t>(commands_.left_ms(record), 1));
   std::vector<std::string_view> words{"SET", key, bytes, "NX"};  // mutation: give-back-yields
   if (options_.ttl_ms != 0) words.insert(words.end(), {"PX", ttl});
   const auto given = [this, record](const Status& lost, const Reply& reply) {
     if (!lost.ok() || reply.kind != Reply::Kind::kStatus) leave_behind(record);  // its parts, unless the record exists after all
   };
-  if (const Status asked = ask(Lane::kWrites, nullptr, words, "+$", given); !asked.ok()) leave_behind(record);
+  if (const Status asked = commands_.ask(Lane::kWrites, nullptr, words, "+$", given); !asked.ok()) leave_behind(record);
 }
 
 // The last step of a removal. Without keys the removal is done.
-void RemoteEngine::unlink_unwanted(Unwanted& one, const std::vector<std::string>& keys) {
+void GarbageQueue::unlink_unwanted(Unwanted& one, const std::vector<std::string>& keys) {
   const std::uint64_t serial = one.serial;
   if (keys.empty())
     return static_cast<void>(std::erase_if(garbage_, [=](const Unwanted& each) { return each.serial == serial; }));
   one.asked = true;
   // A part in flight may be on any write connection.
-  unlink(keys, Links::writers(options_.connections),  // mutation: unlink-all-writers
-         [this, serial](const Status& gone, const Reply& unlinked) {
-           const auto at = std::ranges::find(garbage_, serial, &Unwanted::serial);
-           at->asked = false;
-           if (!gone.ok()) {  // the server of a part may be away, and the server of the record not
-             at->away = true;
-             at->next_ns = clock_.now_ns() + kLeastWaitNs;
-             return;
-           }
-           if (unlinked.kind == Reply::Kind::kError) return put_off(*at);
-           garbage_.erase(at);
-         });
+  commands_.unlink(keys, Links::writers(options_.connections),  // mutation: unlink-all-writers
+                   [this, serial](const Status& gone, const Reply& unlinked) {
+                     const auto at = std::ranges::find(garbage_, serial, &Unwanted::serial);
+                     at->asked = false;
+                     if (!gone.ok()) {  // the server of a part may be away, and the server of the record not
+                       at->away = true;
+                       at->next_ns = clock_.now_ns() + kLeastWaitNs;
+                       return;
+                     }
+                     if (unlinked.kind == Reply::Kind::kError) return put_off(*at);
+                     garbage_.erase(at);
+                   });
 }
 
-std::vector<std::string> RemoteEngine::part_keys(const Unwanted& one) const {
+std::vector<std::string> GarbageQueue::part_keys(const Unwanted& one) const {
   std::vector<std::string> keys;
   for (std::uint32_t number = 0; number < one.record.parts(); ++number)
     keys.push_back(part_key(options_.prefix, one.record, number));
@@ -205,7 +202,7 @@ std::vector<std::string> RemoteEngine::part_keys(const Unwanted& one) const {
 }
 
 // The server refuses the removal. That is no fault of puts and gets, which report their own errors.
-void RemoteEngine::put_off(Unwanted& one) {
+void GarbageQueue::put_off(Unwanted& one) {
   one.wait_ns = std::clamp(2 * one.wait_ns, kLeastWaitNs, kMostWaitNs);
   one.next_ns = clock_.now_ns() + one.wait_ns;
 }

@@ -1,4 +1,5 @@
-// Puts.
+#include "sidecar/tiers/remote/chunks/put_operations.h"
+
 #include <sys/random.h>
 
 #include <algorithm>
@@ -6,7 +7,6 @@
 #include <utility>
 
 #include "sidecar/tiers/remote/chunks/record_age.h"
-#include "sidecar/tiers/remote/chunks/remote_engine.h"
 
 namespace larder::remote {
 
@@ -24,8 +24,8 @@ std::uint64_t draw_writing() {
 
 }  // namespace
 
-void RemoteEngine::pump_writes() {
-  if (!backend_.ready() || !health_.state().takes_puts) return;
+void PutOperations::pump() {
+  if (!backend_.ready() || !health_.takes_puts()) return;
   send_probed();
   while (!writes_.empty() && looking_ + probed_.size() < kPutsAhead) {
     const OpPtr op = writes_.front();
@@ -34,8 +34,8 @@ void RemoteEngine::pump_writes() {
     const auto same_key = [&](const OpPtr& other) {
       return other->started && other->command.operation == Operation::kPut && other->command.key == command.key;
     };
-    if (!op->done && std::ranges::any_of(live_, same_key)) return;
-    const Unwanted* unwanted = op->done ? nullptr : garbage_before(*op);
+    if (!op->done && std::ranges::any_of(operations_.live(), same_key)) return;
+    const GarbageQueue::Unwanted* unwanted = op->done ? nullptr : garbage_.before(*op);
     if (unwanted != nullptr && unwanted->waited_for()) return;
     writes_.pop_front();
     if (op->done) continue;
@@ -43,13 +43,13 @@ void RemoteEngine::pump_writes() {
       finish(op, {Code::kUnavailable, "the server does not remove what stood under its key"});
       continue;
     }
-    if (const Drop* drop = dropping(command.key.namespace_id)) {
+    if (const NamespaceDrops::Drop* drop = drops_.of(command.key.namespace_id)) {
       finish(op, {Code::kUnavailable, "its namespace is being dropped" + (drop->refused.empty() ? "" : ": " + drop->refused)});
       continue;
     }
     const std::optional<Record> known = known_.find(command.key, clock_.now_ns());
     if (known && same_bytes(known->facts, command.facts)) {
-      ++counters_.puts_present;
+      ++operations_.counters().puts_present;
       finish(op, {});
       continue;
     }
@@ -57,8 +57,20 @@ void RemoteEngine::pump_writes() {
   }
 }
 
+void PutOperations::fail_waiting(const Status& why) {
+  for (const OpPtr& op : std::exchange(writes_, {})) finish(op, why);
+  for (const OpPtr& op : std::exchange(probed_, {})) finish(op, why);
+}
+
+void PutOperations::ended(const OpPtr& op, const Status& status) {
+  const bool ok = status.ok();
+  if (op->started && !op->probed) --looking_;
+  if (op->record.writing != 0) tell_gates(op, status);
+  if (op->record.writing != 0 && !ok) garbage_.leave_behind(op->record);  // mutation: abandoned-parts
+}
+
 // Reads the record first: another larderd, or an earlier run, may have put the same bytes.
-void RemoteEngine::start_put(const OpPtr& op) {
+void PutOperations::start_put(const OpPtr& op) {
   op->record = {op->command.key, op->command.facts, kPartBytes};
   std::uint32_t& since_s = op->record.facts.since_s;
   const std::uint64_t age_ms = since_s == 0 ? 0 : age_ms_of(since_s);
@@ -71,33 +83,33 @@ void RemoteEngine::start_put(const OpPtr& op) {
   op->started = true;
   ++looking_;
   // Uses a read connection: on a write connection the read would wait for the writes before.
-  const Status asked =
-      read_record(op, op->record.key, [this, op](const Status& lost, const Reply& reply) { put_probed(op, lost, reply); });
+  const Status asked = commands_.read_record(op, op->record.key,
+                                             [this, op](const Status& lost, const Reply& reply) { put_probed(op, lost, reply); });
   if (!asked.ok()) put_probed(op, asked, {});
 }
 
-void RemoteEngine::put_probed(const OpPtr& op, const Status& lost, const Reply& reply) {
+void PutOperations::put_probed(const OpPtr& op, const Status& lost, const Reply& reply) {
   if (op->done) return;  // finish() has counted the put
   --looking_;
   op->probed = true;
   if (!lost.ok()) return finish(op, lost);
   const std::optional<Record> there = decode_record(op->record.key, reply.text);
-  if (there && !op->cancelled && !was_forgotten(*there) && same_bytes(there->facts, op->record.facts)) {
-    ++counters_.puts_present;
-    know(*there, left_ms(*there));
+  if (there && !op->cancelled && !garbage_.was_forgotten(*there) && same_bytes(there->facts, op->record.facts)) {
+    ++operations_.counters().puts_present;
+    commands_.know(*there, commands_.left_ms(*there));
     return finish(op, {});
   }
-  if (!health_.state().takes_puts) return finish(op, {Code::kUnavailable, health_.state().reason});
+  if (!health_.takes_puts()) return finish(op, health_.why());
   // A foreign value must go first: SET ... GET returns the old value, which could have any length
   // or type.
-  if (is_garbage(reply, there)) unlink({record_key(options_.prefix, op->record.key)}, 1, nullptr);
+  if (GarbageQueue::is_garbage(reply, there)) commands_.unlink({record_key(options_.prefix, op->record.key)}, 1, nullptr);
   probed_.push_back(op);
 }
 
-void RemoteEngine::send_probed() {
+void PutOperations::send_probed() {
   while (!probed_.empty()) {
     const OpPtr op = probed_.front();
-    if (!op->done && writing_bytes_ >= options_.write_bytes_in_flight) return;
+    if (!op->done && operations_.writing_bytes() >= options_.write_bytes_in_flight) return;
     probed_.pop_front();
     if (op->done) continue;
     if (op->cancelled)
@@ -109,17 +121,17 @@ void RemoteEngine::send_probed() {
 
 // Sends the parts. The record follows once all parts are stored, so that a record never names
 // missing parts.
-void RemoteEngine::send_parts(const OpPtr& op) {
+void PutOperations::send_parts(const OpPtr& op) {
   Record record = op->record;
   record.writing = draw_writing();
   if (record.writing == 0) return finish(op, {Code::kUnavailable, "the system has no random number"});
-  if (Status refused = refusal_of(record, Lane::kWrites); !refused.ok()) return finish(op, refused);  // mutation: bad-node-puts
+  if (Status why = commands_.refusal_of(record, Lane::kWrites); !why.ok()) return finish(op, why);  // mutation: bad-node-puts
   const std::vector<std::string> keys = gate_keys(record);
   if (refuses(op, keys)) return;
   op->record = record;
   const std::uint64_t bytes = record.facts.slot_bytes();
   op->put = {bytes, std::min<std::uint64_t>(bytes, record.part_size(0)), clock_.now_ns()};
-  moves(op, op->command.slot.size());
+  operations_.moves(op, op->command.slot.size());
   if (const std::optional<std::size_t> tried = backend_.begin_chunk(keys, bytes, op->serial)) {
     op->trial = *tried == 0 ? 0 : *tried - 1;
     // In a Cluster only the server of the record has a trial, and all parts go before the record.
@@ -130,7 +142,7 @@ void RemoteEngine::send_parts(const OpPtr& op) {
   for (std::uint32_t number = 0; number < record.parts(); ++number) send_part(op, number);
 }
 
-void RemoteEngine::send_part(const OpPtr& op, std::size_t number) {
+void PutOperations::send_part(const OpPtr& op, std::size_t number) {
   const auto part = static_cast<std::uint32_t>(number);
   const std::size_t bytes = op->record.part_size(part);
   const std::string name = part_key(options_.prefix, op->record, part), ttl = std::to_string(op->ttl_ms);
@@ -149,10 +161,10 @@ void RemoteEngine::send_part(const OpPtr& op, std::size_t number) {
   }
 }
 
-void RemoteEngine::part_stored(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply) {
+void PutOperations::part_stored(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply) {
   if (op->done) return;
   const auto part = static_cast<std::uint32_t>(number);
-  moves(op, op->moving - op->record.part_size(part));  // mutation: put-overlap
+  operations_.moves(op, op->moving - op->record.part_size(part));  // mutation: put-overlap
   note_failure(op, part_key(options_.prefix, op->record, part), lost, reply);
   if (--op->waiting != 0) return;
   const std::optional<std::size_t> tried = std::exchange(op->trial, std::nullopt);
@@ -162,36 +174,36 @@ void RemoteEngine::part_stored(const OpPtr& op, std::size_t number, const Status
     if (other != *tried) send_part(op, other);
 }
 
-void RemoteEngine::parts_stored(const OpPtr& op) {
+void PutOperations::parts_stored(const OpPtr& op) {
   if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
   if (!op->failed.ok()) return finish(op, op->failed);
   const std::string key = record_key(options_.prefix, op->record.key), ttl = std::to_string(op->ttl_ms),
                     record = encode_record(op->record);
   std::vector<std::string_view> words{"SET", key, record, "GET"};
   if (op->ttl_ms != 0) words.insert(words.end(), {"PX", ttl});
-  Request request =
-      request_of(op, words, "$", [this, op](const Status& lost, const Reply& reply) { record_stored(op, lost, reply); });
+  Request request = commands_.request_of(op, words, "$",
+                                         [this, op](const Status& lost, const Reply& reply) { record_stored(op, lost, reply); });
   // A deadline does not take the request back: the reply names the replaced record, whose parts
   // must go.
   request.owner = 0;  // mutation: late-put-owner
-  recording_.push_back(op);
+  operations_.begin_record(op);
   if (const Status asked = backend_.ask(Lane::kWrites, key, std::move(request)); !asked.ok()) record_stored(op, asked, {});
 }
 
-void RemoteEngine::record_stored(const OpPtr& op, const Status& lost, const Reply& reply) {
-  std::erase(recording_, op);
+void PutOperations::record_stored(const OpPtr& op, const Status& lost, const Reply& reply) {
+  operations_.end_record(op);
   note_failure(op, record_key(options_.prefix, op->record.key), lost, reply);
   if (!op->failed.ok()) return finish(op, op->failed);
   if (const std::optional<Record> former = decode_record(op->record.key, reply.text))
-    leave_behind(*former);  // mutation: replaced-parts
+    garbage_.leave_behind(*former);  // mutation: replaced-parts
   if (op->done) return;
   if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
-  know(op->record, op->ttl_ms);
+  commands_.know(op->record, op->ttl_ms);
   finish(op, {});
 }
 
 // The keys whose servers the put needs; a single server has all of them.
-std::vector<std::string> RemoteEngine::gate_keys(const Record& record) const {
+std::vector<std::string> PutOperations::gate_keys(const Record& record) const {
   std::vector<std::string> keys{record_key(options_.prefix, record.key)};
   if (options_.mode != Mode::kCluster) return keys;
   for (std::uint32_t number = 0; number < record.parts(); ++number) keys.push_back(part_key(options_.prefix, record, number));
@@ -200,7 +212,7 @@ std::vector<std::string> RemoteEngine::gate_keys(const Record& record) const {
 
 // Ends the put if a server refuses chunks of this size now: no byte is moved. Returns whether it
 // did.
-bool RemoteEngine::refuses(const OpPtr& op, const std::vector<std::string>& keys) {
+bool PutOperations::refuses(const OpPtr& op, const std::vector<std::string>& keys) {
   const Backend::ChunkRefusal refusal = backend_.chunk_refusal(keys, op->record.facts.slot_bytes());
   if (refusal.why.ok()) return false;
   op->again_ns = refusal.again_ns;
@@ -210,7 +222,7 @@ bool RemoteEngine::refuses(const OpPtr& op, const std::vector<std::string>& keys
 
 // Reports the end of a put to the gates. With several servers only the failed server hears of the
 // failure.
-void RemoteEngine::tell_gates(const OpPtr& op, const Status& status) {
+void PutOperations::tell_gates(const OpPtr& op, const Status& status) {
   const std::vector<std::string> keys = gate_keys(op->record);
   // Only with a single server the late server is known. A shorter deadline says nothing about the
   // server.
@@ -227,9 +239,9 @@ void RemoteEngine::tell_gates(const OpPtr& op, const Status& status) {
 }
 
 // Notes the first failure; an error reply replaces a lost connection, because it says more.
-void RemoteEngine::note_failure(const OpPtr& op, const std::string& key, const Status& lost, const Reply& reply) {
+void PutOperations::note_failure(const OpPtr& op, const std::string& key, const Status& lost, const Reply& reply) {
   const bool refused = lost.ok() && reply.kind == Reply::Kind::kError;
-  if (answered(op, lost, reply) || (!op->failed_key.empty() && (!refused || op->refused))) return;
+  if (ServerCommands::answered(op, lost, reply) || (!op->failed_key.empty() && (!refused || op->refused))) return;
   op->failed_key = key;
   if (!refused) return;
   op->refused = meaning_of(reply.text);

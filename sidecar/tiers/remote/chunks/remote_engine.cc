@@ -5,205 +5,95 @@
 
 namespace larder::remote {
 
-using tiers::Message;
 using tiers::Operation;
 
 RemoteEngine::RemoteEngine(const base::Clock& clock, const RemoteOptions& options, KnownChunks& known)
     : clock_(clock),
-      options_(options),
       known_(known),
-      health_(options.retry_ms, options.most_retry_ms),
-      backend_(options, clock, {[this] { next_scan_ns_ = 0; }, [this] { known_.erase_all(); }}) {}
+      backend_(options, clock, {[this] { drops_.scan_now(); }, [this] { known_.erase_all(); }}),
+      services_{clock, options, known, backend_},
+      health_(clock, options, backend_,
+              {[this](bool puts, bool gets) { fail_waiting(puts, gets); }, [this](const Status& why) { fail_awaiting(why); }}),
+      commands_(services_),
+      operations_(clock, [this](const OpPtr& op, const Status& status) { puts_.ended(op, status); }),
+      garbage_(services_, commands_, operations_),
+      drops_(services_, commands_, operations_),
+      gets_(services_, commands_, health_, operations_, garbage_),
+      puts_(services_, commands_, health_, operations_, garbage_, drops_) {}
 
 void RemoteEngine::accept(Command command) {
-  if (command.kind == Command::Kind::kForget) return forget(command.key, command.facts.generation);
-  if (command.kind == Command::Kind::kEvict) return evict(command.key);
-  const OpPtr op = std::make_shared<Op>();
-  op->command = std::move(command);
-  op->serial = next_serial_++;
-  live_.push_back(op);
-  next_deadline_ns_ = std::min(next_deadline_ns_, op->command.deadline_ns);
+  if (command.kind == Command::Kind::kForget) return garbage_.forget(command.key, command.facts.generation);
+  if (command.kind == Command::Kind::kEvict) return garbage_.evict(command.key);
+  const OpPtr op = operations_.add(std::move(command));
   // The tier may have become degraded since the caller checked.
-  const tiers::TierState state = health_.state();
-  const Status refused{Code::kUnavailable, state.reason};
   switch (op->command.operation) {
-    case Operation::kPut: state.takes_puts ? writes_.push_back(op) : finish(op, refused); break;
+    case Operation::kPut: health_.takes_puts() ? puts_.add(op) : finish(op, health_.why()); break;
     case Operation::kProbe:
-    case Operation::kGet: state.takes_gets ? reads_.push_back(op) : finish(op, refused); break;
+    case Operation::kGet: health_.takes_gets() ? gets_.add(op) : finish(op, health_.why()); break;
     case Operation::kDrop:
-    case Operation::kClear: drop(op); break;
+    case Operation::kClear: drops_.begin(op); break;
     case Operation::kFlush: break;  // maintain_flushes() finds it
   }
 }
 
 void RemoteEngine::turn(std::uint64_t timeout_ns) {
-  backend_.turn(outcomes_.empty() ? timeout_ns : 0);
-  maintain_health();
-  pump_reads();
-  pump_writes();
-  maintain_drops();
-  miss_deadlines();
-  maintain_garbage();  // includes leftovers of late operations
+  backend_.turn(operations_.has_outcomes() ? 0 : timeout_ns);
+  health_.maintain();
+  gets_.pump();
+  puts_.pump();
+  drops_.maintain();
+  operations_.miss_deadlines(backend_);
+  garbage_.maintain(health_.reads_fail());  // includes leftovers of late operations
   maintain_flushes();
   backend_.flush();
-  maintain_health();  // replies during flush() are reported together with the health that they show
-}
-
-void RemoteEngine::take_outcomes(std::vector<Outcome>& out) {
-  out.insert(out.end(), std::make_move_iterator(outcomes_.begin()), std::make_move_iterator(outcomes_.end()));
-  outcomes_.clear();
+  health_.maintain();  // replies during flush() are reported together with the health that they show
 }
 
 std::uint64_t RemoteEngine::next_turn_ns() const {
   const std::uint64_t now = clock_.now_ns();
-  std::uint64_t next = std::min(now + backend_.next_turn_ns(), next_deadline_ns_);
-  if (!drops_.empty() && !drops_.front().asked && backend_.ready())
-    next = std::min(next, std::max(next_scan_ns_, now + 1'000'000));
-  next = std::min(next, next_unwanted_ns_);
+  std::uint64_t next = std::min(now + backend_.next_turn_ns(), operations_.next_deadline_ns());
+  next = std::min(next, drops_.next_ns(now));
+  next = std::min(next, garbage_.next_ns());
   return next <= now ? 0 : next - now;
 }
 
-void RemoteEngine::finish(const OpPtr& op, Status status, const tiers::ChunkFacts& facts) {
-  if (op->done) return;
-  op->done = true;
-  const Command& command = op->command;
-  const bool ok = status.ok();
-  if (command.operation == Operation::kPut) {
-    ++(ok ? counters_.puts : op->again_ns != 0 ? counters_.refused : counters_.puts_failed);
-    if (ok) counters_.put_bytes += command.slot.size();
-    if (op->started && !op->probed) --looking_;
-    if (op->record.writing != 0) tell_gates(op, status);
-    if (op->record.writing != 0 && !ok) leave_behind(op->record);  // mutation: abandoned-parts
-  } else if (command.operation == Operation::kGet) {
-    ++(ok ? counters_.gets : status.code() == Code::kNotFound ? counters_.gets_missed : counters_.gets_failed);
-    if (ok) counters_.get_bytes += facts.slot_bytes();
+void RemoteEngine::maintain_flushes() {
+  const auto is_flush = [](const OpPtr& op) { return op->command.operation == Operation::kFlush; };
+  if (std::ranges::none_of(operations_.live(), is_flush)) return;
+  for (const OpPtr& flush : operations_.all()) {
+    if (!is_flush(flush)) continue;
+    const auto before = [&](const OpPtr& op) { return op->command.operation == Operation::kPut && op->serial < flush->serial; };
+    const bool puts = std::ranges::any_of(operations_.live(), before);
+    if (!puts && !garbage_.removing(flush->serial)) finish(flush, {});
   }
-  if (status.code() == Code::kDeadlineExceeded) ++counters_.deadlines_missed;
-  moves(op, 0);
-  Outcome outcome;
-  outcome.message = {Message::Kind::kDone, command.operation, false, command.ticket, std::move(status), facts};
-  if (ok && command.operation == Operation::kProbe) outcome.message.there = std::move(op->there);
-  if (ok) outcome.message.dropped = op->dropped;
-  outcome.message.again_ns = op->again_ns;
-  outcome.freed_bytes = command.slot.size();
-  outcomes_.push_back(std::move(outcome));
-  live_.remove(op);
-}
-
-// Sets the bytes of an operation that are in flight.
-void RemoteEngine::moves(const OpPtr& op, std::uint64_t bytes) {
-  std::uint64_t& all = op->command.operation == Operation::kPut ? writing_bytes_ : reading_bytes_;
-  all = all - op->moving + bytes;
-  op->moving = bytes;
-}
-
-// A command of an operation, or of maintenance (`op` is null).
-Request RemoteEngine::request_of(const OpPtr& op, const std::vector<std::string_view>& words, const char* types,
-                                 Then then) const {
-  Request request;
-  request.around.before = format_command(words);
-  request.expect.types = types;
-  request.owner = op == nullptr ? 0 : op->serial;
-  if (op != nullptr) request.tells = op->command.operation == Operation::kPut ? Lane::kWrites : Lane::kReads;
-  request.then = std::move(then);
-  return request;
-}
-
-// Sends a command to the server of its key, the second word. An error: no connection, and `then` is
-// not called.
-Status RemoteEngine::ask(Lane lane, const OpPtr& op, const std::vector<std::string_view>& words, const char* types, Then then) {
-  return backend_.ask(lane, words[1], request_of(op, words, types, std::move(then)));
-}
-
-// Unlinks the keys, one command for each group of keys, behind the commands in flight on `writers`
-// of the write connections. Calls `then` once, maybe before this function returns, with the number
-// of removed keys, or with the first failure.
-void RemoteEngine::unlink(const std::vector<std::string>& keys, std::size_t writers, Then then) {
-  struct Sum {
-    std::size_t waiting = 1;  // this function
-    Status lost;
-    Reply reply;
-    Then then;
-  };
-  const auto sum = std::make_shared<Sum>();
-  sum->reply.kind = Reply::Kind::kInteger;
-  sum->then = std::move(then);
-  const auto came = [sum](const Status& lost, const Reply& reply) {
-    if (sum->lost.ok()) sum->lost = lost;
-    if (lost.ok() && reply.kind == Reply::Kind::kError && sum->reply.kind != Reply::Kind::kError) sum->reply = reply;
-    if (lost.ok() && sum->reply.kind == Reply::Kind::kInteger) sum->reply.integer += std::max<std::int64_t>(reply.integer, 0);
-    if (--sum->waiting == 0 && sum->then) sum->then(sum->lost, sum->reply);
-  };
-  for (const std::vector<std::string_view>& together : backend_.together(keys)) {
-    std::vector<std::string_view> words{"UNLINK"};
-    words.insert(words.end(), together.begin(), together.end());
-    for (std::size_t writer = 0; writer < writers; ++writer) {
-      ++sum->waiting;
-      Request request = request_of(nullptr, words, ":", came);
-      request.writer = writer;
-      if (const Status asked = backend_.ask(Lane::kWrites, words[1], std::move(request)); !asked.ok()) came(asked, {});
-    }
-  }
-  Reply none;
-  none.kind = Reply::Kind::kInteger;
-  came({}, none);
-}
-
-// Notes the first failure of the operation. False: the reply is a failure.
-bool RemoteEngine::answered(const OpPtr& op, const Status& lost, const Reply& reply) {
-  Status status = lost;
-  if (lost.ok() && reply.kind == Reply::Kind::kError) status = status_of(meaning_of(reply.text));
-  if (status.ok()) return true;
-  if (op->failed.ok()) op->failed = std::move(status);
-  return false;
 }
 
 // Fails waiting operations at once when the server hangs or refuses.
 void RemoteEngine::fail_waiting(bool puts, bool gets) {
-  const Status why{Code::kUnavailable, health_.state().reason};
-  const auto fail = [&](std::deque<OpPtr>& waiting) {
-    for (const OpPtr& op : std::exchange(waiting, {})) finish(op, why);
-  };
-  if (puts) fail(writes_);
-  if (puts) fail(probed_);
-  if (gets) fail(reads_);
+  const Status why = health_.why();
+  if (puts) puts_.fail_waiting(why);
+  if (gets) gets_.fail_waiting(why);
 }
 
-// The connections release the slot first; only then the message may be taken.
-void RemoteEngine::miss_deadlines() {
-  const std::uint64_t now = clock_.now_ns();
-  if (now < next_deadline_ns_) return;
-  next_deadline_ns_ = UINT64_MAX;
-  const std::vector<OpPtr> all(live_.begin(), live_.end());
-  for (const OpPtr& op : all) {
-    if (op->command.deadline_ns > now) {
-      next_deadline_ns_ = std::min(next_deadline_ns_, op->command.deadline_ns);
-      continue;
-    }
-    finish(op, {Code::kDeadlineExceeded, "the server did not answer in time"});
-    if (op->started) backend_.cancel(op->serial);
-  }
+// Callers do not wait for a server that is away: the namespace of a drop stays hidden, and the drop
+// is done when the server is back.
+void RemoteEngine::fail_awaiting(const Status& why) {
+  const auto awaits_it = [](Operation operation) {
+    return operation == Operation::kFlush || operation == Operation::kDrop || operation == Operation::kClear;
+  };
+  for (const OpPtr& op : operations_.all())
+    if (awaits_it(op->command.operation)) finish(op, why);
 }
 
 void RemoteEngine::abandon(const Status& why) {
-  reads_.clear();
-  writes_.clear();
-  const std::vector<OpPtr> all(live_.begin(), live_.end());
-  for (const OpPtr& op : all) finish(op, why);
+  gets_.clear();
+  puts_.clear();
+  operations_.abandon(why);
   backend_.restart(why);
 }
 
-tiers::TierState RemoteEngine::state() const {
-  tiers::TierState state = health_.state();
-  if (state.reason.empty()) state.reason = part_;
-  if (state.reason.empty()) state.reason = refused_chunks_;
-  const char* const mode = options_.mode == Mode::kCluster ? "Cluster, " : options_.mode == Mode::kSentinel ? "Sentinel, " : "";
-  state.mode = std::string(mode) + (!options_.unix_path.empty() ? "Unix socket" : options_.tls.enabled ? "TLS" : "TCP");
-  return state;
-}
-
 tiers::TierCounters RemoteEngine::counters() const {
-  tiers::TierCounters counters = counters_;
+  tiers::TierCounters counters = operations_.counters();
   counters.written_bytes = backend_.sent_bytes();
   counters.read_bytes = backend_.received_bytes();
   counters.times_degraded = health_.times();

@@ -1,38 +1,31 @@
 // RemoteEngine: the remote tier without its thread: commands in, messages out, one turn at a time.
 // Owned by one thread.
 //
-// remote_engine.cc has the code of all operations, chunk_operations.cc gets and probes,
-// put_operations.cc puts, remote_maintenance.cc errors, drops and flushes, garbage_queue.cc the
-// removal of forgotten, evicted and left-over chunks.
+// The engine owns one object for each kind of work, and has the turn and flushes.
 #pragma once
 
 #include <cstdint>
-#include <deque>
-#include <functional>
-#include <list>
-#include <memory>
-#include <optional>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "sidecar/base/clock.h"
-#include "sidecar/tiers/command.h"
+#include "sidecar/tiers/remote/chunks/backend_health.h"
+#include "sidecar/tiers/remote/chunks/garbage_queue.h"
+#include "sidecar/tiers/remote/chunks/get_operations.h"
 #include "sidecar/tiers/remote/chunks/known_chunks.h"
+#include "sidecar/tiers/remote/chunks/namespace_drops.h"
+#include "sidecar/tiers/remote/chunks/operation_table.h"
+#include "sidecar/tiers/remote/chunks/put_operations.h"
+#include "sidecar/tiers/remote/chunks/server_commands.h"
 #include "sidecar/tiers/remote/options.h"
-#include "sidecar/tiers/remote/resp/error_reply.h"
 #include "sidecar/tiers/remote/topology/backend.h"
-#include "sidecar/tiers/remote/topology/health.h"
+#include "sidecar/tiers/tier.h"
 
 namespace larder::remote {
 
-using tiers::Command;
-using tiers::Outcome;
-
 class RemoteEngine {
  public:
-  static constexpr std::size_t kMostDrops = 1024;  // drops that the server has not done yet
-
-  static constexpr std::size_t kMostUnwanted = 4096;  // without evictions, which the caller bounds
+  static constexpr std::size_t kMostDrops = NamespaceDrops::kMost;
 
   // All arguments outlive this object. The caller hides the namespace of a drop in `known` before
   // accept(); the engine shows it again once the drop is done.
@@ -42,176 +35,41 @@ class RemoteEngine {
   void accept(Command command);
   // One round: replies, new commands, deadlines. Waits up to `timeout_ns` without work.
   void turn(std::uint64_t timeout_ns);
-  void take_outcomes(std::vector<Outcome>& out);
+  void take_outcomes(std::vector<Outcome>& out) { operations_.take_outcomes(out); }
   // The longest allowed time until the next turn.
   std::uint64_t next_turn_ns() const;
   void wake() const { backend_.wake(); }  // thread-safe
 
   // Whether all work is done, as far as the server allows.
-  bool idle() const { return live_.empty() && (!backend_.ready() || !removing(UINT64_MAX)); }
+  bool idle() const { return operations_.live().empty() && (!backend_.ready() || !garbage_.removing(UINT64_MAX)); }
   // Answers all open operations; no slot is touched afterwards.
   void abandon(const Status& why);
 
-  tiers::TierState state() const;
+  tiers::TierState state() const { return health_.state(); }
   tiers::TierCounters counters() const;  // without `refused` and in_flight_bytes
   std::size_t drops() const { return drops_.size(); }
   std::size_t unwanted() const { return garbage_.size(); }
 
  private:
-  struct Op {
-    Command command;
-    std::uint64_t serial = 0;
-    bool started = false;                       // a command was sent
-    bool probed = false;                        // put: the earlier record is known
-    bool done = false;                          // kDone is sent
-    bool cancelled = false;                     // dropped or evicted meanwhile: fails whatever the server replies
-    bool missing = false;                       // a part is missing
-    WriteGate::Put put;                         // put: for the gates of its servers
-    std::optional<std::size_t> trial;           // put: the part that goes first as a trial
-    std::string failed_key;                     // put: the key of the failed command; empty without one
-    std::optional<ErrorMeaning> refused;        // put: the error reply of that command
-    bool unsent = false;                        // put: no byte was sent, because there was no connection
-    std::uint64_t again_ns = 0;                 // put: as in the message
-    bool by_replica = false;                    // get: some parts come from replicas
-    bool masters = false;                       // get: replicas lacked parts, ask only masters
-    std::size_t waiting = 0;                    // replies due
-    Status failed;                              // the first failure
-    Record record;                              // put: without a writing until its parts are sent
-    std::uint64_t partial = 0;                  // get: the writing with a missing part
-    std::uint64_t moving = 0;                   // bytes of the slot that count as in flight
-    std::uint64_t ttl_ms = 0;                   // put: 0: no limit
-    std::uint64_t dropped = 0;                  // drop: records
-    std::vector<bool> there;                    // probe: the result
-    bool answered = false;                      // probe: a reply for one key at least
-    std::vector<tiers::ChunkKey> evicted = {};  // probe: keys that were evicted meanwhile
-  };
-  using OpPtr = std::shared_ptr<Op>;  // shared by the lists and the callbacks of replies
-  struct Drop {
-    OpPtr op;
-    std::uint64_t serial = 0;
-    std::string cursor = "0";
-    std::size_t master = 0;     // the master in the scan
-    std::uint64_t version = 0;  // of the masters; a change starts the drop again
-    bool asked = false;         // a reply is due
-    std::uint64_t step_ns = 0;  // the begin of this step
-    std::uint64_t wait_ns = 0;  // after a failure; doubles
-    std::string refused;        // why the server refuses
-  };
-  // A removal in the garbage queue.
-  struct Unwanted {
-    // kGeneration: the record of this generation. kChunk: any value under the key. kGarbage: a
-    // value that is no record. kWriting: the record of this writing with its parts. kParts: the
-    // parts of this writing, unless its record exists.
-    enum class What : std::uint8_t { kGeneration, kChunk, kGarbage, kWriting, kParts };
-    What what = What::kChunk;
-    Record record;
-    std::uint64_t serial = 0;
-    bool asked = false;         // a reply is due
-    bool away = false;          // a server of the record or of a part was away
-    std::uint64_t wait_ns = 0;  // not 0: the server refused the removal
-    std::uint64_t next_ns = 0;  // no attempt before this time
-    // Later operations wait for this one.
-    bool waited_for() const { return wait_ns == 0 && !away; }  // mutation: bad-node-garbage
-  };
-
-  // remote_engine.cc
-  void finish(const OpPtr& op, Status status, const tiers::ChunkFacts& facts = {});
-  void moves(const OpPtr& op, std::uint64_t bytes);
-  void fail_waiting(bool puts, bool gets);
-  void miss_deadlines();
-  Request request_of(const OpPtr& op, const std::vector<std::string_view>& words, const char* types, Then then) const;
-  Status ask(Lane lane, const OpPtr& op, const std::vector<std::string_view>& words, const char* types, Then then);
-  void unlink(const std::vector<std::string>& keys, std::size_t writers, Then then);
-  bool answered(const OpPtr& op, const Status& lost, const Reply& reply);
-
-  // chunk_operations.cc
-  void pump_reads();
-  void start_get(const OpPtr& op);
-  Status read_record(const OpPtr& op, const tiers::ChunkKey& key, Then then);
-  void ask_record(const OpPtr& op);
-  void record_came(const OpPtr& op, const Status& lost, const Reply& reply);
-  void ask_parts(const OpPtr& op);
-  void part_came(const OpPtr& op, std::size_t wanted, const Status& lost, const Reply& reply);
-  void parts_came(const OpPtr& op);
-  void start_probe(const OpPtr& op);
-  void key_looked_at(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply);
-  Status refusal_of(const Record& record, Lane lane) const;
-  void know(const Record& record, std::uint64_t left_ms);
-  std::uint64_t left_ms(const Record& record) const;
-
-  // put_operations.cc
-  void pump_writes();
-  void start_put(const OpPtr& op);
-  void put_probed(const OpPtr& op, const Status& lost, const Reply& reply);
-  void send_probed();
-  void send_parts(const OpPtr& op);
-  void send_part(const OpPtr& op, std::size_t number);
-  void part_stored(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply);
-  void parts_stored(const OpPtr& op);
-  void record_stored(const OpPtr& op, const Status& lost, const Reply& reply);
-  void note_failure(const OpPtr& op, const std::string& key, const Status& lost, const Reply& reply);
-  std::vector<std::string> gate_keys(const Record& record) const;
-  bool refuses(const OpPtr& op, const std::vector<std::string>& keys);
-  void tell_gates(const OpPtr& op, const Status& status);
-
-  // remote_maintenance.cc
-  void maintain_health();
-  void follow(Health::Cause cause, const std::string& reason);
-  void drop(const OpPtr& op);
-  const Drop* dropping(const protocol::NamespaceId& id) const;
-  void maintain_drops();
-  void scanned(const Status& lost, const Reply& reply);
-  void drop_keys(const std::vector<std::string>& keys, const std::function<void(std::uint64_t gone)>& then);
-  void scan_on(const std::string& cursor);
-  void drop_refused(const Reply& reply);
-  void drop_failed(const Status& why);
-  void drop_done();
+  void finish(const OpPtr& op, Status status, const tiers::ChunkFacts& facts = {}) {
+    operations_.finish(op, std::move(status), facts);
+  }
   void maintain_flushes();
-  // `kind`: a fixed name; the rate of log lines is bounded by kind.
-  void say(std::string_view kind, const std::string& text) const;
-
-  // garbage_queue.cc
-  void forget(const tiers::ChunkKey& key, std::uint64_t generation);
-  void evict(const tiers::ChunkKey& key);
-  void remove(Unwanted::What what, const Record& record);
-  void leave_behind(const Record& record);
-  bool was_forgotten(const Record& record) const;
-  static bool is_meant(const Unwanted& one, const Record& record);
-  static bool is_garbage(const Reply& there, const std::optional<Record>& record);
-  const Unwanted* garbage_before(const Op& put) const;
-  bool put_before(const Unwanted& one) const;
-  bool removing(std::uint64_t before_serial) const;
-  void maintain_garbage();
-  void garbage_came(std::uint64_t serial, const Status& lost, const Reply& reply);
-  void take_record(Unwanted& one);
-  void record_taken(std::uint64_t serial, const Status& lost, const Reply& reply);
-  void give_back(const Record& record);
-  std::vector<std::string> part_keys(const Unwanted& one) const;
-  void unlink_unwanted(Unwanted& one, const std::vector<std::string>& keys);
-  void put_off(Unwanted& one);
+  void fail_waiting(bool puts, bool gets);
+  void fail_awaiting(const Status& why);
 
   const base::Clock& clock_;
-  const RemoteOptions& options_;
   KnownChunks& known_;
-  Health health_;
   Backend backend_;
-
-  std::list<OpPtr> live_;  // accepted and not done
-  std::deque<OpPtr> reads_, writes_;
-  std::size_t looking_ = 0;       // puts that read the earlier record
-  std::deque<OpPtr> probed_;      // puts that wait for the write window
-  std::vector<OpPtr> recording_;  // puts with a record in flight, including puts that were given up
-  std::deque<Drop> drops_;        // not done yet; the first one is in progress
-  std::list<Unwanted> garbage_;
-  std::vector<Outcome> outcomes_;
-  std::uint64_t next_serial_ = 1;
-  std::uint64_t reading_bytes_ = 0, writing_bytes_ = 0;  // in flight
-  std::uint64_t next_deadline_ns_ = UINT64_MAX;          // a lower bound
-  std::uint64_t next_scan_ns_ = 0, next_unwanted_ns_ = UINT64_MAX;
-  std::string part_;            // the sick servers among several
-  std::string refused_chunks_;  // the refused chunks and the reason
-  std::uint64_t refused_line_ns_ = 0, taken_line_ns_ = 0;
-  tiers::TierCounters counters_;
+  const EngineServices services_;
+  // Each part refers only to the parts above. A part calls upwards by a function from the constructor.
+  BackendHealth health_;
+  ServerCommands commands_;
+  OperationTable operations_;
+  GarbageQueue garbage_;
+  NamespaceDrops drops_;
+  GetOperations gets_;
+  PutOperations puts_;
 };
 
 }  // namespace larder::remote

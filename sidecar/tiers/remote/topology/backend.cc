@@ -4,100 +4,59 @@
 #include <map>
 #include <utility>
 
-#include "sidecar/base/log_throttle.h"
-
 namespace larder::remote {
 namespace {
 
 constexpr std::uint64_t kNsPerMs = 1'000'000;
-constexpr std::uint64_t kDoubtNs = 3'000'000'000;
-// After a failover Sentinels may name the former master for this time.
-constexpr std::uint64_t kSettleNs = 3'000'000'000;
 
 }  // namespace
 
 Backend::Backend(const RemoteOptions& options, const base::Clock& clock, Listener listener)
-    : options_(options), clock_(clock), listener_(std::move(listener)) {
-  map_wait_ns_ = options.retry_ms * kNsPerMs;
-  gate_seed_ = clock.now_ns();
-  if (options.mode == Mode::kSentinel) sentinels_.emplace(options_, clock_, poller_);
-  if (options.mode == Mode::kStandalone) add_node(Kind::kStandalone, {options.host, options.port, options.unix_path});
+    : options_(options),
+      clock_(clock),
+      listener_(std::move(listener)),
+      nodes_(options, clock, poller_,
+             {listener_.ready, listener_.other_life,
+              [this](Node& node, Lane lane, const Reply& reply, bool chunk) { health_.answered(node, lane, reply, chunk); }}),
+      health_(options, clock, nodes_, slots_, [this] { doubt(); }),
+      gates_(options, clock, nodes_, slots_, health_),
+      routing_(options, clock, nodes_, slots_, listener_.other_life) {
+  if (options.mode == Mode::kSentinel) master_.emplace(options, clock, poller_, nodes_, listener_.other_life);
+  if (options.mode == Mode::kStandalone) nodes_.add(Kind::kStandalone, {options.host, options.port, options.unix_path});
 }
 
-Backend::Node& Backend::add_node(Kind kind, const Endpoint& endpoint) {
-  const WriteGate::Pauses pauses{options_.refused_ms, options_.most_refused_ms, options_.trial_bytes_per_s};
-  auto node = std::make_unique<Node>(Health(options_.retry_ms, options_.most_retry_ms), WriteGate(pauses, gate_seed_++));
-  Node* const one = node.get();
-  const auto ready = [this, one] {
-    one->denied = false;
-    listener_.ready();
-  };
-  const auto heard = [this, one](Lane lane, const Reply& reply, bool chunk) { answered(*one, lane, reply, chunk); };
-  // A restart of a replica loses no chunk: the master sends its data again.
-  const auto other_life = [this, one, pauses, kind] {
-    one->gate = WriteGate(pauses, gate_seed_++);
-    if (kind != Kind::kReplica) listener_.other_life();
-  };
-  node->links = std::make_unique<Links>(options_, clock_, poller_, kind, endpoint, Links::Listener{ready, other_life, heard});
-  node->replica = kind == Kind::kReplica;
-  node->used_ns = clock_.now_ns();
-  nodes_.push_back(std::move(node));
-  return *nodes_.back();
-}
-
-// Answers all commands of the node with `why`; callbacks may send them to other nodes. REQUIRES:
-// not within a callback.
-void Backend::remove_node(std::size_t number, const Status& why) {
-  Node* const node = nodes_[number].get();
-  node->links->restart(why);
-  past_sent_bytes_ += node->links->sent_bytes();
-  past_received_bytes_ += node->links->received_bytes();
-  std::erase_if(nodes_, [node](const std::unique_ptr<Node>& one) { return one.get() == node; });
-}
-
-// Callbacks may add nodes at the end: use indexes, not iterators.
 void Backend::turn(std::uint64_t timeout_ns) {
   poller_.wait(std::min(timeout_ns, next_turn_ns()));
-  for (std::size_t i = 0; i < nodes_.size(); ++i) nodes_[i]->links->turn();
+  nodes_.turn();
   const std::uint64_t now = clock_.now_ns();
-  if (sentinels_) maintain_master(now);
-  if (cluster()) maintain_cluster(now);
-  maintain_health(now);
+  if (master_) master_->maintain(now);
+  if (cluster()) routing_.maintain(now);
+  gates_.maintain(now);
+  health_.maintain(now);
 }
 
 void Backend::flush() {
-  for (std::size_t i = 0; i < nodes_.size(); ++i) nodes_[i]->links->flush();
-  if (sentinels_) sentinels_->flush();
+  nodes_.flush();
+  if (master_) master_->flush();
 }
 
 std::uint64_t Backend::next_turn_ns() const {
   const std::uint64_t now = clock_.now_ns();
-  std::uint64_t wait = options_.ping_ms * kNsPerMs;
-  for (const std::unique_ptr<Node>& node : nodes_) {
-    wait = std::min(wait, node->links->next_turn_ns());
-    if (awaits_probe(*node)) wait = std::min(wait, std::max(node->health.next_ns(), now) - now);
-    if (awaits_room(*node)) wait = std::min(wait, std::max(node->room_due_ns, now) - now);
-  }
-  if (sentinels_) wait = std::min(wait, sentinels_->next_turn_ns());
+  std::uint64_t wait = std::min(options_.ping_ms * kNsPerMs, nodes_.next_turn_ns());
+  wait = std::min(wait, std::min(health_.next_ns(now), gates_.next_ns(now)) - now);
+  if (master_) wait = std::min(wait, master_->sentinels().next_turn_ns());
   if (!cluster()) return wait;
   if (nodes_.empty()) return 0;
-  std::uint64_t next = now + wait;
-  const auto up = [](const std::unique_ptr<Node>& node) { return node->links->ready(); };
-  if (!map_asked_ && std::ranges::any_of(nodes_, up)) next = std::min(next, map_due_ns_);
-  for (const Parked& parked : parked_) next = std::min(next, std::max(parked.from_ns, now + kNsPerMs));
+  const std::uint64_t next = std::min(now + wait, routing_.next_ns(now));
   return next <= now ? 0 : next - now;
 }
 
-bool Backend::ready() const {
-  return std::ranges::any_of(nodes_, [this](const std::unique_ptr<Node>& node) { return counts(*node) && node->links->ready(); });
-}
-
 Status Backend::failure() const {
-  if (nodes_.empty()) return sentinels_ ? sentinels_->failure() : Status();
-  if (!map_failure_.ok()) return map_failure_;
+  if (nodes_.empty()) return master_ ? master_->sentinels().failure() : Status();
+  if (!routing_.map_failure().ok()) return routing_.map_failure();
   Status first;
   for (const std::unique_ptr<Node>& node : nodes_) {
-    if (map_known_ && !node->serves) continue;
+    if (routing_.map_known() && !node->serves) continue;
     if (node->links->failure().ok()) return {};  // the connect is in progress
     if (first.ok()) first = node->links->failure();
   }
@@ -111,18 +70,20 @@ std::size_t Backend::masters() const {
 
 Status Backend::ask(Lane lane, std::string_view key, Request request) {
   if (!cluster()) return ask_master(0, lane, std::move(request));
-  const auto routed = std::make_shared<Routed>();
-  routed->lane = lane;
-  routed->slot = slot_of(key);
-  routed->request = std::move(request);
-  if (slots_[routed->slot] != nullptr) return send(routed, *slots_[routed->slot], false);
-  doubt();
-  return {Code::kUnavailable, "no node of the Cluster serves this key"};
+  return routing_.ask(lane, key, std::move(request));
+}
+
+bool Backend::ask_replica(std::string_view key, Request& request) {
+  if (!cluster()) return false;
+  Node* const node = slots_.replica(slot_of(key));
+  if (node == nullptr || !node->links->ready() || !node->health.well()) return false;  // mutation: replica-refused
+  node->used_ns = clock_.now_ns();
+  return node->links->ask(Lane::kReads, std::move(request)).ok();
 }
 
 Status Backend::ask_master(std::size_t number, Lane lane, Request request) {
   for (const std::unique_ptr<Node>& node : nodes_)
-    if (counts(*node) && number-- == 0) return node->links->ask(lane, std::move(request));
+    if (nodes_.counts(*node) && number-- == 0) return node->links->ask(lane, std::move(request));
   return {Code::kUnavailable, "no connection to the server"};
 }
 
@@ -135,66 +96,32 @@ std::vector<std::vector<std::string_view>> Backend::together(const std::vector<s
 }
 
 void Backend::doubt() {
-  doubt_until_ns_ = clock_.now_ns() + kDoubtNs;
-  map_due_ns_ = std::min(map_due_ns_, map_asked_ns_ + map_wait_ns_);
+  if (master_) master_->doubt();
+  routing_.doubt();
 }
 
-// Follows the server that most Sentinels name, while it is a reachable master; else the next server
-// that a Sentinel names.
-void Backend::maintain_master(std::uint64_t now_ns) {
-  const bool doubted = now_ns < doubt_until_ns_, well = ready() && !doubted;
-  sentinels_->turn(!well);
-  const std::vector<SentinelWatch::Named> named = sentinels_->named();
-  if (named.empty()) return;
-  if (nodes_.empty()) return follow(named.front().endpoint);
-  const Links& master = *nodes_.front()->links;
-  if (master.ready()) {
-    const std::size_t voters = doubted ? sentinels_->answering() : options_.endpoints.size();
-    const bool settled = doubted || now_ns >= followed_ns_ + kSettleNs;
-    if (settled && named.front().endpoint != master.endpoint() && 2 * named.front().votes > voters)
-      follow(named.front().endpoint);
-    return;
-  }
-  if (master.failure().ok() || now_ns < followed_ns_ + options_.retry_ms * kNsPerMs) return;
-  // The server is unreachable or a replica. Another Sentinel may know better.
-  auto next = std::ranges::find(named, master.endpoint(), &SentinelWatch::Named::endpoint);
-  next = next == named.end() || next + 1 == named.end() ? named.begin() : next + 1;
-  if (next->endpoint != master.endpoint()) follow(next->endpoint);
-}
-
-void Backend::follow(const Endpoint& master) {
-  const bool other = !nodes_.empty();
-  if (other) remove_node(0, {Code::kUnavailable, "another server is the master now"});
-  if (other)
-    base::log_from("backend, master", base::LogLevel::kInfo, "backend: " + text_of(master) + " is named as the master now");
-  add_node(Kind::kMaster, master);
-  ++version_;
-  followed_ns_ = clock_.now_ns();
-  doubt_until_ns_ = 0;
-  if (other) listener_.other_life();
+Backend::Troubles Backend::troubles() const {
+  Troubles troubles = health_.troubles();
+  troubles.chunks = gates_.refused_chunks();
+  return troubles;
 }
 
 void Backend::cancel(std::uint64_t owner) {
-  std::erase_if(parked_, [owner](const Parked& parked) { return parked.routed->request.owner == owner; });
-  for (std::size_t i = 0; i < nodes_.size(); ++i) nodes_[i]->links->cancel(owner);
+  routing_.cancel(owner);
+  nodes_.cancel(owner);
 }
 
 void Backend::restart(const Status& why) {
-  for (std::size_t i = 0; i < nodes_.size(); ++i) nodes_[i]->links->restart(why);
-  for (const Parked& parked : std::exchange(parked_, {}))
-    if (parked.routed->request.then) parked.routed->request.then(why, {});
+  nodes_.restart(why);
+  routing_.restart(why);
 }
 
 std::uint64_t Backend::sent_bytes() const {
-  std::uint64_t bytes = past_sent_bytes_ + (sentinels_ ? sentinels_->sent_bytes() : 0);
-  for (const std::unique_ptr<Node>& node : nodes_) bytes += node->links->sent_bytes();
-  return bytes;
+  return nodes_.sent_bytes() + (master_ ? master_->sentinels().sent_bytes() : 0);
 }
 
 std::uint64_t Backend::received_bytes() const {
-  std::uint64_t bytes = past_received_bytes_ + (sentinels_ ? sentinels_->received_bytes() : 0);
-  for (const std::unique_ptr<Node>& node : nodes_) bytes += node->links->received_bytes();
-  return bytes;
+  return nodes_.received_bytes() + (master_ ? master_->sentinels().received_bytes() : 0);
 }
 
 }  // namespace larder::remote

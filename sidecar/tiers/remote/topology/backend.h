@@ -2,12 +2,9 @@
 // the masters of a Cluster, where the master of the slot has a key. Owned by the thread of the
 // tier.
 //
-// backend.cc has the code for all modes, cluster_routing.cc the map and redirections,
-// server_health.cc the health of each server, write_gates.cc the refused chunks of each server.
 // Callbacks come from turn(), flush(), cancel() and restart(), never from ask().
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,18 +17,18 @@
 #include "sidecar/tiers/remote/options.h"
 #include "sidecar/tiers/remote/resp/error_reply.h"
 #include "sidecar/tiers/remote/resp/poller.h"
-#include "sidecar/tiers/remote/topology/health.h"
-#include "sidecar/tiers/remote/topology/links.h"
-#include "sidecar/tiers/remote/topology/sentinel_watch.h"
-#include "sidecar/tiers/remote/topology/slots.h"
-#include "sidecar/tiers/remote/topology/write_gate.h"
+#include "sidecar/tiers/remote/topology/cluster_routing.h"
+#include "sidecar/tiers/remote/topology/master_follower.h"
+#include "sidecar/tiers/remote/topology/node_set.h"
+#include "sidecar/tiers/remote/topology/server_health.h"
+#include "sidecar/tiers/remote/topology/slot_map.h"
+#include "sidecar/tiers/remote/topology/write_gates.h"
 
 namespace larder::remote {
 
 class Backend {
  public:
-  static constexpr std::uint32_t kMostHops = 5;   // redirections of one command, then the command fails
-  static constexpr std::size_t kMostNodes = 256;  // at once, whatever redirections name
+  static constexpr std::uint32_t kMostHops = ClusterRouting::kMostHops;
 
   struct Listener {
     std::function<void()> ready;  // a connection is ready
@@ -47,8 +44,8 @@ class Backend {
   std::uint64_t next_turn_ns() const;
   void wake() const { poller_.wake(); }  // thread-safe
 
-  bool ready() const;      // whether commands are possible, for some keys at least
-  Status failure() const;  // why not ready; ok before the end of the first attempt
+  bool ready() const { return nodes_.ready(); }  // whether commands are possible, for some keys at least
+  Status failure() const;                        // why not ready; ok before the end of the first attempt
   // Sends a command to the server of this key, and follows redirections. During the first connect
   // of the server the command waits, `answer_ms` at most. kUnavailable: the server is away, and no
   // reply follows.
@@ -59,35 +56,29 @@ class Backend {
   // Groups keys that one command may name: in a Cluster the keys of one slot.
   std::vector<std::vector<std::string_view>> together(const std::vector<std::string>& keys) const;
   // Changes whenever the masters or their slots change.
-  std::uint64_t version() const { return version_; }
+  std::uint64_t version() const { return nodes_.version(); }
   std::size_t masters() const;
   Status ask_master(std::size_t number, Lane lane, Request request);
-  // Why the server of this key refuses commands of the lane now. Ok without a fault, and for a
-  // single server: see troubles().
-  Status refusal(std::string_view key, Lane lane) const;
-  // Faults of the servers, each empty without a fault. `reads`, `writes`: why no server answers, or
-  // takes writes. `part`: which servers fail while others work. `chunks`: which chunks are refused.
-  struct Troubles {
-    std::string reads, writes, part, chunks;
-  };
+  // As in ServerHealth, and in `chunks` the refused chunks.
+  Status refusal(std::string_view key, Lane lane) const { return health_.refusal(key, lane); }
+  using Troubles = ServerHealth::Troubles;
   Troubles troubles() const;
 
-  // write_gates.cc: the chunk with its record and parts under these keys. A refused chunk is not
-  // sent to the server for a while.
-  struct ChunkRefusal {
-    Status why;                  // ok: not refused
-    std::uint64_t again_ns = 0;  // the time of the next offer
-  };
-  ChunkRefusal chunk_refusal(const std::vector<std::string>& keys, std::uint64_t bytes) const;
-  // The chunk is sent now. Returns the key of a server that takes the chunk as a trial: the part of
-  // this key goes first. Empty: all parts may go. `of`: the number of the put.
-  std::optional<std::size_t> begin_chunk(const std::vector<std::string>& keys, std::uint64_t bytes, std::uint64_t of);
-  // The end of the put: stored, refused by a server, or lost with a connection.
-  void chunk_stored(const std::vector<std::string>& keys, const WriteGate::Put& put);
-  void chunk_refused(const std::string& key, const WriteGate::Put& put, const ErrorMeaning& meaning);
-  void chunk_lost(const std::string& key, const WriteGate::Put& put, const Status& why);
-  // Call after every put: slots may have moved, so the keys do not give the server of the trial.
-  void end_trials(std::uint64_t of);
+  // As in WriteGates: the chunk with its record and parts under these keys.
+  using ChunkRefusal = WriteGates::Refusal;
+  ChunkRefusal chunk_refusal(const std::vector<std::string>& keys, std::uint64_t bytes) const {
+    return gates_.chunk_refusal(keys, bytes);
+  }
+  std::optional<std::size_t> begin_chunk(const std::vector<std::string>& keys, std::uint64_t bytes, std::uint64_t of) {
+    return gates_.begin_chunk(keys, bytes, of);
+  }
+  void chunk_stored(const std::vector<std::string>& keys, const WriteGate::Put& put) { gates_.chunk_stored(keys, put); }
+  void chunk_refused(const std::string& key, const WriteGate::Put& put, const ErrorMeaning& meaning) {
+    gates_.chunk_refused(key, put, meaning);
+  }
+  void chunk_lost(const std::string& key, const WriteGate::Put& put, const Status& why) { gates_.chunk_lost(key, put, why); }
+  void end_trials(std::uint64_t of) { gates_.end_trials(of); }
+
   // A sign that the known roles are wrong: asks for the roles again soon.
   void doubt();
 
@@ -99,93 +90,18 @@ class Backend {
   std::uint64_t received_bytes() const;
 
  private:
-  struct Node {
-    Node(const Health& fresh, const WriteGate& open) : health(fresh), gate(open) {}
-    std::unique_ptr<Links> links;
-    bool serves = false;        // has slots
-    bool replica = false;       // used as a replica; as a master the server would be another Node
-    bool stands_by = false;     // a replica of a master with slots
-    std::uint64_t used_ns = 0;  // the time of the last command, or of the creation
-    Health health;              // by its error replies; probed until a good reply
-    bool denied = false;        // by an error that a new handshake may end
-    bool probing = false;       // a reply is due
-    WriteGate gate;             // the refused chunks
-    bool asking_room = false;   // a reply is due
-    std::uint64_t room_due_ns = 0;
-  };
-  // A command to a node of a Cluster, kept until its reply: a redirection sends the command to
-  // another node.
-  struct Routed {
-    Lane lane = Lane::kReads;
-    std::uint16_t slot = 0;
-    std::uint32_t hops = 0;
-    Request request;
-    Node* node = nullptr;  // the last node; not removed before its reply
-  };
-  using RoutedPtr = std::shared_ptr<Routed>;
-  // Bounded by the accepted operations.
-  struct Parked {
-    RoutedPtr routed;
-    bool asking = false;
-    std::uint64_t from_ns = 0, until_ns = 0;
-  };
-
   bool cluster() const { return options_.mode == Mode::kCluster; }
-  Node& add_node(Kind kind, const Endpoint& endpoint);
-  void remove_node(std::size_t number, const Status& why);
-  void maintain_master(std::uint64_t now_ns);
-  void follow(const Endpoint& master);
-
-  // server_health.cc
-  void answered(Node& node, Lane lane, const Reply& reply, bool chunk);
-  void note_error(Node& node, const ErrorMeaning& meaning, Lane lane);
-  void maintain_health(std::uint64_t now_ns);
-  bool awaits_probe(const Node& node) const;
-  void probe(Node& node);
-  std::optional<std::string> probe_key_of(const Node& node) const;
-  bool counts(const Node& node) const { return node.serves || !cluster(); }
-  std::string trouble_of(const Node& node, Lane lane) const;
-
-  // write_gates.cc
-  Node* writer_of(std::string_view key) const;
-  bool awaits_room(const Node& node) const { return node.gate.full() && !node.asking_room && node.links->ready(); }
-  void maintain_gates(std::uint64_t now_ns);
-  void ask_room(Node& node, std::uint64_t now_ns);
-  std::string refused_chunks() const;
-
-  // cluster_routing.cc
-  Status send(const RoutedPtr& routed, Node& node, bool asking);
-  void came(const RoutedPtr& routed, const Status& lost, Reply reply);
-  bool redirected(const RoutedPtr& routed, const std::string& error);
-  void park(const RoutedPtr& routed, bool asking, std::uint64_t from_ns);
-  void send_parked(std::uint64_t now_ns);
-  Node* node_at(const Endpoint& endpoint, Kind kind = Kind::kNode);
-  void maintain_cluster(std::uint64_t now_ns);
-  void ask_map(std::uint64_t now_ns);
-  void map_came(const std::string& asked, const Status& lost, const Reply& reply);
-  void adopt(const std::vector<SlotRange>& map);
-  void adopt_replicas(const std::vector<SlotRange>& map);
-  void retire_nodes(std::uint64_t now_ns);
 
   const RemoteOptions& options_;
   const base::Clock& clock_;
   const Listener listener_;
   Poller poller_;
-  std::vector<std::unique_ptr<Node>> nodes_;  // standalone and Sentinel: at most one
-  std::uint64_t version_ = 1;
-  std::uint64_t past_sent_bytes_ = 0, past_received_bytes_ = 0;
-  std::uint64_t gate_seed_ = 0;
-
-  std::optional<SentinelWatch> sentinels_;
-  std::uint64_t doubt_until_ns_ = 0;  // the role of the master is in doubt until then
-  std::uint64_t followed_ns_ = 0;     // the time of the choice of this master
-
-  std::array<Node*, kSlots> slots_{}, replicas_{};
-  std::vector<Parked> parked_;
-  Status map_failure_;
-  bool map_known_ = false, map_asked_ = false;
-  std::size_t map_turn_ = 0;  // the last node that was asked for the map
-  std::uint64_t map_asked_ns_ = 0, map_due_ns_ = 0, map_wait_ns_ = 0;
+  NodeSet nodes_;
+  SlotMap slots_;
+  ServerHealth health_;
+  WriteGates gates_;
+  std::optional<MasterFollower> master_;  // with Sentinels
+  ClusterRouting routing_;                // unused but in a Cluster
 };
 
 }  // namespace larder::remote

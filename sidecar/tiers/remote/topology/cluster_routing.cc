@@ -1,10 +1,10 @@
-// Routing in a Cluster: the node of a command, redirections, and the map of slots.
+#include "sidecar/tiers/remote/topology/cluster_routing.h"
+
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "sidecar/tiers/remote/resp/error_reply.h"
-#include "sidecar/tiers/remote/topology/backend.h"
 
 namespace larder::remote {
 namespace {
@@ -16,7 +16,47 @@ constexpr std::uint64_t kUnusedNs = 5'000'000'000;  // an unused node without sl
 
 }  // namespace
 
-Status Backend::send(const RoutedPtr& routed, Node& node, bool asking) {
+ClusterRouting::ClusterRouting(const RemoteOptions& options, const base::Clock& clock, NodeSet& nodes, SlotMap& slots,
+                               std::function<void()> other_life)
+    : options_(options),
+      clock_(clock),
+      nodes_(nodes),
+      slots_(slots),
+      other_life_(std::move(other_life)),
+      map_wait_ns_(options.retry_ms * kNsPerMs) {}
+
+Status ClusterRouting::ask(Lane lane, std::string_view key, Request request) {
+  const auto routed = std::make_shared<Routed>();
+  routed->lane = lane;
+  routed->slot = slot_of(key);
+  routed->request = std::move(request);
+  if (Node* const node = slots_.master(routed->slot); node != nullptr) return send(routed, *node, false);
+  doubt();
+  return {Code::kUnavailable, "no node of the Cluster serves this key"};
+}
+
+void ClusterRouting::doubt() {
+  map_due_ns_ = std::min(map_due_ns_, map_asked_ns_ + map_wait_ns_);
+}
+
+void ClusterRouting::cancel(std::uint64_t owner) {
+  std::erase_if(parked_, [owner](const Parked& parked) { return parked.routed->request.owner == owner; });
+}
+
+void ClusterRouting::restart(const Status& why) {
+  for (const Parked& parked : std::exchange(parked_, {}))
+    if (parked.routed->request.then) parked.routed->request.then(why, {});
+}
+
+std::uint64_t ClusterRouting::next_ns(std::uint64_t now_ns) const {
+  std::uint64_t next = UINT64_MAX;
+  const auto up = [](const std::unique_ptr<Node>& node) { return node->links->ready(); };
+  if (!map_asked_ && std::ranges::any_of(nodes_, up)) next = std::min(next, map_due_ns_);
+  for (const Parked& parked : parked_) next = std::min(next, std::max(parked.from_ns, now_ns + kNsPerMs));
+  return next;
+}
+
+Status ClusterRouting::send(const RoutedPtr& routed, Node& node, bool asking) {
   routed->node = &node;
   node.used_ns = clock_.now_ns();
   if (!node.links->ready()) {
@@ -37,7 +77,7 @@ Status Backend::send(const RoutedPtr& routed, Node& node, bool asking) {
   return node.links->ask(routed->lane, std::move(request), asking);
 }
 
-void Backend::came(const RoutedPtr& routed, const Status& lost, Reply reply) {
+void ClusterRouting::came(const RoutedPtr& routed, const Status& lost, Reply reply) {
   if (!lost.ok()) doubt();
   if (lost.ok() && reply.kind == Reply::Kind::kError && redirected(routed, reply.text)) return;
   if (routed->request.then) routed->request.then(lost, std::move(reply));
@@ -45,7 +85,7 @@ void Backend::came(const RoutedPtr& routed, const Status& lost, Reply reply) {
 
 // Follows a redirection. False: the error is no redirection. A command with too many redirections
 // fails like a command on a lost connection.
-bool Backend::redirected(const RoutedPtr& routed, const std::string& error) {
+bool ClusterRouting::redirected(const RoutedPtr& routed, const std::string& error) {
   using What = Redirection::What;
   const Redirection redirection = parse_redirection(error, routed->node->links->endpoint().host);
   if (meaning_of(error).code == "CLUSTERDOWN" || redirection.what == What::kMoved) doubt();
@@ -56,10 +96,10 @@ bool Backend::redirected(const RoutedPtr& routed, const std::string& error) {
   } else if (redirection.what == What::kAgain) {
     park(routed, false, clock_.now_ns() + kAgainNs);
   } else {
-    Node* const node = redirection.to.port == 0 ? nullptr : node_at(redirection.to);
-    if (node != nullptr && redirection.what == What::kMoved && std::exchange(slots_[routed->slot], node) != node) {
+    Node* const node = redirection.to.port == 0 ? nullptr : nodes_.at(redirection.to);
+    if (node != nullptr && redirection.what == What::kMoved && slots_.move(routed->slot, node)) {
       node->serves = true;
-      ++version_;
+      nodes_.changed();
     }
     failed = node == nullptr ? Status(Code::kUnavailable, "the Cluster sends a command to nowhere")
                              : send(routed, *node, redirection.what == What::kAsk);
@@ -68,12 +108,12 @@ bool Backend::redirected(const RoutedPtr& routed, const std::string& error) {
   return true;
 }
 
-void Backend::park(const RoutedPtr& routed, bool asking, std::uint64_t from_ns) {
+void ClusterRouting::park(const RoutedPtr& routed, bool asking, std::uint64_t from_ns) {
   parked_.push_back({routed, asking, from_ns, clock_.now_ns() + options_.answer_ms * kNsPerMs});
 }
 
 // REQUIRES: not within a callback.
-void Backend::send_parked(std::uint64_t now_ns) {
+void ClusterRouting::send_parked(std::uint64_t now_ns) {
   for (const Parked& parked : std::exchange(parked_, {})) {
     Node& node = *parked.routed->node;
     const Status& away = node.links->failure();
@@ -88,17 +128,10 @@ void Backend::send_parked(std::uint64_t now_ns) {
   }
 }
 
-// The node of that address and kind, new if needed; nullptr: too many nodes.
-Backend::Node* Backend::node_at(const Endpoint& endpoint, Kind kind) {
-  for (const std::unique_ptr<Node>& node : nodes_)
-    if (node->replica == (kind == Kind::kReplica) && node->links->endpoint() == endpoint) return node.get();
-  return nodes_.size() < kMostNodes ? &add_node(kind, endpoint) : nullptr;
-}
-
-void Backend::maintain_cluster(std::uint64_t now_ns) {
+void ClusterRouting::maintain(std::uint64_t now_ns) {
   // No known node is reachable: the configured names may have other addresses now.
-  if (!ready())
-    for (const Endpoint& seed : options_.endpoints) node_at(seed);
+  if (!nodes_.ready())
+    for (const Endpoint& seed : options_.endpoints) nodes_.at(seed);
   if (std::ranges::any_of(nodes_, [](const std::unique_ptr<Node>& node) { return node->serves && !node->links->ready(); }))
     doubt();
   if (!map_asked_ && now_ns >= map_due_ns_) ask_map(now_ns);
@@ -109,8 +142,8 @@ void Backend::maintain_cluster(std::uint64_t now_ns) {
 // Asks one node after the other for the map: any node may be wrong or cut off. While a serving node
 // is ready, only serving nodes are asked: a node that left the Cluster may belong to another
 // Cluster now.
-void Backend::ask_map(std::uint64_t now_ns) {
-  const bool those_that_serve = ready();
+void ClusterRouting::ask_map(std::uint64_t now_ns) {
+  const bool those_that_serve = nodes_.ready();
   for (std::size_t tried = 0; tried < nodes_.size(); ++tried) {
     const Node& node = *nodes_[++map_turn_ % nodes_.size()];
     Links& links = *node.links;
@@ -129,7 +162,7 @@ void Backend::ask_map(std::uint64_t now_ns) {
 }
 
 // During a fault the map is requested again soon, with doubling pauses.
-void Backend::map_came(const std::string& asked, const Status& lost, const Reply& reply) {
+void ClusterRouting::map_came(const std::string& asked, const Status& lost, const Reply& reply) {
   map_asked_ = false;
   map_wait_ns_ = std::min(2 * map_wait_ns_, options_.most_retry_ms * kNsPerMs);
   map_due_ns_ = map_asked_ns_ + map_wait_ns_;
@@ -147,10 +180,10 @@ void Backend::map_came(const std::string& asked, const Status& lost, const Reply
     adopt(*map);
 }
 
-void Backend::adopt(const std::vector<SlotRange>& map) {
-  std::array<Node*, kSlots> slots{};
+void ClusterRouting::adopt(const std::vector<SlotRange>& map) {
+  SlotMap::Slots slots{};
   for (const SlotRange& range : map) {
-    Node* const node = node_at(range.master);
+    Node* const node = nodes_.at(range.master);
     for (std::size_t slot = range.first; slot <= range.last; ++slot) slots[slot] = node;
   }
   map_failure_ = {};
@@ -168,42 +201,34 @@ void Backend::adopt(const std::vector<SlotRange>& map) {
     map_due_ns_ = map_asked_ns_ + kCalmNs;
   }
   if (options_.read_replicas) adopt_replicas(map);
-  if (std::exchange(slots_, slots) == slots && map_known_) return;
+  if (!slots_.replace(slots) && map_known_) return;
   map_known_ = true;
-  ++version_;
+  nodes_.changed();
   // A replica took over, and may lack stored chunks.
-  if (lost_one) listener_.other_life();
+  if (lost_one) other_life_();
 }
 
 // Deals the slot ranges to replicas: several replicas of a master share its ranges.
-void Backend::adopt_replicas(const std::vector<SlotRange>& map) {
+void ClusterRouting::adopt_replicas(const std::vector<SlotRange>& map) {
   for (const std::unique_ptr<Node>& node : nodes_) node->stands_by = false;
-  replicas_ = {};
+  slots_.clear_replicas();
   std::size_t turn = 0;
   for (const SlotRange& range : map) {
     if (range.replicas.empty()) continue;
-    Node* const node = node_at(range.replicas[turn++ % range.replicas.size()], Kind::kReplica);
+    Node* const node = nodes_.at(range.replicas[turn++ % range.replicas.size()], Kind::kReplica);
     if (node == nullptr) continue;
     node->stands_by = true;
-    for (std::size_t slot = range.first; slot <= range.last; ++slot) replicas_[slot] = node;
+    slots_.add_replica(range, node);
   }
 }
 
-bool Backend::ask_replica(std::string_view key, Request& request) {
-  if (!cluster()) return false;
-  Node* const node = replicas_[slot_of(key)];
-  if (node == nullptr || !node->links->ready() || !node->health.well()) return false;  // mutation: replica-refused
-  node->used_ns = clock_.now_ns();
-  return node->links->ask(Lane::kReads, std::move(request)).ok();
-}
-
-void Backend::retire_nodes(std::uint64_t now_ns) {
-  if (!ready()) return;
+void ClusterRouting::retire_nodes(std::uint64_t now_ns) {
+  if (!nodes_.ready()) return;
   for (std::size_t i = nodes_.size(); i-- > 0;) {
     const Node* const node = nodes_[i].get();
     if (node->serves || node->stands_by || now_ns < node->used_ns + kUnusedNs) continue;
     if (std::ranges::none_of(parked_, [node](const Parked& parked) { return parked.routed->node == node; }))
-      remove_node(i, {Code::kUnavailable, "the node serves nothing any more"});
+      nodes_.remove(i, {Code::kUnavailable, "the node serves nothing any more"});
   }
 }
 

@@ -1,17 +1,16 @@
-// The health of each server, from its error replies. A full or loading node of a Cluster does not
-// affect the other nodes.
+#include "sidecar/tiers/remote/topology/server_health.h"
+
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "sidecar/tiers/remote/format.h"
-#include "sidecar/tiers/remote/topology/backend.h"
+#include "sidecar/tiers/remote/resp/error_reply.h"
+#include "sidecar/tiers/remote/topology/write_gate.h"
 
 namespace larder::remote {
 
-// A good reply ends an error of the lane. The refusal of one chunk says nothing about smaller
-// chunks.
-void Backend::answered(Node& node, Lane lane, const Reply& reply, bool chunk) {
+void ServerHealth::answered(Node& node, Lane lane, const Reply& reply, bool chunk) {
   if (reply.kind != Reply::Kind::kError) {
     node.health.clear(lane == Lane::kWrites ? Health::kWrites : Health::kReads);
     return;
@@ -21,9 +20,9 @@ void Backend::answered(Node& node, Lane lane, const Reply& reply, bool chunk) {
   note_error(node, meaning, lane);
 }
 
-void Backend::note_error(Node& node, const ErrorMeaning& meaning, Lane lane) {
+void ServerHealth::note_error(Node& node, const ErrorMeaning& meaning, Lane lane) {
   if (meaning.trouble == Trouble::kNone) return;
-  if (meaning.code == "READONLY" || meaning.code == "MASTERDOWN") doubt();
+  if (meaning.code == "READONLY" || meaning.code == "MASTERDOWN") doubt_();
   const bool redirection = meaning.code == "MOVED" || meaning.code == "ASK" || meaning.code == "CROSSSLOT";
   if (cluster() && redirection) return;
   const bool login = meaning.trouble == Trouble::kDenied || meaning.trouble == Trouble::kWrongMode;
@@ -34,8 +33,7 @@ void Backend::note_error(Node& node, const ErrorMeaning& meaning, Lane lane) {
     node.health.retry(clock_.now_ns());  // starts the wait before the first attempt
 }
 
-void Backend::maintain_health(std::uint64_t now_ns) {
-  maintain_gates(now_ns);
+void ServerHealth::maintain(std::uint64_t now_ns) {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     Node& node = *nodes_[i];
     if (!awaits_probe(node) || !node.health.retry(now_ns)) continue;
@@ -46,12 +44,12 @@ void Backend::maintain_health(std::uint64_t now_ns) {
   }
 }
 
-bool Backend::awaits_probe(const Node& node) const {
-  return !node.health.well() && !node.probing && (counts(node) || node.stands_by) && node.links->ready();
+bool ServerHealth::awaits_probe(const Node& node) const {
+  return !node.health.well() && !node.probing && (nodes_.counts(node) || node.stands_by) && node.links->ready();
 }
 
 // Probes reads first: if reads fail, writes fail too.
-void Backend::probe(Node& node) {
+void ServerHealth::probe(Node& node) {
   const std::optional<std::string> key = probe_key_of(node);
   if (!key) return;
   const Lane lane = node.health.is(Health::kReads) ? Lane::kReads : Lane::kWrites;
@@ -69,37 +67,43 @@ void Backend::probe(Node& node) {
 
 // In a Cluster: a key in a slot of the node. A few attempts find one, except for a node with very
 // few slots.
-std::optional<std::string> Backend::probe_key_of(const Node& node) const {
+std::optional<std::string> ServerHealth::probe_key_of(const Node& node) const {
   if (!cluster()) return probe_key(options_.prefix);
   constexpr unsigned kMostTries = 1 << 15;
-  const std::array<Node*, kSlots>& slots = node.replica ? replicas_ : slots_;
   for (unsigned number = 0; number < kMostTries; ++number)
-    if (std::string key = probe_key(options_.prefix) + ":" + std::to_string(number); slots[slot_of(key)] == &node) return key;
+    if (std::string key = probe_key(options_.prefix) + ":" + std::to_string(number); slots_.leads_to(node, slot_of(key)))
+      return key;
   return std::nullopt;
 }
 
-// The fault of a node, or empty. The first connect of a node is no fault.
-std::string Backend::trouble_of(const Node& node, Lane lane) const {
+std::string ServerHealth::trouble_of(const Node& node, Lane lane) const {
   if (!node.links->ready() && !node.links->failure().ok()) return "no connection: " + node.links->failure().to_string();
   if (node.health.is(Health::kReads)) return node.health.reason(Health::kReads);
   return lane == Lane::kWrites ? node.health.reason(Health::kWrites) : "";
 }
 
-Status Backend::refusal(std::string_view key, Lane lane) const {
+Status ServerHealth::refusal(std::string_view key, Lane lane) const {
   if (!cluster()) return {};
-  const Node* const node = slots_[slot_of(key)];
+  const Node* const node = slots_.master(slot_of(key));
   if (node == nullptr) return {Code::kUnavailable, "no node of the Cluster serves this key"};
   const std::string why = trouble_of(*node, lane);
   return why.empty() ? Status() : Status(Code::kUnavailable, "the key's node of the Cluster: " + why);
 }
 
-Backend::Troubles Backend::troubles() const {
+std::uint64_t ServerHealth::next_ns(std::uint64_t now_ns) const {
+  std::uint64_t next = UINT64_MAX;
+  for (const std::unique_ptr<Node>& node : nodes_)
+    if (awaits_probe(*node)) next = std::min(next, std::max(node->health.next_ns(), now_ns));
+  return next;
+}
+
+ServerHealth::Troubles ServerHealth::troubles() const {
   std::size_t all = 0;
   std::array<std::size_t, 2> bad{};
   std::array<std::string, 2> why;
   const Node* first = nullptr;
   for (const std::unique_ptr<Node>& node : nodes_) {
-    if (!counts(*node)) continue;
+    if (!nodes_.counts(*node)) continue;
     ++all;
     if (node->health.well() && node->links->ready()) continue;
     for (const Lane lane : {Lane::kReads, Lane::kWrites}) {
@@ -113,7 +117,6 @@ Backend::Troubles Backend::troubles() const {
     }
   }
   Troubles troubles;
-  troubles.chunks = refused_chunks();
   if (bad[0] != 0 && bad[0] == all) troubles.reads = why[0];  // mutation: cluster-one-bad
   if (bad[1] != 0 && bad[1] == all) troubles.writes = why[1];
   for (const Lane lane : {Lane::kReads, Lane::kWrites}) {  // a partial fault of writes replaces one of reads

@@ -1,5 +1,5 @@
-// The gates of all servers: a refused chunk and other chunks of its size are not sent to that
-// server for a while.
+#include "sidecar/tiers/remote/topology/write_gates.h"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "sidecar/base/sizes.h"
-#include "sidecar/tiers/remote/topology/backend.h"
+#include "sidecar/tiers/remote/resp/error_reply.h"
 
 namespace larder::remote {
 namespace {
@@ -36,12 +36,12 @@ std::string size_text(std::uint64_t bytes) {
 
 }  // namespace
 
-Backend::Node* Backend::writer_of(std::string_view key) const {
-  if (cluster()) return slots_[slot_of(key)];
+Node* WriteGates::writer_of(std::string_view key) const {
+  if (cluster()) return slots_.master(slot_of(key));
   return nodes_.empty() ? nullptr : nodes_.front().get();
 }
 
-Backend::ChunkRefusal Backend::chunk_refusal(const std::vector<std::string>& keys, std::uint64_t bytes) const {
+WriteGates::Refusal WriteGates::chunk_refusal(const std::vector<std::string>& keys, std::uint64_t bytes) const {
   const std::uint64_t now = clock_.now_ns();
   for (const std::string& key : keys) {
     const Node* const node = writer_of(key);
@@ -52,7 +52,7 @@ Backend::ChunkRefusal Backend::chunk_refusal(const std::vector<std::string>& key
 }
 
 // Prefers the key of a part over the record (the first key), because the record is sent last.
-std::optional<std::size_t> Backend::begin_chunk(const std::vector<std::string>& keys, std::uint64_t bytes, std::uint64_t of) {
+std::optional<std::size_t> WriteGates::begin_chunk(const std::vector<std::string>& keys, std::uint64_t bytes, std::uint64_t of) {
   std::optional<std::size_t> tried;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     Node* const node = writer_of(keys[i]);
@@ -61,7 +61,7 @@ std::optional<std::size_t> Backend::begin_chunk(const std::vector<std::string>& 
   return tried;
 }
 
-void Backend::chunk_stored(const std::vector<std::string>& keys, const WriteGate::Put& put) {
+void WriteGates::chunk_stored(const std::vector<std::string>& keys, const WriteGate::Put& put) {
   for (const std::string& key : keys) {
     Node* const node = writer_of(key);
     if (node == nullptr) continue;
@@ -70,7 +70,7 @@ void Backend::chunk_stored(const std::vector<std::string>& keys, const WriteGate
   }
 }
 
-void Backend::chunk_refused(const std::string& key, const WriteGate::Put& put, const ErrorMeaning& meaning) {
+void WriteGates::chunk_refused(const std::string& key, const WriteGate::Put& put, const ErrorMeaning& meaning) {
   Node* const node = writer_of(key);
   if (node == nullptr || !refuses_chunk(meaning)) return;
   const bool full = meaning.code == "OOM";
@@ -79,19 +79,19 @@ void Backend::chunk_refused(const std::string& key, const WriteGate::Put& put, c
                                                     : WriteGate::Why::kKnown;
   node->gate.refused(put, std::string(meaning.text), why, clock_.now_ns());
   node->room_due_ns = 0;
-  if (full && !node->probing) probe(*node);  // finds out whether the server takes any write
+  if (full && !node->probing) health_.probe(*node);  // finds out whether the server takes any write
 }
 
-void Backend::chunk_lost(const std::string& key, const WriteGate::Put& put, const Status& why) {
+void WriteGates::chunk_lost(const std::string& key, const WriteGate::Put& put, const Status& why) {
   if (Node* const node = writer_of(key); node != nullptr)
     node->gate.lost(put, "chunks of this size do not get through: " + why.text(), clock_.now_ns());
 }
 
-void Backend::end_trials(std::uint64_t of) {
+void WriteGates::end_trials(std::uint64_t of) {
   for (const std::unique_ptr<Node>& node : nodes_) node->gate.end_trial(of);
 }
 
-void Backend::maintain_gates(std::uint64_t now_ns) {
+void WriteGates::maintain(std::uint64_t now_ns) {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     Node& node = *nodes_[i];
     node.gate.tick(now_ns);
@@ -99,8 +99,15 @@ void Backend::maintain_gates(std::uint64_t now_ns) {
   }
 }
 
+std::uint64_t WriteGates::next_ns(std::uint64_t now_ns) const {
+  std::uint64_t next = UINT64_MAX;
+  for (const std::unique_ptr<Node>& node : nodes_)
+    if (awaits_room(*node)) next = std::min(next, std::max(node->room_due_ns, now_ns));
+  return next;
+}
+
 // Asks for the room often: a question is short, a trial is long.
-void Backend::ask_room(Node& node, std::uint64_t now_ns) {
+void WriteGates::ask_room(Node& node, std::uint64_t now_ns) {
   node.room_due_ns = now_ns + kRoomEveryNs;
   Request request;
   request.around.before = format_command(std::array<std::string_view, 2>{"INFO", "memory"});
@@ -113,10 +120,9 @@ void Backend::ask_room(Node& node, std::uint64_t now_ns) {
   node.asking_room = node.links->ask(Lane::kReads, std::move(request)).ok();
 }
 
-// The refused chunks of the first server with a closed gate.
-std::string Backend::refused_chunks() const {
+std::string WriteGates::refused_chunks() const {
   for (const std::unique_ptr<Node>& node : nodes_) {
-    if (!counts(*node) || node->gate.lets(node->gate.closed_from(), clock_.now_ns())) continue;  // the next chunk passes
+    if (!nodes_.counts(*node) || node->gate.lets(node->gate.closed_from(), clock_.now_ns())) continue;  // the next chunk passes
     return (cluster() ? text_of(node->links->endpoint()) + " takes no chunks of " : "takes no chunks of ") +
            size_text(node->gate.closed_from()) + " and more: " + node->gate.reason();
   }

@@ -1,88 +1,82 @@
-// Gets and probes.
+#include "sidecar/tiers/remote/chunks/get_operations.h"
+
 #include <algorithm>
 #include <array>
 #include <utility>
-
-#include "sidecar/tiers/remote/chunks/record_age.h"
-#include "sidecar/tiers/remote/chunks/remote_engine.h"
 
 namespace larder::remote {
 
 using tiers::Operation;
 
-void RemoteEngine::pump_reads() {
-  while (!reads_.empty() && backend_.ready() && health_.state().takes_gets) {
+void GetOperations::pump() {
+  while (!reads_.empty() && backend_.ready() && health_.takes_gets()) {
     const OpPtr op = reads_.front();
-    if (!op->done && reading_bytes_ >= options_.read_bytes_in_flight) return;
+    if (!op->done && operations_.reading_bytes() >= options_.read_bytes_in_flight) return;
     reads_.pop_front();
     if (op->done) continue;
     op->command.operation == Operation::kProbe ? start_probe(op) : start_get(op);
   }
 }
 
-void RemoteEngine::start_get(const OpPtr& op) {
+void GetOperations::fail_waiting(const Status& why) {
+  for (const OpPtr& op : std::exchange(reads_, {})) finish(op, why);
+}
+
+void GetOperations::start_get(const OpPtr& op) {
   if (known_.hidden(op->command.key.namespace_id)) return finish(op, {Code::kNotFound, "dropped"});
   op->started = true;
-  moves(op, op->command.slot.size());
+  operations_.moves(op, op->command.slot.size());
   const std::optional<Record> known = known_.find(op->command.key, clock_.now_ns());
   if (!known) return ask_record(op);
   op->record = *known;
   ask_parts(op);
 }
 
-// Reads the value under the key of a record; of a longer value only one byte more than a record
-// has.
-Status RemoteEngine::read_record(const OpPtr& op, const tiers::ChunkKey& key, Then then) {
-  const std::string name = record_key(options_.prefix, key);
-  if (Status refused = backend_.refusal(name, Lane::kReads); !refused.ok()) return refused;
-  return ask(Lane::kReads, op, {"GETRANGE", name, "0", kRecordEnd}, "$", std::move(then));
-}
-
-void RemoteEngine::ask_record(const OpPtr& op) {
+void GetOperations::ask_record(const OpPtr& op) {
   op->missing = false;
   op->failed = {};
-  const Status asked =
-      read_record(op, op->command.key, [this, op](const Status& lost, const Reply& reply) { record_came(op, lost, reply); });
+  const Status asked = commands_.read_record(
+      op, op->command.key, [this, op](const Status& lost, const Reply& reply) { record_came(op, lost, reply); });
   if (!asked.ok()) finish(op, asked);
 }
 
-void RemoteEngine::record_came(const OpPtr& op, const Status& lost, const Reply& reply) {
+void GetOperations::record_came(const OpPtr& op, const Status& lost, const Reply& reply) {
   if (op->done) return;
   const tiers::ChunkKey& key = op->command.key;
   const std::optional<Record> record = decode_record(key, reply.text);
-  const bool answer = answered(op, lost, reply);
+  const bool answer = ServerCommands::answered(op, lost, reply);
   if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
   if (answer && reply.text.empty()) {
-    counters_.chunks_evicted += known_.erase(key) ? 1 : 0;
+    operations_.counters().chunks_evicted += known_.erase(key) ? 1 : 0;
     return finish(op, {Code::kNotFound, ""});
   }
-  if (answer && record && was_forgotten(*record)) return finish(op, {Code::kNotFound, "found bad before"});
+  if (answer && record && garbage_.was_forgotten(*record)) return finish(op, {Code::kNotFound, "found bad before"});
   if (answer && record && record->writing == op->partial) {  // mutation: missing-part-again
-    counters_.chunks_evicted += known_.erase(key) ? 1 : 0;
-    remove(Unwanted::What::kWriting, *record);
+    operations_.counters().chunks_evicted += known_.erase(key) ? 1 : 0;
+    garbage_.remove(GarbageQueue::Unwanted::What::kWriting, *record);
     return finish(op, {Code::kNotFound, "a part is not there"});
   }
   if (answer && !record) op->failed = {Code::kDataLoss, "what stands under the chunk's key is not its record"};
   if (!op->failed.ok()) {
     if (op->failed.code() == Code::kDataLoss && lost.ok()) {
-      ++counters_.records_corrupt;
+      ++operations_.counters().records_corrupt;
       known_.erase(key);
-      remove(Unwanted::What::kGarbage, {key, {}});
+      garbage_.remove(GarbageQueue::Unwanted::What::kGarbage, {key, {}});
     }
     return finish(op, op->failed);
   }
-  know(*record, left_ms(*record));
+  commands_.know(*record, commands_.left_ms(*record));
   op->record = *record;
   ask_parts(op);
 }
 
-void RemoteEngine::ask_parts(const OpPtr& op) {
+void GetOperations::ask_parts(const OpPtr& op) {
   const Record& record = op->record;
   if (op->command.slot.size() < record.facts.slot_bytes())
     return finish(op, {Code::kInvalidArgument, "the slot is smaller than what was stored"});
-  if (Status refused = refusal_of(record, Lane::kReads); !refused.ok()) return finish(op, refused);  // mutation: bad-node-gets
+  if (Status why = commands_.refusal_of(record, Lane::kReads); !why.ok()) return finish(op, why);  // mutation: bad-node-gets
   op->waiting = record.parts();
-  moves(op, record.facts.slot_bytes());
+  operations_.moves(op, record.facts.slot_bytes());
   for (std::uint32_t number = 0; number < record.parts(); ++number) {
     const std::size_t bytes = record.part_size(number);
     const std::string key = part_key(options_.prefix, record, number);
@@ -102,16 +96,16 @@ void RemoteEngine::ask_parts(const OpPtr& op) {
   }
 }
 
-void RemoteEngine::part_came(const OpPtr& op, std::size_t wanted, const Status& lost, const Reply& reply) {
+void GetOperations::part_came(const OpPtr& op, std::size_t wanted, const Status& lost, const Reply& reply) {
   if (op->done) return;
-  moves(op, op->moving - wanted);  // mutation: get-overlap
-  const bool answer = answered(op, lost, reply);
+  operations_.moves(op, op->moving - wanted);  // mutation: get-overlap
+  const bool answer = ServerCommands::answered(op, lost, reply);
   // A short or missing part makes the chunk a miss.
   if (answer && (reply.kind != Reply::Kind::kPayload || static_cast<std::size_t>(reply.integer) != wanted)) op->missing = true;
   if (--op->waiting == 0) parts_came(op);
 }
 
-void RemoteEngine::parts_came(const OpPtr& op) {
+void GetOperations::parts_came(const OpPtr& op) {
   if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
   // A replica may lack new parts, or may have lost its role: ask the masters.
   if (std::exchange(op->by_replica, false) && (op->missing || !op->failed.ok())) {  // mutation: replica-fallback
@@ -129,28 +123,28 @@ void RemoteEngine::parts_came(const OpPtr& op) {
   ask_record(op);
 }
 
-void RemoteEngine::start_probe(const OpPtr& op) {
+void GetOperations::start_probe(const OpPtr& op) {
   op->started = true;
   const std::vector<tiers::ChunkKey>& keys = op->command.keys;
   op->there.assign(keys.size(), false);
   op->waiting = keys.size();
   for (std::size_t number = 0; number < keys.size() && !op->done; ++number) {
-    const Status asked = read_record(
+    const Status asked = commands_.read_record(
         op, keys[number], [this, op, number](const Status& lost, const Reply& reply) { key_looked_at(op, number, lost, reply); });
     if (!asked.ok()) key_looked_at(op, number, asked, {});
   }
 }
 
-void RemoteEngine::key_looked_at(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply) {
+void GetOperations::key_looked_at(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply) {
   if (op->done) return;
   const tiers::ChunkKey& key = op->command.keys[number];
-  const bool answer = answered(op, lost, reply);
+  const bool answer = ServerCommands::answered(op, lost, reply);
   op->answered = op->answered || answer;
   if (answer && !op->cancelled) {
     const std::optional<Record> record = decode_record(key, reply.text);
     const bool evicted = std::ranges::find(op->evicted, key) != op->evicted.end();
-    if (record && !evicted && !was_forgotten(*record) && !known_.hidden(key.namespace_id)) {
-      know(*record, left_ms(*record));
+    if (record && !evicted && !garbage_.was_forgotten(*record) && !known_.hidden(key.namespace_id)) {
+      commands_.know(*record, commands_.left_ms(*record));
       op->there[number] = true;
     } else {
       known_.erase(key);
@@ -162,26 +156,6 @@ void RemoteEngine::key_looked_at(const OpPtr& op, std::size_t number, const Stat
   if (op->answered && options_.mode == Mode::kCluster) op->failed = {};
   if (op->cancelled) op->there.assign(op->there.size(), false);
   finish(op, op->failed);
-}
-
-// Why the chunk cannot be stored or loaded as a whole now: then no byte is moved.
-Status RemoteEngine::refusal_of(const Record& record, Lane lane) const {
-  if (options_.mode != Mode::kCluster) return {};
-  Status refused = backend_.refusal(record_key(options_.prefix, record.key), lane);
-  for (std::uint32_t number = 0; refused.ok() && number < record.parts(); ++number)
-    refused = backend_.refusal(part_key(options_.prefix, record, number), lane);
-  return refused;
-}
-
-void RemoteEngine::know(const Record& record, std::uint64_t left_ms) {
-  known_.insert(record, options_.ttl_ms == 0 ? UINT64_MAX : clock_.now_ns() + left_ms * 1'000'000);
-}
-
-// An upper bound of the rest of a record's time to live: `since` has a resolution of one second.
-std::uint64_t RemoteEngine::left_ms(const Record& record) const {
-  const std::uint64_t age_ms = record.facts.since_s == 0 ? 0 : age_ms_of(record.facts.since_s);
-  const std::uint64_t least_age_ms = age_ms < 1000 ? 0 : age_ms - 1000;
-  return options_.ttl_ms - std::min(least_age_ms, options_.ttl_ms);
 }
 
 }  // namespace larder::remote
