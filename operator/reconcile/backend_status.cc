@@ -39,7 +39,7 @@ bool was_seen(const BackendFacts& facts) {
 Condition secret_missing(const BackendFacts& facts) {
   if (!facts.secrets.missing.empty()) return {"SecretMissing", Truth::kTrue, "NotFound", facts.secrets.missing};
   if (!facts.secrets.unreadable.empty()) return {"SecretMissing", Truth::kUnknown, "NotReadable", facts.secrets.unreadable};
-  return {"SecretMissing", Truth::kFalse, "AllThere", "every Secret that is named is there"};
+  return {"SecretMissing", Truth::kFalse, "AllThere", "every named Secret exists"};
 }
 
 bool no_sidecar_can(const SidecarsView& sidecars) {
@@ -48,7 +48,8 @@ bool no_sidecar_can(const SidecarsView& sidecars) {
 
 // "2 of 3 sidecars use it, another cannot: ..."
 std::string by_sidecars(const SidecarsView& sidecars) {
-  const std::string text = std::to_string(sidecars.serving) + " of " + std::to_string(sidecars.asked) + " sidecars use it";
+  const std::string text =
+      std::to_string(sidecars.serving) + " of " + std::to_string(sidecars.asked) + " sidecars use the backend";
   return sidecars.serving == sidecars.asked ? text : text + ", another cannot: " + sidecars.why_not;
 }
 
@@ -57,7 +58,7 @@ Condition reachable_by_sidecars(const BackendFacts& facts, const std::string& wh
   const SidecarsView& sidecars = facts.sidecars;
   if (no_sidecar_can(sidecars))
     return {"Reachable", Truth::kFalse, "NotBySidecars",
-            "no sidecar can use it: " + sidecars.why_not + ". The operator did not ask: " + why};
+            "no sidecar can use the backend: " + sidecars.why_not + ". The operator did not ask: " + why};
   if (sidecars.asked > 0)
     return {"Reachable", Truth::kTrue, "BySidecars", by_sidecars(sidecars) + ". The operator did not ask: " + why};
   return {"Reachable", Truth::kUnknown, "NotChecked", why};
@@ -66,31 +67,31 @@ Condition reachable_by_sidecars(const BackendFacts& facts, const std::string& wh
 Condition reachable(const BackendFacts& facts) {
   if (!facts.secrets.missing.empty()) return reachable_by_sidecars(facts, facts.secrets.missing);
   if (!facts.secrets.unreadable.empty()) return reachable_by_sidecars(facts, facts.secrets.unreadable);
-  if (!facts.seen) return reachable_by_sidecars(facts, "it has not been checked yet");
+  if (!facts.seen) return reachable_by_sidecars(facts, "the operator has not checked the backend yet");
   if (!facts.seen->ok()) return {"Reachable", Truth::kFalse, "CannotBeAsked", facts.seen->status().text()};
   if (const BackendFinding* bad = first_of(facts, Weight::kUnusable))
     return {"Reachable", Truth::kFalse, reason_of_id(bad->id), bad->text};
   const BackendSeen& seen = **facts.seen;
-  if (seen.servers == 0) return {"Reachable", Truth::kFalse, "NoServer", "no server of it answers: see spec.endpoints"};
+  if (seen.servers == 0) return {"Reachable", Truth::kFalse, "NoServer", "no server of the backend answers: see spec.endpoints"};
   const std::string server =
       seen.product + " " + seen.version + (seen.servers > 1 ? ", " + std::to_string(seen.servers) + " servers" : "");
   // The pods have to reach the servers.
   const SidecarsView& sidecars = facts.sidecars;
   if (no_sidecar_can(sidecars))
-    return {
-        "Reachable", Truth::kFalse, "NotBySidecars",
-        "the operator reaches it (" + server + "), and none of " + std::to_string(sidecars.asked) +
-            " sidecars: " + sidecars.why_not +
-            ". Does a NetworkPolicy, a service mesh or DNS of their namespace stand between? Have they the Secret as it is now?"};
+    return {"Reachable", Truth::kFalse, "NotBySidecars",
+            "the operator reaches the backend (" + server + "), and none of " + std::to_string(sidecars.asked) +
+                " sidecars: " + sidecars.why_not +
+                ". Check NetworkPolicies, the service mesh and DNS of the sidecars' namespace. Check that the sidecars have the "
+                "current Secret"};
   return {"Reachable", Truth::kTrue, "Answers",
           sidecars.serving == sidecars.asked ? server : server + ". " + by_sidecars(sidecars)};
 }
 
 Condition well_set(const BackendFacts& facts) {
-  if (!was_seen(facts)) return {"WellSet", Truth::kUnknown, "NotChecked", "its servers have not told"};
+  if (!was_seen(facts)) return {"WellSet", Truth::kUnknown, "NotChecked", "the servers have not reported their settings"};
   if (const BackendFinding* warning = first_of(facts, Weight::kWarning))
     return {"WellSet", Truth::kFalse, reason_of_id(warning->id), warning->text};
-  return {"WellSet", Truth::kTrue, "WellSet", "as a cache should be"};
+  return {"WellSet", Truth::kTrue, "WellSet", "the settings of the servers are right for a cache"};
 }
 
 bool is_starting(const BackendFacts& facts) {

@@ -47,12 +47,13 @@ Condition cache_serves(const PoolFacts& facts) {
 }
 
 Condition cache_serves(const SidecarsView& sidecars) {
-  if (sidecars.serving == 0) return {"CacheServes", Truth::kUnknown, "NotAsked", "no larderd that reads from it has answered"};
+  if (sidecars.serving == 0)
+    return {"CacheServes", Truth::kUnknown, "NotAsked", "no larderd that reads from the backend has answered"};
   if (sidecars.degraded.empty())
-    return {"CacheServes", Truth::kTrue, "Serves", "no larderd that reads from it has a reason against it"};
+    return {"CacheServes", Truth::kTrue, "Serves", "every larderd that reads from the backend can use the backend"};
   return {"CacheServes", Truth::kFalse, "BackendDegraded",
           of_pods(sidecars.degraded, sidecars.asked) +
-              " read from it and cannot use it as they should: " + quoted(sidecars.why_degraded)};
+              " read from the backend and cannot use it fully: " + quoted(sidecars.why_degraded)};
 }
 
 }  // namespace larder::reconcile

@@ -38,8 +38,8 @@ bool is_owned(const Object& object, const std::string& uid) {
 }
 
 std::string with_nodes(const Freed& freed) {
-  if (freed.nodes < 0) return "its DaemonSet is not seen at work";
-  std::string text = std::to_string(freed.freed) + " of " + std::to_string(freed.nodes) + " nodes have freed it";
+  if (freed.nodes < 0) return "the DaemonSet that frees the memory has not started";
+  std::string text = std::to_string(freed.freed) + " of " + std::to_string(freed.nodes) + " nodes have freed their memory";
   return freed.waits.empty() ? text : text + ", not " + some_of(freed.waits);
 }
 
@@ -113,11 +113,11 @@ Done MemoryFreeing::release(const Object& pool, const std::string& left) {
   const base::LogFields fields{{"kind", "CachePool"}, {"namespace", key.ns}, {"name", key.name}};
   const std::string source = "deleted pools of namespace " + key.ns;
   if (left.empty()) {
-    base::log_from(source, base::LogLevel::kInfo, "nothing keeps it any more", fields);
+    base::log_from(source, base::LogLevel::kInfo, "the pool is free to go: no node has memory of the pool", fields);
     return {};
   }
   const std::string path = "/larder/" + key.ns + "/" + key.name;
-  const std::string note = "the pool is deleted and memory of it may be left on nodes: " + left +
+  const std::string note = "the pool is deleted, and nodes may still have memory of the pool: " + left +
                            ". On such a node: rm -r /dev/shm" + path + " /dev/hugepages" + path;
   base::log_from(source + ", whose memory may be left", base::LogLevel::kWarning, note, fields);
   if (world_.tell) world_.tell({k8s::reference_to(k8s::resources::kPools, pool), "Warning", "MemoryNotFreed", "Deleting", note});

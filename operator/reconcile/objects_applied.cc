@@ -7,9 +7,9 @@ Condition objects_applied(const Brought& brought, const std::string& kind, const
     return Condition{"ObjectsApplied", Truth::kFalse, reason, why};
   };
   if (!brought.taken.empty()) return no("NameTaken", brought.taken.front());
-  if (!brought.status.ok()) return no("Refused", brought.status.to_string() + ". It is tried again");
-  if (brought.waiting) return no("Waiting", "objects of an earlier " + kind + " of this name are just being deleted");
-  return {"ObjectsApplied", Truth::kTrue, "Applied", objects + " are as wanted"};
+  if (!brought.status.ok()) return no("Refused", brought.status.to_string() + ". The operator tries again");
+  if (brought.waiting) return no("Waiting", "objects of an earlier " + kind + " of this name are still being deleted");
+  return {"ObjectsApplied", Truth::kTrue, "Applied", objects + " are up to date"};
 }
 
 }  // namespace larder::reconcile

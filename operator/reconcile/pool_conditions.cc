@@ -41,7 +41,7 @@ Condition node_objects_applied(const PoolFacts& facts) {
   if (!facts.objects_kept) return objects_applied(facts.brought, "pool", "ConfigMap and DaemonSet");
   return {"ObjectsApplied", Truth::kTrue, "Kept",
           "ConfigMap and DaemonSet stay as they were with CacheBackend " + facts.pool->spec.backend +
-              " until that can be read again; so long nothing else of the pool reaches its nodes"};
+              " until the operator can read the CacheBackend again; until then the nodes get no other change of the pool"};
 }
 
 Condition backend_ready(const PoolFacts& facts) {
@@ -49,7 +49,7 @@ Condition backend_ready(const PoolFacts& facts) {
   if (!facts.backend)
     return {"BackendReady", Truth::kFalse, "NoSuchBackend",
             "there is no CacheBackend " + name + " in namespace " + facts.pool->ns +
-                ": make it, or correct spec.backendRef.name. Until then chunks stay in memory and on disk"};
+                ": create the CacheBackend, or correct spec.backendRef.name. Until then chunks stay in memory and on disk"};
   const Truth ready = truth_of(*facts.backend, "Ready");
   const std::string reason = reason_of(*facts.backend, "Ready"), message = message_of(*facts.backend, "Ready");
   if (ready == Truth::kTrue) return {"BackendReady", Truth::kTrue, "Ready", "CacheBackend " + name + ": " + message};
@@ -66,7 +66,7 @@ Condition secret_missing(const PoolFacts& facts) {
   if (missing != Truth::kFalse && !reason.empty())
     return {"SecretMissing", missing, reason, backend + ": " + message_of(*facts.backend, "SecretMissing")};
   if (missing != Truth::kFalse) return {"SecretMissing", Truth::kUnknown, "NotChecked", backend + " has not been checked yet"};
-  return {"SecretMissing", Truth::kFalse, "AllThere", "every Secret that " + backend + " names is there"};
+  return {"SecretMissing", Truth::kFalse, "AllThere", "every Secret of " + backend + " exists"};
 }
 
 std::string page_name(const CachePool& pool) {
@@ -83,15 +83,16 @@ std::string how_to_reserve(const PoolFacts& facts, std::uint64_t pages) {
   const PagesSeen& seen = facts.hugepages_of_nodes;
   std::string count = totals_for(seen, pages);
   const bool enough = have_enough(seen, pages);
-  if (count.empty() && enough) return "The nodes have enough free: something else keeps the pods from them";
-  if (count.empty() && !seen.nodes.empty()) count = "as many as the node has and " + std::to_string(pages) + " more";
+  if (count.empty() && enough) return "The nodes have enough free pages: another constraint keeps the pods from the nodes";
+  if (count.empty() && !seen.nodes.empty()) count = "the node's current number plus " + std::to_string(pages);
   if (!seen.known || seen.without > 0) count += (count.empty() ? "" : ", ") + std::to_string(pages) + " on a node without any";
-  const std::string first = enough ? "Where it must run on another node reserve them: " : "Reserve them: ";
+  const std::string first = enough ? "For another node, reserve pages: " : "Reserve pages: ";
   if (facts.pool->spec.memory.hugepages == api::Hugepages::k1Gi)
-    return first + "on the node's boot line hugepagesz=1G hugepages=" + count + ", and boot it; or take memory.hugepages 2Mi";
+    return first + "on the node's boot line hugepagesz=1G hugepages=" + count +
+           ", and reboot the node; or set memory.hugepages: 2Mi";
   return first + "sysctl -w vm.nr_hugepages=" + count +
-         " (to keep them, the same line in /etc/sysctl.d/, or hugepagesz=2M hugepages= on the boot line), then restart the "
-         "node's kubelet";
+         " (to keep the pages over a reboot, write the same line into /etc/sysctl.d/, or hugepagesz=2M hugepages= on the boot "
+         "line), then restart the node's kubelet";
 }
 
 Condition hugepages_missing(const PoolFacts& facts) {
@@ -113,15 +114,14 @@ Condition without_pods(const PoolFacts& facts) {
   if (facts.pool->spec.placement == api::Placement::kSidecar)
     return {"PodsReady", Truth::kTrue, "NoPods",
             "no pod has this pool yet: annotate a pod template with larder.dev/pool: " + facts.pool->name +
-                "; pods that asked for it before it was there have to be started anew"};
+                ". Restart pods that were created before the pool"};
   const std::int64_t wanted = facts.daemon_set ? api::number_at(*facts.daemon_set, "status.desiredNumberScheduled") : 0;
   if (wanted == 0)
     return {"PodsReady", Truth::kTrue, "NoPods", "no node runs larderd yet: see spec.node.nodeSelector and tolerations"};
   const std::string name = api::name_of(*facts.daemon_set);
   return {"PodsReady", Truth::kFalse, "NotMade",
           "DaemonSet " + name + " should have " + std::to_string(wanted) + " pods and has none: kubectl describe daemonset " +
-              name +
-              " says why. Where Pod Security of the namespace is baseline or restricted it refuses their hostPath volumes"};
+              name + " shows the reason. Pod Security baseline and restricted refuse the hostPath volumes of these pods"};
 }
 
 // The remedy, from the first pod with the trouble.
@@ -130,11 +130,12 @@ std::string remedy(Trouble trouble, const PodView& pod, const Heard& heard) {
   const std::string what = down == heard.down.end() ? "" : "the engine serves without its cache: " + quoted(down->second.why);
   switch (trouble) {
     case Trouble::kOutOfMemory:
-      return (what.empty() ? "larderd was killed for memory" : what) + ": leave spec.resources.limits.memory out, or raise it";
+      return (what.empty() ? "larderd was killed for memory" : what) + ": remove or raise spec.resources.limits.memory";
     case Trouble::kImageNotPulled:
       return pod.waiting + ": " + quoted(pod.waiting_text) + ". Is spec.image right, and may the node pull it?";
     case Trouble::kDoesNotRun:
-      return (what.empty() ? pod.waiting + ": " + quoted(pod.waiting_text) : what + ". It is started again and again") +
+      return (what.empty() ? pod.waiting + ": " + quoted(pod.waiting_text)
+                           : what + ". Kubernetes restarts larderd again and again") +
              ". See kubectl logs " + pod.name + " -c larder";
     case Trouble::kNotScheduled: return "the scheduler: " + quoted(pod.unscheduled);
     default: return "larderd is not ready yet";
@@ -162,20 +163,20 @@ std::string to_restart(const PoolFacts& facts, const std::function<bool(const Po
   const Names pods = names_where(facts.pods, is_old), engines = names_where(facts.engines, is_old);
   if (!pods.empty())
     return of_pods(pods, facts) +
-           " run with what only a restart changes (memory, disk, image, backend's Secrets, chunkTokens, engine): kubectl rollout "
-           "restart their Deployment when it suits";
+           " need a restart for the current spec (memory, disk, image, Secrets of the backend, chunkTokens, engine): kubectl "
+           "rollout restart their Deployment at a convenient time";
   if (engines.empty()) return "";
   return std::to_string(engines.size()) + " of " + std::to_string(facts.engines.size()) + " engines' pods (" + some_of(engines) +
-         ") have what they were given when they were made (the shim, chunkTokens, engine): kubectl rollout restart their "
-         "Deployment when it suits; with another chunkTokens they share nothing with newer ones";
+         ") need a restart for the current spec (the shim, chunkTokens, engine): kubectl rollout restart their Deployment at a "
+         "convenient time. With another chunkTokens they share no chunks with newer pods";
 }
 
 // A node has a folder for 2Mi pages. 1Gi pages belong to a pod and end with it
 // (desired/volumes.cc).
 std::string kept_by_a_roll(const CachePool& pool) {
   if (pool.spec.memory.hugepages == api::Hugepages::k1Gi)
-    return ", and with each what its memory has cached is lost: pages of 1Gi are the pod's own";
-  return ", and the nodes keep what is cached in memory, unless that itself was changed";
+    return ", and each node loses the chunks in memory: pages of 1Gi belong to the pod";
+  return ", and the nodes keep the chunks in memory, unless the memory itself changed";
 }
 
 Condition pods_up_to_date(const PoolFacts& facts) {
@@ -186,16 +187,18 @@ Condition pods_up_to_date(const PoolFacts& facts) {
   const std::string by_hand = to_restart(facts, rolled);
   if (!rolling.empty())
     return {"PodsUpToDate", Truth::kFalse, "RollingOut",
-            of_pods(rolling, facts) + " run as they were before the last change; the DaemonSet replaces them node by node" +
+            of_pods(rolling, facts) +
+                " run with the configuration before the last change; the DaemonSet replaces the pods node by node" +
                 kept_by_a_roll(*facts.pool) + (by_hand.empty() ? "" : ". " + by_hand)};
   if (!by_hand.empty()) return {"PodsUpToDate", Truth::kFalse, "RestartNeeded", by_hand};
   if (!facts.configured.ok())
-    return {"PodsUpToDate", Truth::kFalse, "NotTold", facts.configured.to_string() + ". It is tried again"};
+    return {"PodsUpToDate", Truth::kFalse, "NotTold", facts.configured.to_string() + ". The operator tries again"};
   const Names kept = names_where(facts.pods, [&](const PodView& pod) { return is_kept(facts, pod); });
   if (!kept.empty())
     return {"PodsUpToDate", Truth::kUnknown, "BackendNotRead",
             of_pods(kept, facts) + " run with CacheBackend " + facts.pool->spec.backend +
-                ", which is not there or cannot be read: they stay as they are, and need no restart once it is back as it was"};
+                ", which is missing or unreadable. The pods keep their configuration, and need no restart if the CacheBackend "
+                "returns unchanged"};
   return {"PodsUpToDate", Truth::kTrue, "UpToDate", "every pod has the pool's configuration"};
 }
 
@@ -210,7 +213,7 @@ Condition engines_attached(const PoolFacts& facts) {
   if (alone.empty()) return {"EnginesAttached", Truth::kTrue, "Attached", "every larderd that answered has an engine"};
   return {"EnginesAttached", Truth::kFalse, "NoEngine",
           of_pods(alone, facts) +
-              ": larderd runs and no engine is attached. vLLM attaches when it has loaded its model; if it stays so: " +
+              ": larderd runs without an attached engine. vLLM attaches after the load of the model; if no engine attaches: " +
               "kubectl larder why " + alone.front() + " -n " + facts.pool->ns};
 }
 
@@ -218,13 +221,15 @@ Condition engines_attached(const PoolFacts& facts) {
 Condition helping(const PoolFacts& facts) {
   const PoolSums sums = sums_of(facts);
   if (sums.tokens_asked == 0)
-    return {"Helping", Truth::kUnknown, "NoRequests",
-            sums.answered == 0 ? "no larderd has answered yet" : "no prompt has been looked up since the larderd started"};
+    return {
+        "Helping", Truth::kUnknown, "NoRequests",
+        sums.answered == 0 ? "no larderd has answered yet" : "the engines have looked up no prompt since the start of larderd"};
   if (sums.tokens_hit == 0)
     return {"Helping", Truth::kFalse, "NoHits",
-            "prompts were looked up and none was found: kubectl larder why POD -n " + facts.pool->ns + " says why, pod by pod"};
+            "the engines looked up prompts without a hit: kubectl larder why POD -n " + facts.pool->ns +
+                " shows the reason for each pod"};
   return {"Helping", Truth::kTrue, "Hits",
-          std::to_string(sums.tokens_hit * 100 / sums.tokens_asked) + "% of the prompt tokens asked for were found"};
+          std::to_string(sums.tokens_hit * 100 / sums.tokens_asked) + "% of the looked-up prompt tokens hit"};
 }
 
 // For transfer: sidecar. Without a GPU the engine's process copies, which is slower; the pool stays
@@ -232,13 +237,11 @@ Condition helping(const PoolFacts& facts) {
 Condition gpu_visible(const PoolFacts& facts) {
   const CachePool& pool = *facts.pool;
   if (pool.spec.placement == api::Placement::kNode && pool.spec.runtime_class.empty())
-    return {
-        "GpuVisible", Truth::kFalse, "NoRuntimeClass",
-        "larderd sees no GPU for transfer: sidecar: set spec.runtimeClassName (nvidia, say). Until then the engine's own process "
-        "copies, as with transfer: shim"};
+    return {"GpuVisible", Truth::kFalse, "NoRuntimeClass",
+            "larderd has no access to a GPU for transfer: sidecar: set spec.runtimeClassName, such as nvidia. Until then the "
+            "engine's process copies, as with transfer: shim"};
   const Names blind = names_where(facts.pods, [](const PodView& pod) { return !pod.notice.empty(); });
-  if (blind.empty())
-    return {"GpuVisible", Truth::kTrue, "Asked", "every pod asks for what makes a GPU visible in larderd's container"};
+  if (blind.empty()) return {"GpuVisible", Truth::kTrue, "Asked", "every pod requests a GPU for larderd's container"};
   const auto one = std::ranges::find(facts.pods, blind.front(), &PodView::name);
   return {"GpuVisible", Truth::kFalse, "NotVisible", of_pods(blind, facts) + ": " + quoted(one->notice)};
 }

@@ -10,7 +10,7 @@ bool is_kept(const PoolFacts& facts, const PodView& pod) {
 
 bool needs_restart(const PoolFacts& facts, const PodView& pod) {
   if (!facts.pool) return false;  // an unusable spec has no wanted configuration
-  if (!pod.has_larderd) return pod.restart_hash != facts.engine_hash;
+  if (!pod.has_larderd) return pod.restart_hash != facts.wish.engine_hash;
   return !is_kept(facts, pod) && pod.restart_hash != facts.wanted_of(pod).restart_hash;
 }
 

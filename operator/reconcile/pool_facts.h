@@ -13,25 +13,21 @@
 #include "operator/reconcile/larderd_answer.h"
 #include "operator/reconcile/node_pages.h"
 #include "operator/reconcile/pod_view.h"
+#include "operator/reconcile/pool_wish.h"
 
 namespace larder::reconcile {
 
-// The wanted configuration of a pod.
-struct Wanted {
-  std::string config, restart_hash;
-};
-
 struct PoolFacts {
   std::int64_t generation = 0;
-  Status parsed;                       // why the spec is unusable
-  std::optional<api::CachePool> pool;  // for a usable spec
-  k8s::ObjectPtr backend;              // the CacheBackend of spec.backendRef; null: missing
+  Status parsed;                                    // why the spec is unusable
+  std::optional<api::CachePool> pool;               // for a usable spec
+  k8s::ObjectPtr backend;                           // the CacheBackend of spec.backendRef; null: missing
+  std::optional<api::CacheBackend> parsed_backend;  // `backend` if readable
   // The backend is missing or unreadable. Pods with the backend keep their configuration, since the
   // wanted one is unknown.
   bool backend_unread = false;
-  bool objects_kept = false;  // backend_unread: ConfigMap and DaemonSet were not changed
-  Wanted wanted, wanted_on_host_network;
-  std::string engine_hash;       // wanted for pods in `engines`
+  bool objects_kept = false;     // backend_unread: ConfigMap and DaemonSet were not changed
+  PoolWish wish;                 // for a usable spec
   std::vector<PodView> pods;     // with a larderd, and not over
   std::vector<PodView> engines;  // injected pods of placement Node, without a larderd, and not over
   Heard heard;                   // answers of `pods`
@@ -40,7 +36,7 @@ struct PoolFacts {
   Status configured;             // the first failed patch of a running pod
   PagesSeen hugepages_of_nodes;  // read only if pods wait for pages
 
-  const Wanted& wanted_of(const PodView& pod) const { return pod.host_network ? wanted_on_host_network : wanted; }
+  const Wanted& wanted_of(const PodView& pod) const { return pod.host_network ? wish.of_pod_on_host_network : wish.of_pod; }
 };
 
 // Whether the pod's wanted configuration is unknown: it runs with a backend that is unread now.

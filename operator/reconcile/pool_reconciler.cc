@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "operator/api/names.h"
-#include "operator/desired/pool_objects.h"
+#include "operator/desired/larderd.h"
 #include "operator/reconcile/node_pages.h"
 #include "operator/reconcile/pool_conditions.h"
 #include "sidecar/base/log_throttle.h"
@@ -27,6 +27,10 @@ void keep_first(Status& first, const Status& status) {
 k8s::ObjectPtr of_kind(std::string_view kind, const std::vector<k8s::ObjectPtr>& objects) {
   const auto found = std::ranges::find_if(objects, [kind](const auto& one) { return api::text_at(*one, "kind") == kind; });
   return found == objects.end() ? nullptr : *found;
+}
+
+Owner owner_of(const api::CachePool& pool) {
+  return {"CachePool", pool.ns, pool.name, pool.uid};
 }
 
 // Whether a pool's objects exist and were made with a backend. Objects of a pool that never had its
@@ -55,16 +59,18 @@ PoolReconciler::Pods PoolReconciler::pods_of(const k8s::Key& key) const {
   return pods;
 }
 
-std::optional<api::CacheBackend> PoolReconciler::backend_of(const api::CachePool& pool, PoolFacts& facts) const {
-  if (pool.spec.backend.empty()) return std::nullopt;
+void PoolReconciler::observe_backend(PoolFacts& facts) const {
+  const api::CachePool& pool = *facts.pool;
+  if (pool.spec.backend.empty()) return;
   facts.backend = world_.backends.find(pool.ns, pool.spec.backend);
   if (facts.backend)
-    if (Result<api::CacheBackend> parsed = api::parse_backend(*facts.backend); parsed.ok()) return std::move(*parsed);
-  facts.backend_unread = true;
-  return std::nullopt;
+    if (Result<api::CacheBackend> parsed = api::parse_backend(*facts.backend); parsed.ok())
+      facts.parsed_backend = std::move(*parsed);
+  facts.backend_unread = !facts.parsed_backend;
+  facts.objects_kept = facts.backend_unread && have_backend(children_of(world_.children, owner_of(pool)));
 }
 
-PoolFacts PoolReconciler::gather(const Object& object) {
+PoolFacts PoolReconciler::observe(const Object& object) const {
   PoolFacts facts;
   facts.generation = api::number_at(object, "metadata.generation");
   Pods pods = pods_of({api::namespace_of(object), api::name_of(object)});
@@ -77,25 +83,22 @@ PoolFacts PoolReconciler::gather(const Object& object) {
     return facts;
   }
   facts.pool = std::move(*pool);
-  const api::CachePool& spec = *facts.pool;
-  const std::optional<api::CacheBackend> backend = backend_of(spec, facts);
-
-  const desired::EnginePod on_host{.host_network = true};
-  facts.wanted = {desired::larderd_config(spec, backend), desired::restart_hash(spec, backend, world_.defaults)};
-  facts.wanted_on_host_network = {desired::larderd_config(spec, backend, on_host),
-                                  desired::restart_hash(spec, backend, world_.defaults, on_host)};
-  facts.engine_hash = desired::engine_hash(spec, world_.defaults);
-  const Owner owner{"CachePool", spec.ns, spec.name, spec.uid};
-  facts.objects_kept = facts.backend_unread && have_backend(children_of(world_.children, owner));
-  if (!facts.objects_kept)
-    facts.brought = bring(world_.client, world_.children, owner, desired::pool_objects(spec, backend, world_.defaults));
-  facts.daemon_set = of_kind("DaemonSet", children_of(world_.children, owner));
-  if (waits_for_hugepages(facts))
-    facts.hugepages_of_nodes = pages_of_nodes(world_.client, spec.spec.memory.hugepages == api::Hugepages::k1Gi ? "1Gi" : "2Mi");
+  observe_backend(facts);
   return facts;
 }
 
-bool PoolReconciler::configure(PoolFacts& facts) {
+void PoolReconciler::apply_objects(PoolFacts& facts) const {
+  if (!facts.objects_kept) facts.brought = bring(world_.client, world_.children, owner_of(*facts.pool), facts.wish.objects);
+}
+
+void PoolReconciler::observe_applied(PoolFacts& facts) const {
+  facts.daemon_set = of_kind("DaemonSet", children_of(world_.children, owner_of(*facts.pool)));
+  if (!waits_for_hugepages(facts)) return;
+  const bool is_1gi = facts.pool->spec.memory.hugepages == api::Hugepages::k1Gi;
+  facts.hugepages_of_nodes = pages_of_nodes(world_.client, is_1gi ? "1Gi" : "2Mi");
+}
+
+bool PoolReconciler::configure(PoolFacts& facts) const {
   if (!facts.pool || facts.pool->spec.placement != api::Placement::kSidecar) return false;
   std::size_t patches = 0;
   for (PodView& pod : facts.pods) {
@@ -136,7 +139,12 @@ Done PoolReconciler::reconcile(const k8s::Key& key) {
   const Status held = freeing_.hold(*object);
   if (held.code() == Code::kNotFound) return {};                     // deleted meanwhile
   if (held.code() == Code::kFailedPrecondition) return {{}, kSoon};  // an update is on its way
-  PoolFacts facts = gather(*object);
+  PoolFacts facts = observe(*object);
+  if (facts.pool) {
+    facts.wish = wish_of(*facts.pool, facts.parsed_backend, world_.defaults);
+    apply_objects(facts);
+    observe_applied(facts);
+  }
   const bool more = configure(facts);
   const Object status = pool_status(facts, *object, world_.now());
   told_(key, sums_of(facts), truth_of({{"status", status}}, "Ready") == Truth::kTrue);

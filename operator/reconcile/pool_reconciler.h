@@ -1,6 +1,7 @@
 // PoolReconciler: brings one CachePool to the wanted state: its objects, the configuration of its
 // running pods, its status.
 //
+// The order of a reconcile: observe, wish_of(), apply_objects, observe_applied, configure, status.
 // Level-based: reconcile() gets a name and reads everything else. Thread-safe for different names.
 #pragma once
 
@@ -33,14 +34,19 @@ class PoolReconciler {
   struct Pods {
     std::vector<PodView> larderds, engines;  // PoolFacts::pods and engines
   };
-  PoolFacts gather(const api::Object& object);
-  // The pool's backend if readable. Sets the backend fields of `facts`.
-  std::optional<api::CacheBackend> backend_of(const api::CachePool& pool, PoolFacts& facts) const;
+  // Only reads. Without a usable spec, only the facts of pods are set.
+  PoolFacts observe(const api::Object& object) const;
+  // Sets the backend fields of `facts`.
+  void observe_backend(PoolFacts& facts) const;
+  // Applies facts.wish.objects, unless the objects are kept.
+  void apply_objects(PoolFacts& facts) const;
+  // Reads the DaemonSet and the huge pages of nodes after apply_objects().
+  void observe_applied(PoolFacts& facts) const;
   Pods pods_of(const k8s::Key& key) const;
   // Patches the annotation larder.dev/config of running pods with an equal restart hash, whose
   // larderd takes the change over. Changes nothing else of a pod; other pods count as needing a
   // restart. Returns whether pods remain for the next reconcile.
-  bool configure(PoolFacts& facts);
+  bool configure(PoolFacts& facts) const;
   Done end(const k8s::Key& key, const k8s::ObjectPtr& object);
 
   const Context& world_;

@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <new>
 #include <optional>
 #include <string>
@@ -22,6 +21,7 @@
 #include <vector>
 
 #include "shim/base/fd.h"
+#include "sidecar/app/arguments.h"
 #include "sidecar/app/config_watch.h"
 #include "sidecar/app/supervise.h"
 #include "sidecar/base/clock.h"
@@ -42,58 +42,11 @@ constexpr int kExitFailure = 1;
 constexpr int kExitConfig = 2;
 constexpr int kWatchMs = 2000;
 
-struct Arguments {
-  std::optional<std::string> config_file;
-  std::vector<std::string> supervise;     // the addresses that answer probes
-  std::optional<int> supervisor_drops;    // an eventfd: the supervisor counts its dropped log lines there
-  std::vector<std::string> all_but_that;  // the command line without --supervise
-  bool watch_config = false, check_config = false, free_memory = false;
-  bool config_reference = false, metrics_reference = false, version = false, help = false;
-};
-
-Result<Arguments> parse(int argc, char** argv) {
-  Arguments arguments;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    if (word == "--supervise" && i + 1 < argc) {
-      arguments.supervise.emplace_back(argv[++i]);
-      continue;
-    }
-    const int first = i;
-    if (word == "--supervisor-drops" && i + 1 < argc) {
-      const int fd = std::atoi(argv[++i]);
-      if (fd <= STDERR_FILENO || ::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
-        return Status(Code::kInvalidArgument,
-                      "'--supervisor-drops' is the supervisor's own option: it needs a descriptor of its");
-      arguments.supervisor_drops = fd;
-    } else if (word == "--watch-config") {
-      arguments.watch_config = true;
-    } else if (word == "--check-config") {
-      arguments.check_config = true;
-    } else if (word == "--config-reference") {
-      arguments.config_reference = true;
-    } else if (word == "--metrics-reference") {
-      arguments.metrics_reference = true;
-    } else if (word == "--free-memory") {
-      arguments.free_memory = true;
-    } else if (word == "--version") {
-      arguments.version = true;
-    } else if (word == "--help" || word == "-h") {
-      arguments.help = true;
-    } else if (word == "--config" && i + 1 < argc && argv[i + 1][0] != '\0') {
-      arguments.config_file = argv[++i];
-    } else if (word.starts_with("--config=") && word != "--config=") {
-      arguments.config_file = word.substr(word.find('=') + 1);
-    } else {
-      const std::string_view name = word.substr(0, word.find('='));
-      const std::string why = name == "--config"      ? "needs a file"
-                              : name == "--supervise" ? "needs an address"
-                                                      : "is no option of larderd";
-      return Status(Code::kInvalidArgument, "'" + std::string(name) + "' " + why + " (see larderd --help)");
-    }
-    arguments.all_but_that.insert(arguments.all_but_that.end(), argv + first, argv + i + 1);
-  }
-  return arguments;
+// Takes the supervisor's descriptor over, so that a child of this process does not inherit it.
+Status adopt_supervisor_drops(const Arguments& arguments) {
+  const std::optional<int>& fd = arguments.supervisor_drops;
+  if (!fd || (*fd > STDERR_FILENO && ::fcntl(*fd, F_SETFD, FD_CLOEXEC) == 0)) return {};
+  return {Code::kInvalidArgument, "'--supervisor-drops' is the supervisor's own option: it needs a descriptor of its"};
 }
 
 void print_help() {
@@ -192,13 +145,14 @@ int supervise(const Arguments& arguments, const config::Environment& environment
   const Result<Fd> signals = take_signals();
   if (!signals.ok()) return fail(signals.status(), kExitFailure);
   const Result<int> kept =
-      larder::supervise(arguments.supervise, arguments.all_but_that, arguments.config_file, environment, *signals);
+      larder::supervise(arguments.supervise, arguments.of_child, arguments.config_file, environment, *signals);
   return kept.ok() ? *kept : fail(kept.status(), kExitFailure);
 }
 
 int run(int argc, char** argv) {
-  const Result<Arguments> arguments = parse(argc, argv);
+  const Result<Arguments> arguments = parse_arguments(std::vector<std::string_view>(argv + 1, argv + argc));
   if (!arguments.ok()) return fail(arguments.status(), kExitConfig);
+  if (const Status adopted = adopt_supervisor_drops(*arguments); !adopted.ok()) return fail(adopted, kExitConfig);
   if (arguments->help) {
     print_help();
     return 0;

@@ -81,8 +81,8 @@ TEST_F(SuperviseTest, OneThatCannotStartIsSaidToBeDownAndComesUpOnceItCan) {
 TEST_F(SuperviseTest, EveryAddressIsAnswered) {
   configure("4MiB");
   const std::string other = folder_ / "other";
-  supervisor_ = std::make_unique<ChildProcess>(
-      std::vector<std::string>{LARDERD_PATH, "--config", folder_ / "larder.yaml", "--supervise", pages(), "--supervise", other});
+  supervisor_ = std::make_unique<ChildProcess>(std::vector<std::string>{LARDERD_PATH, "--config", folder_ / "larder.yaml",
+                                                                        "--supervise", pages(), "--supervise=" + other});
   EXPECT_TRUE(eventually([&] { return answers("started"); }, 30'000));
   EXPECT_EQ(run(std::string(LARDERCTL_PATH) + " --socket " + other + " alive").status, 0);
 }

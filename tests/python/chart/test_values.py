@@ -102,7 +102,7 @@ def uncommented(text):
 
 def test_every_value_is_explained():
     assert list(uncommented(TEXT)) == []
-    assert list(uncommented(TEXT.replace("    # How often it is asked.\n", ""))) == ["metrics.serviceMonitor.interval"]
+    assert list(uncommented(TEXT.replace("    # Interval of the scrapes.\n", ""))) == ["metrics.serviceMonitor.interval"]
 
 
 OTHER = {  # another value for each key: what the chart renders must then differ

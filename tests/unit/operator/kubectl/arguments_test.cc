@@ -14,20 +14,24 @@ Result<Arguments> parsed(std::vector<std::string_view> words) {
 }
 
 TEST(KubeArguments, OptionsOfKubectlGoThroughAsTheyAre) {
-  const auto arguments = parsed(
-      {"--context", "blue", "why", "llm", "--as=me", "-n", "models", "-ojson", "-s", "https://x", "--insecure-skip-tls-verify"});
+  const auto arguments = parsed({"--context", "blue", "why", "llm", "--as=me", "-n", "models", "-ojson", "-s", "https://x",
+                                 "--insecure-skip-tls-verify", "--insecure-skip-tls-verify=false"});
   ASSERT_TRUE(arguments.ok()) << arguments.status().text();
-  EXPECT_EQ(arguments->for_kubectl,
-            (std::vector<std::string>{"--context=blue", "--as=me", "--server=https://x", "--insecure-skip-tls-verify"}));
+  EXPECT_EQ(arguments->for_kubectl, (std::vector<std::string>{"--context=blue", "--as=me", "--server=https://x",
+                                                              "--insecure-skip-tls-verify", "--insecure-skip-tls-verify=false"}));
   EXPECT_EQ(arguments->ns, "models");
   EXPECT_TRUE(arguments->json);
   EXPECT_EQ(arguments->words, (std::vector<std::string>{"why", "llm"}));
 }
 
 TEST(KubeArguments, WhatIsWrongIsNamed) {
-  EXPECT_NE(parsed({"status", "--contxt=x"}).status().text().find("'--contxt=x'"), std::string::npos);
+  EXPECT_EQ(parsed({"status", "--contxt=x"}).status().text(), "'--contxt=x' is no option of kubectl larder");
+  EXPECT_EQ(parsed({"status", "-Ax"}).status().text(), "'-Ax' is no option of kubectl larder");
+  EXPECT_EQ(parsed({"status", "-n="}).status().text(), "'-n' needs the name of a namespace");
+  EXPECT_EQ(parsed({"status", "-n"}).status().text(), "'-n' needs the name of a namespace");
+  EXPECT_EQ(parsed({"status", "--context"}).status().text(), "'--context' needs a context of the kubeconfig");
+  EXPECT_FALSE(parsed({"status", "--insecure-skip-tls-verify-not"}).ok());
   EXPECT_FALSE(parsed({"status", "-n", "../x"}).ok());
-  EXPECT_FALSE(parsed({"status", "-n"}).ok());
   EXPECT_FALSE(parsed({"status", "-o", "wide"}).ok());
   EXPECT_FALSE(parsed({"check", "-f"}).ok());
   EXPECT_FALSE(parsed({"top", "--interval", "0"}).ok());

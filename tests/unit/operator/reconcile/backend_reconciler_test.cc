@@ -151,7 +151,7 @@ TEST(BackendReconcilerTest, AFullOneIsReachableAndSaysWhatItRefuses) {
   EXPECT_EQ(run.condition(resources::kBackends, "cache", "Reachable"), "True Answers");
   EXPECT_EQ(run.condition(resources::kBackends, "cache", "CacheServes"), "False BackendDegraded");
   const std::string message = message_of(*run.api.find(resources::kBackends, "ml", "cache"), "CacheServes");
-  EXPECT_NE(message.find("(chat-1) read from it"), std::string::npos) << message;
+  EXPECT_NE(message.find("(chat-1) read from the backend"), std::string::npos) << message;
   EXPECT_NE(message.find("OOM command not allowed"), std::string::npos) << message;
   run.answers["chat-1"].backend->reason.clear();
   run.once();

@@ -102,7 +102,7 @@ TEST(BackendStatusTest, WhatNoSidecarReachesIsNotReachable) {
   facts.sidecars = {3, 2, "no connection to the server: timed out"};
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "True Answers");
   EXPECT_EQ(of_type(facts, "Ready").message,
-            "Valkey 8.0.1. 2 of 3 sidecars use it, another cannot: no connection to the server: timed out");
+            "Valkey 8.0.1. 2 of 3 sidecars use the backend, another cannot: no connection to the server: timed out");
   facts.sidecars = {3, 0, "no connection to the server: timed out"};
   const Condition ready = of_type(facts, "Ready");
   EXPECT_EQ(in_short(ready), "False NotBySidecars");
@@ -122,7 +122,7 @@ TEST(BackendStatusTest, OneThatRefusesChunksStaysReachable) {
   EXPECT_EQ(in_short(of_type(facts, "CacheServes")), "False BackendDegraded");
   EXPECT_EQ(
       of_type(facts, "CacheServes").message,
-      "2 of 3 pods (chat-1, chat-2) read from it and cannot use it as they should: OOM command not allowed when used memory "
+      "2 of 3 pods (chat-1, chat-2) read from the backend and cannot use it fully: OOM command not allowed when used memory "
       "> 'maxmemory'");
   EXPECT_EQ(in_short(of_type(facts, "Reachable")), "True Answers");
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "True Answers");

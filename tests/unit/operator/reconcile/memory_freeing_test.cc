@@ -151,7 +151,7 @@ TEST(MemoryFreeingTest, ANodeThatIsAwayHoldsItForAWhileAndIsNamed) {
   EXPECT_FALSE(run.there());
   ASSERT_EQ(run.notes.size(), 1U);
   EXPECT_THAT(run.notes[0], HasSubstr("MemoryNotFreed: "));
-  EXPECT_THAT(run.notes[0], HasSubstr("1 of 2 nodes have freed it, not node-1"));
+  EXPECT_THAT(run.notes[0], HasSubstr("1 of 2 nodes have freed their memory, not node-1"));
   EXPECT_THAT(run.notes[0], HasSubstr("rm -r /dev/shm/larder/ml/chat"));
 }
 

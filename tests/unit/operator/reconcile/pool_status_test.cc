@@ -21,8 +21,8 @@ PoolFacts facts_of(const char* spec) {
   Result<api::CachePool> pool = api::parse_pool(pool_object(spec));
   facts.parsed = pool.ok() ? Status() : pool.status();
   if (pool.ok()) facts.pool = *pool;
-  facts.wanted = {"c", "h"};
-  facts.wanted_on_host_network = {"c2", "h2"};
+  facts.wish.of_pod = {"c", "h"};
+  facts.wish.of_pod_on_host_network = {"c2", "h2"};
   return facts;
 }
 constexpr const char* kSmall = R"({"memory": {"size": "1Gi"}})";
@@ -125,12 +125,12 @@ TEST(PoolConditionsTest, HugepagesToReserveAreCountedPerNode) {
   EXPECT_EQ(remedy({.known = true, .nodes = {{"a", 512, 0}}}), "1024 on a");
   EXPECT_EQ(remedy({.known = true, .nodes = {{"a", 1000, 12}, {"b", 512, 511}}, .without = 1}),
             "1500 on a, 513 on b, 512 on a node without any");
-  EXPECT_EQ(remedy({.known = true, .nodes = {{"a", 1000, std::nullopt}}}), "as many as the node has and 512 more");
+  EXPECT_EQ(remedy({.known = true, .nodes = {{"a", 1000, std::nullopt}}}), "the node's current number plus 512");
   EXPECT_EQ(remedy({.known = true, .nodes = {{"a", 1000, 600}, {"b", 100, 0}}}), "612 on b");
-  EXPECT_EQ(
-      remedy({.known = true, .nodes = {{"a", 1000, 600}}}),
-      "The scheduler: 0/3 nodes are available: 3 Insufficient hugepages-2Mi.. The nodes have enough free: something else keeps "
-      "the pods from them");
+  EXPECT_EQ(remedy({.known = true, .nodes = {{"a", 1000, 600}}}),
+            "The scheduler: 0/3 nodes are available: 3 Insufficient hugepages-2Mi.. The nodes have enough free pages: another "
+            "constraint "
+            "keeps the pods from the nodes");
 }
 
 // covers F-214, F-216
@@ -197,8 +197,8 @@ TEST(PoolConditionsTest, PodsThatNeedARestart) {
 }
 
 TEST(PoolConditionsTest, WhatARollOfTheNodesCosts) {
-  for (const auto& [pages, word] : {std::pair("none", "keep what is cached"), std::pair("2Mi", "keep what is cached"),
-                                    std::pair("1Gi", "cached is lost: pages of 1Gi are the pod's own")}) {
+  for (const auto& [pages, word] : {std::pair("none", "keep the chunks"), std::pair("2Mi", "keep the chunks"),
+                                    std::pair("1Gi", "loses the chunks in memory: pages of 1Gi belong to the pod")}) {
     PoolFacts facts =
         facts_of((R"({"placement": "Node", "memory": {"size": "1Gi", "hugepages": ")" + std::string(pages) + "\"}}").c_str());
     facts.pods = {ready_pod(1)};
@@ -213,7 +213,7 @@ TEST(PoolConditionsTest, NoPodNeedsARestartIntoASpecThatCannotBe) {
   PoolFacts facts = facts_of(R"({"memory": {"size": "8GB"}})");
   facts.pods = facts.engines = {ready_pod(1), ready_pod(2)};
   facts.engines[0].has_larderd = facts.engines[1].has_larderd = false;
-  facts.wanted = facts.wanted_on_host_network = {};
+  facts.wish = {};
   EXPECT_EQ(pool_status(facts, Object(), "now")["pods"], Object::parse(R"({"total": 2, "attached": 2, "needRestart": 0})"));
 }
 
@@ -238,7 +238,7 @@ TEST(PoolConditionsTest, WhetherItHelpsAndWhoServesNobody) {
   EXPECT_EQ(in_short(of_type(facts, "EnginesAttached")), "True Attached");
   facts.heard.answers["uid-0"].tokens_hit = 427;
   EXPECT_EQ(in_short(of_type(facts, "Helping")), "True Hits");
-  EXPECT_EQ(of_type(facts, "Helping").message, "42% of the prompt tokens asked for were found");
+  EXPECT_EQ(of_type(facts, "Helping").message, "42% of the looked-up prompt tokens hit");
   facts.heard.answers["uid-1"].engines = 0;
   EXPECT_EQ(in_short(of_type(facts, "EnginesAttached")), "False NoEngine");
   EXPECT_NE(of_type(facts, "EnginesAttached").message.find("kubectl larder why chat-1 -n ml"), std::string::npos);

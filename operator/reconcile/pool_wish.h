@@ -1,0 +1,26 @@
+// The wanted state of a pool. Pure: specs in, configurations, hashes and objects out. Thread-safe.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "operator/desired/larderd.h"
+
+namespace larder::reconcile {
+
+// The wanted configuration of a pod.
+struct Wanted {
+  std::string config, restart_hash;
+};
+
+struct PoolWish {
+  Wanted of_pod, of_pod_on_host_network;
+  std::string engine_hash;           // of engines without a larderd: placement Node
+  std::vector<api::Object> objects;  // of the pool (desired::pool_objects)
+};
+
+// `backend`: the pool's backend if readable.
+PoolWish wish_of(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend, const desired::Defaults& defaults);
+
+}  // namespace larder::reconcile
