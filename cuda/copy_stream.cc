@@ -2,50 +2,19 @@
 
 #include <utility>
 
-#include "cuda/fences.h"
-
 namespace larder::copy::cuda {
-namespace {
 
-// An error of the device itself. Another kind of copy would fail too, or must not be tried.
-bool is_of_the_device(ResultCode result) {
-  return result == kOutOfMemory || is_capture_error(result) || (result >= kIllegalAddress && result < kNotPermitted);
-}
-
-}  // namespace
-
-void CopyList::add(DevicePtr to_address, DevicePtr from_address, std::size_t count) {
-  to.push_back(to_address);
-  from.push_back(from_address);
-  bytes.push_back(count);
-}
-
-void CopyList::add_pieces(bool gather, const PieceList& list, const DeviceRange& packed) {
-  for (std::size_t i = 0; i < list.pieces.size(); ++i) {
-    if (list.pieces[i] == nullptr) continue;
-    auto piece = reinterpret_cast<DevicePtr>(list.pieces[i]);
-    packed.for_each(i * list.piece_bytes, list.piece_bytes, [&](DevicePtr in_packed, std::size_t count) {
-      gather ? add(in_packed, piece, count) : add(piece, in_packed, count);
-      piece += count;
-    });
-  }
-}
-
-void BatchUse::stop(ResultCode result, std::string_view why) {
-  if (wanted_.exchange(false) && result != kNotSupported)
-    log_("warning", "copies of a GPU are made one by one from here on, and not in batches: " + std::string(why));
-}
-
-CopyStream::CopyStream(ContextPtr context, BatchUse& batches)
+CopyStream::CopyStream(ContextPtr context, BatchUse& batches, CopyLanes* lanes)
     : pieces(*context),
       digests(*context),
       staging(*context),
       context_(std::move(context)),
       driver_(context_->driver()),
-      batches_(batches) {}
+      batches_(batches),
+      copy_lanes_(lanes) {}
 
-Result<std::unique_ptr<CopyStream>> CopyStream::make(ContextPtr context, BatchUse& batches) {
-  std::unique_ptr<CopyStream> made(new CopyStream(std::move(context), batches));
+Result<std::unique_ptr<CopyStream>> CopyStream::make(ContextPtr context, BatchUse& batches, CopyLanes* lanes) {
+  std::unique_ptr<CopyStream> made(new CopyStream(std::move(context), batches, lanes));
   const Driver& driver = made->driver_;
   if (Status status = make_stream(driver, made->stream_); !status.ok()) return status;
   if (Status status =
@@ -61,20 +30,8 @@ CopyStream::~CopyStream() {
   if (stream_ != nullptr) driver_->stream_destroy(stream_);
 }
 
-// All chunks of one request share one fence. After the first copy behind the fence has ended, the
-// others skip the wait.
-Status CopyStream::wait_for(const Fence& fence) {
-  const auto& point = static_cast<const CudaFence&>(fence);
-  if (point.reached()) return {};
-  Status status = driver_.status(driver_->stream_wait_event(queue(), point.event(), 0), "cuStreamWaitEvent");
-  if (status.ok()) behind_ = &point;
-  return status;
-}
-
 Status CopyStream::launch(KernelLanes& lanes, Direction direction, Behind behind, const KernelLanes::Launch& kernel) {
-  Status ready;
-  if (behind == Behind::kCopies && busy_) ready = finish();
-  if (behind == Behind::kFence) ready = await_fence();
+  Status ready = behind == Behind::kCopies && busy_ ? finish() : await_fence();
   if (!ready.ok()) return ready;
   lanes_ = &lanes;
   direction_ = direction;
@@ -82,44 +39,16 @@ Status CopyStream::launch(KernelLanes& lanes, Direction direction, Behind behind
   return lanes.launch(direction, kernel);
 }
 
-Status CopyStream::copy(CopyList& list) {
+Status CopyStream::copy(Direction direction, CopyList& list) {
   if (list.bytes.empty()) return {};
-  if (!driver_.has_batch() || !batches_.wanted() || list.bytes.size() == 1) return copy_one_by_one(list);
-  CopyAttributes attributes;
-  attributes.source_access_order = kAccessOrderStream;
-  // A hint to the driver: leave the multiprocessors to the model.
-  attributes.flags = kBesideCompute;
-  std::size_t start = 0, failed = 0;
-  const ResultCode result = driver_->memcpy_batch(list.to.data(), list.from.data(), list.bytes.data(), list.bytes.size(),
-                                                  &attributes, &start, 1, &failed, queue());
-  if (result == kSuccess) return {};
-  const Status status = driver_.status(result, "cuMemcpyBatchAsync");
-  if (is_of_the_device(result)) return status;
-  batches_.stop(result, status.text() + ", copy " + std::to_string(failed) + " of " + std::to_string(list.bytes.size()));
-  // Some copies may run twice, with the same bytes to the same place.
-  return copy_one_by_one(list);
+  if (Status status = await_fence(); !status.ok()) return status;
+  return copy_lanes_ == nullptr ? batches_.copy(driver_, list, queue()) : copy_lanes_->copy(direction, list, batches_, queue());
 }
 
-Status CopyStream::copy_one_by_one(const CopyList& list) {
-  for (std::size_t i = 0; i < list.bytes.size(); ++i)
-    if (Status status = driver_.status(driver_->memcpy_async(list.to[i], list.from[i], list.bytes[i], queue()), "cuMemcpyAsync");
-        !status.ok())
-      return status;
-  return {};
-}
-
-Status CopyStream::await_fence() const {
-  return behind_ == nullptr || behind_->reached() ? Status() : behind_->wait();
-}
-
-Status CopyStream::finish_copies() {
-  if (!busy_) return {};
-  Status status = driver_.status(driver_->event_record(done_, stream_), "cuEventRecord");
-  if (status.ok()) status = driver_.status(driver_->event_synchronize(done_), "cuEventSynchronize");
-  if (!status.ok()) return status;  // finish() waits for the stream
-  busy_ = false;
-  if (const CudaFence* const behind = std::exchange(behind_, nullptr); behind != nullptr) behind->note_reached();
-  return {};
+// All chunks of one request share one fence. A fence that one copy has waited for is reached for all.
+Status CopyStream::await_fence() {
+  const Fence* const behind = std::exchange(behind_, nullptr);
+  return behind == nullptr ? Status() : behind->wait();
 }
 
 // Waits for copies and kernels at once: the stream waits for the lane, and the host for the stream.
@@ -141,8 +70,6 @@ Status CopyStream::finish() {
     if (kernels_ != 0) await_stream(driver_, lanes_->stream(direction_));
   }
   if (kernels_ != 0) lanes_->ended(direction_, std::exchange(kernels_, 0));
-  const CudaFence* const behind = std::exchange(behind_, nullptr);
-  if (status.ok() && behind != nullptr) behind->note_reached();
   busy_ = false;
   return status;
 }
@@ -154,8 +81,7 @@ CopyStreams::~CopyStreams() {
 
 Result<CopyStreams::Lease> CopyStreams::take(const Fence* after) {
   Result<Lease> stream = any();
-  if (!stream.ok() || after == nullptr) return stream;
-  if (Status status = (*stream)->wait_for(*after); !status.ok()) return status;
+  if (stream.ok()) (*stream)->wait_for(after);
   return stream;
 }
 
@@ -168,7 +94,7 @@ Result<CopyStreams::Lease> CopyStreams::any() {
       return Lease(*this, std::move(stream));
     }
   }
-  Result<std::unique_ptr<CopyStream>> made = CopyStream::make(context_, batches_);
+  Result<std::unique_ptr<CopyStream>> made = CopyStream::make(context_, batches_, lanes_);
   if (!made.ok()) return made.status();
   const std::lock_guard lock(mutex_);
   free_.reserve(++made_);

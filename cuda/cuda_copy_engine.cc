@@ -57,6 +57,10 @@ Result<std::unique_ptr<CudaCopyEngine>> CudaCopyEngine::make(const void* page, C
   Result<ContextPtr> context = DeviceContext::of(page);
   if (!context.ok()) return context.status();
   std::unique_ptr<CudaCopyEngine> engine(new CudaCopyEngine(*context, std::move(options)));
+  Result<std::unique_ptr<CopyLanes>> copy_lanes = CopyLanes::make(*context);
+  if (!copy_lanes.ok()) return copy_lanes.status();
+  engine->copy_lanes_ = std::move(copy_lanes).value();
+  engine->streams_ = std::make_unique<CopyStreams>(*context, engine->batches_, engine->copy_lanes_.get());
   if (engine->options_.kernels.empty()) return engine;
   const Result<unsigned> blocks = engine->count_blocks();
   if (!blocks.ok()) return blocks.status();
@@ -68,8 +72,6 @@ Result<std::unique_ptr<CudaCopyEngine>> CudaCopyEngine::make(const void* page, C
     engine->kernels_ = std::move(kernels).value();
     engine->lanes_ = std::move(lanes).value();
     engine->choose_strategies();
-  } else if (lanes.status().code() == Code::kInvalidArgument) {
-    return lanes.status();
   } else {
     engine->options_.log("warning", "the copy kernels cannot be loaded (" + lanes.status().text() +
                                         "): chunks go by the copy engines, and loads through staging memory");
@@ -78,10 +80,7 @@ Result<std::unique_ptr<CudaCopyEngine>> CudaCopyEngine::make(const void* page, C
 }
 
 CudaCopyEngine::CudaCopyEngine(ContextPtr context, CudaOptions options)
-    : context_(std::move(context)),
-      options_(std::move(options)),
-      fences_(Fences::make(context_)),
-      streams_(context_, options_.log) {}
+    : context_(std::move(context)), options_(std::move(options)), fences_(Fences::make(context_)), batches_(options_.log) {}
 
 const char* CudaCopyEngine::name() const {
   switch (options_.method) {
@@ -107,7 +106,7 @@ void CudaCopyEngine::prepare(std::uint64_t piece_bytes, std::size_t pieces, unsi
     bytes.pieces = most * sizeof(DevicePtr);
     bytes.digests = most * protocol::units_per_piece(piece_bytes) * sizeof(std::uint64_t);
   }
-  if (Status status = streams_.reserve(threads, bytes); !status.ok())
+  if (Status status = streams_->reserve(threads, bytes); !status.ok())
     options_.log("warning", "memory for copies of a GPU could not be had in time, copies make it as they come: " + status.text());
 }
 
@@ -156,34 +155,7 @@ Status CudaCopyEngine::run_kernels(CopyStream& stream, Move move, CopyStream::Be
   return {};
 }
 
-// Copies in batches of kStoreBatchBytes, one batch at a time among all threads, and returns when
-// all copies are done. The wait for the fence comes first, so that no turn includes a step of the
-// engine. A store of up to kStoreBatchBytes waits once.
-Status CudaCopyEngine::store_in_turns(CopyStream& stream, const CopyList& copies) const {
-  if (Status status = stream.await_fence(); !status.ok()) return status;
-  CopyList batch;
-  std::uint64_t room = kStoreBatchBytes;
-  const auto copy_batch = [&](bool last) {
-    const std::lock_guard turn(storing_);
-    if (Status status = stream.copy(batch); !status.ok()) return status;
-    batch = {};
-    room = kStoreBatchBytes;
-    return last ? stream.finish() : stream.finish_copies();
-  };
-  for (std::size_t i = 0; i < copies.bytes.size(); ++i)
-    for (std::size_t at = 0; at < copies.bytes[i];) {
-      if (room == 0)
-        if (Status status = copy_batch(false); !status.ok()) return status;
-      const std::size_t here = std::min<std::size_t>(room, copies.bytes[i] - at);
-      batch.add(copies.to[i] + at, copies.from[i] + at, here);
-      at += here;
-      room -= here;
-    }
-  return copy_batch(true);
-}
-
-// Queues all pieces by one way. A store by the copy engines also waits for its copies. A kernel
-// needs one address for the whole slot.
+// Queues all pieces by one way. A kernel needs one address for the whole slot.
 Status CudaCopyEngine::move(CopyStream& stream, Direction direction, bool kernel, const PieceList& list,
                             const DeviceRange& device) const {
   const bool gather = direction == Direction::kStore;
@@ -194,7 +166,7 @@ Status CudaCopyEngine::move(CopyStream& stream, Direction direction, bool kernel
   }
   CopyList copies;
   copies.add_pieces(gather, list, device);
-  return gather ? store_in_turns(stream, copies) : stream.copy(copies);
+  return stream.copy(direction, copies);
 }
 
 // Moves the pieces. If the device's copy engines move them, kernels digest the pages: after the
@@ -295,7 +267,7 @@ Result<std::uint64_t> CudaCopyEngine::store(const PieceList& from, std::span<std
   std::vector<std::uint64_t> table(from.pieces.size() * protocol::units_per_piece(from.piece_bytes));
   const ContextScope scope(context_->driver(), context_->handle());
   if (!scope.status().ok()) return noted(scope.status());
-  Result<CopyStreams::Lease> stream = streams_.take(from.after);
+  Result<CopyStreams::Lease> stream = streams_->take(from.after);
   if (!stream.ok()) return noted(stream.status());
   const std::uint64_t payload_bytes = from.pieces.size() * from.piece_bytes;
   const DeviceRange device = pinned(slot.first(payload_bytes));
@@ -318,7 +290,7 @@ Status CudaCopyEngine::load(std::span<const std::byte> slot, std::uint64_t root,
     return {Code::kInvalidArgument, "slot is smaller than the pieces and their digest table"};
   const ContextScope scope(context_->driver(), context_->handle());
   if (!scope.status().ok()) return noted(scope.status());
-  Result<CopyStreams::Lease> stream = streams_.take(to.after);
+  Result<CopyStreams::Lease> stream = streams_->take(to.after);
   if (!stream.ok()) return noted(stream.status());
   // Without kernels the device cannot digest its pages. The load goes through staging memory and
   // the host digests there.

@@ -6,8 +6,9 @@
 // `kernel` uses a few multiprocessors and digests on the way. Only small pieces may go by kernels,
 // as measured when the engine is made (strategy_table.h).
 //
-// Each call copies on its own stream behind its fence, and returns when all work is done. All
-// kernels share the lanes of kernel_lanes.h.
+// Each call waits for its fence on the host, queues its work, and returns when all work is done. All
+// copies by the device's copy engines share the lanes of copy_lanes.h, and all kernels those of
+// kernel_lanes.h.
 //
 // Thread-safe. A CUDA error ends all copies of this engine for good, with one line in the log;
 // later calls answer kUnavailable. Exceptions: lack of memory, and a refusal during the capture of
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "cuda/copy_engine.h"
+#include "cuda/copy_lanes.h"
 #include "cuda/copy_stream.h"
 #include "cuda/fences.h"
 #include "cuda/piece_kernels.h"
@@ -38,7 +40,7 @@ struct CudaOptions {
   std::chrono::milliseconds calibrate_strategies{2000};
   std::size_t measure_bytes = 8 << 20;          // of device memory and of pinned memory
   KnownWays* known = &KnownWays::of_process();  // outlives the engine
-  // Multiprocessors for all kernels together, at least 2. 0: blocks_of() of the device.
+  // Multiprocessors for all kernels together. 0: blocks_of() of the device.
   unsigned kernel_blocks = 0;
   KernelImages kernels = built_in_kernels();
   // For each copy under way; at least one piece.
@@ -51,8 +53,8 @@ class CudaCopyEngine final : public CopyEngine {
  public:
   // Makes an engine for pages in the context of `page`. Measures the ways, unless this process has
   // measured the context before, and logs the choice. If the measurement fails or takes too long,
-  // the constants of StrategyTable stand. kNotFound: the page lies on no CUDA device.
-  // kInvalidArgument: fewer than 2 `kernel_blocks`. Throws std::bad_alloc.
+  // the constants of StrategyTable stand. kNotFound: the page lies on no CUDA device. Throws
+  // std::bad_alloc.
   static Result<std::unique_ptr<CudaCopyEngine>> make(const void* page, CudaOptions options);
 
   const char* name() const override;
@@ -67,18 +69,15 @@ class CudaCopyEngine final : public CopyEngine {
   protocol::CopyStrategy strategy() const override;
   std::unique_ptr<ReadyMemory> make_ready(std::span<std::byte> memory, int file = -1) const override;
 
-  // Bytes that one call of load_parts() queues at once: one batch of copies, one run of digests and
-  // one wait. Beyond this size the cost of another wait is negligible.
+  // Bytes that one call of load_parts() queues at once: one run of copies (in batches, see
+  // CopyLanes), one run of digests, and a wait for each. Beyond this size the cost of another wait is
+  // negligible.
   static constexpr std::uint64_t kJoinedBytes = 32 << 20;
   // Bytes that one kernel moves or digests; one piece may be larger. A kernel of the model that
   // needs every multiprocessor waits for at most one of these launches.
   static constexpr std::uint64_t kLaunchBytes = 4 << 20;
-  // Bytes of stores under way by the device's copy engines, for all threads together. The GPU
-  // copies in the order in which copies become ready, so the engine's own small copies (the tokens
-  // of a step) wait behind this amount. Loads have no such limit, because a request waits for them.
-  static constexpr std::uint64_t kStoreBatchBytes = 4 << 20;
   // The multiprocessors for Larder's kernels on a device with `processors` of them: one in 16, at
-  // least 2 and at most 8.
+  // least 1 and at most 8.
   static unsigned blocks_of(unsigned processors);
 
   // The chosen way for each size.
@@ -127,7 +126,6 @@ class CudaCopyEngine final : public CopyEngine {
   };
   Status load_parts_pinned(CopyStream& stream, std::span<const DirectPart> parts, std::uint64_t piece_bytes) const;
   Status load_part_staged(CopyStream& stream, const ChunkPart& part, std::uint64_t piece_bytes) const;
-  Status store_in_turns(CopyStream& stream, const CopyList& copies) const;
   Status move(CopyStream& stream, Direction direction, bool kernel, const PieceList& list, const DeviceRange& device) const;
   Status move_and_digest(CopyStream& stream, Direction direction, bool kernel, const PieceList& list,
                          const DeviceRange& device) const;
@@ -143,8 +141,10 @@ class CudaCopyEngine final : public CopyEngine {
   mutable std::atomic<bool> ended_{false};
   const std::shared_ptr<Arenas> arenas_ = std::make_shared<Arenas>();
   const std::shared_ptr<Fences> fences_;
-  mutable CopyStreams streams_;
-  mutable std::mutex storing_;  // held for one batch of a store
+  mutable BatchUse batches_;
+  std::unique_ptr<CopyLanes> copy_lanes_;  // set by make()
+  // Streams whose copies go by the lanes.
+  mutable std::unique_ptr<CopyStreams> streams_;
   StrategyTable strategies_ = options_.strategies;
   // Set only after a measurement that took too long. Destroyed before the members that it uses.
   std::unique_ptr<StrategyCalibration> measuring_;

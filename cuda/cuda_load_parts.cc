@@ -31,7 +31,7 @@ Status CudaCopyEngine::load_parts_pinned(CopyStream& stream, std::span<const Dir
   CopyList copies;
   if (!kernel)
     for (const DirectPart& part : parts) copies.add_pieces(false, {part.part->pieces, piece_bytes}, part.device);
-  if (Status status = stream.copy(copies); !status.ok()) return status;
+  if (Status status = stream.copy(Direction::kLoad, copies); !status.ok()) return status;
   std::size_t first = 0;
   for (const DirectPart& part : parts) {
     const Named named = name_pieces(stream, Direction::kLoad, {part.part->pieces, piece_bytes}, first);
@@ -67,7 +67,7 @@ Status CudaCopyEngine::load_parts(std::span<const ChunkPart> parts, std::uint64_
   if (ended_) return {Code::kUnavailable, "copies from and to the GPU have ended in this engine"};
   const ContextScope scope(context_->driver(), context_->handle());
   if (!scope.status().ok()) return noted(scope.status());
-  Result<CopyStreams::Lease> stream = streams_.take(after);
+  Result<CopyStreams::Lease> stream = streams_->take(after);
   if (!stream.ok()) return noted(stream.status());
   const std::size_t most = kJoinedBytes / piece_bytes;
   std::vector<DirectPart> direct;

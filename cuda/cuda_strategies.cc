@@ -9,7 +9,7 @@
 namespace larder::copy::cuda {
 
 unsigned CudaCopyEngine::blocks_of(unsigned processors) {
-  return std::clamp(processors / 16, 2U, 8U);
+  return std::clamp(processors / 16, 1U, 8U);
 }
 
 // From the options, or from the device.
@@ -50,8 +50,10 @@ void CudaCopyEngine::choose_strategies() {
 }
 
 // Measures whole copies, digests included, by as many threads as an engine has. The copies use
-// memory of their own and never touch the engine's pages. The result is a steady rate: the time of
-// a single copy would mainly show its waits.
+// memory of their own and never touch the engine's pages. They also use streams of their own,
+// without the order of CopyLanes: the rate is that of the way alone, and no copy of the engine
+// stands behind a measurement that takes too long. The result is a steady rate: the time of a single
+// copy would mainly show its waits.
 Result<StrategyTable> CudaCopyEngine::measure(const std::atomic<bool>& stop) const {
   const ContextScope scope(context_->driver(), context_->handle());
   if (!scope.status().ok()) return scope.status();
@@ -61,9 +63,10 @@ Result<StrategyTable> CudaCopyEngine::measure(const std::atomic<bool>& stop) con
     if (!part.ok()) return part.status();
     memory.push_back(std::move(part).value());
   }
+  CopyStreams alone(context_, batches_);
   std::vector<CopyStreams::Lease> streams;  // destroyed before the memory
   for (std::size_t i = 0; i < kTrialThreads; ++i) {
-    Result<CopyStreams::Lease> stream = streams_.take();
+    Result<CopyStreams::Lease> stream = alone.take();
     if (!stream.ok()) return stream.status();
     streams.push_back(std::move(stream).value());
   }

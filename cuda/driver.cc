@@ -114,9 +114,15 @@ Result<const Driver*> Driver::find(int mode, const char* missing) {
   if (get_proc_address == nullptr)
     return Status(Code::kUnsupported, "libcuda.so.1 has no cuGetProcAddress_v2: a driver of CUDA 12 is needed");
   Driver driver;
+  driver.in_library_ = reinterpret_cast<const void*>(get_proc_address);
   if (Status status = driver.fill(get_proc_address); !status.ok()) return status;
   found = driver;
   return &*found;
+}
+
+std::string Driver::file() const {
+  Dl_info info{};
+  return ::dladdr(in_library_, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
 }
 
 ContextScope::ContextScope(const Driver& driver, Handle context) : driver_(driver), result_(driver->ctx_push_current(context)) {

@@ -7,6 +7,7 @@
 // Thread-safe; immutable, static lifetime.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "cuda/driver_abi.h"
@@ -29,6 +30,8 @@ class Driver {
   // Whether another process can open the memory of this one.
   bool shares() const { return shares_; }
 
+  // The file of the loaded library. Empty: the linker knows no file.
+  std::string file() const;
   // A result in words: "cuMemcpyAsync: CUDA_ERROR_ILLEGAL_ADDRESS". kResourceExhausted: memory ran
   // out. kFailedPrecondition: a refusal during the capture of a graph. Otherwise kUnavailable.
   Status status(ResultCode result, std::string_view function) const;
@@ -38,6 +41,7 @@ class Driver {
   Status fill(GetProcAddress get);
   void fill_sharing(GetProcAddress get);
   DriverTable table_{};
+  const void* in_library_ = nullptr;  // an address
   bool shares_ = false;
 };
 

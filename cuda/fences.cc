@@ -30,12 +30,12 @@ Result<std::shared_ptr<const Fence>> Fences::record(Handle stream) {
 }
 
 Status CudaFence::wait() const {
-  if (reached()) return {};
+  if (reached_) return {};
   const Driver& driver = owner_->context_->driver();
   const ContextScope scope(driver, owner_->context_->handle());
   if (!scope.status().ok()) return scope.status();
   Status status = driver.status(driver->event_synchronize(event_), "cuEventSynchronize");
-  if (status.ok()) note_reached();
+  if (status.ok()) reached_ = true;
   return status;
 }
 

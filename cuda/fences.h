@@ -46,15 +46,11 @@ class CudaFence final : public Fence {
   CudaFence(const CudaFence&) = delete;
   CudaFence& operator=(const CudaFence&) = delete;
   Status wait() const override;
-  Handle event() const { return event_; }
-  // Called after a wait for work behind the fence. Later copies then skip the wait.
-  void note_reached() const { reached_ = true; }
-  bool reached() const { return reached_; }
 
  private:
   const std::shared_ptr<Fences> owner_;
   const Handle event_;
-  mutable std::atomic<bool> reached_{false};
+  mutable std::atomic<bool> reached_{false};  // later waits are skipped
 };
 
 }  // namespace larder::copy::cuda

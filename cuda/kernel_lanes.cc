@@ -3,9 +3,6 @@
 namespace larder::copy::cuda {
 
 Result<std::unique_ptr<KernelLanes>> KernelLanes::make(ContextPtr context, unsigned blocks) {
-  if (blocks < 2)
-    return Status(Code::kInvalidArgument, "copies by kernels need 2 multiprocessors at least, not " + std::to_string(blocks) +
-                                              ": one for each direction");
   const ContextScope scope(context->driver(), context->handle());
   if (!scope.status().ok()) return scope.status();
   std::unique_ptr<KernelLanes> made(new KernelLanes(std::move(context), blocks));
@@ -27,12 +24,13 @@ KernelLanes::~KernelLanes() {
 }
 
 // A kernel gets all blocks only while the other lane is empty. The first kernel on the other lane
-// then waits on the device for the kernels with all blocks. Later kernels get half.
+// then waits on the device for the kernels with all blocks. Later kernels get half, or wait for the
+// other lane, where one block is all.
 Status KernelLanes::launch(Direction direction, const Launch& kernel) {
   const std::lock_guard lock(mutex_);
   Lane& own = lanes_[static_cast<std::size_t>(direction)];
   const Lane& other = lanes_[1 - static_cast<std::size_t>(direction)];
-  const bool all = other.under_way == 0;
+  const bool all = other.under_way == 0 || blocks_ == 1;
   ++own.under_way;
   if (other.with_all != 0)
     if (Status status = driver_.status(driver_->stream_wait_event(own.stream, other.last, 0), "cuStreamWaitEvent"); !status.ok())

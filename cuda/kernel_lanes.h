@@ -1,6 +1,7 @@
 // KernelLanes: the two streams for all kernels of an engine, one for each direction. However many
 // threads copy, all kernels together run on at most `blocks` multiprocessors. One direction alone
-// gets all of them; both at once get half each.
+// gets all of them; both at once get half each. With one multiprocessor the kernels of both
+// directions alternate.
 //
 // The kernels of a lane run one after the other, so a kernel that waits would delay all kernels
 // behind it. A caller therefore waits before the launch for the engine's work and for its own
@@ -21,8 +22,7 @@ namespace larder::copy::cuda {
 
 class KernelLanes {
  public:
-  // `blocks`: the multiprocessors for all kernels at once. kInvalidArgument: fewer than 2, too few
-  // for two directions.
+  // `blocks`: the multiprocessors for all kernels at once. REQUIRES: at least 1.
   static Result<std::unique_ptr<KernelLanes>> make(ContextPtr context, unsigned blocks);
   ~KernelLanes();
   KernelLanes(const KernelLanes&) = delete;

@@ -13,7 +13,7 @@ Status CudaCopyEngine::digests(const PieceList& of, std::span<std::uint64_t> tab
   if (ended_) return {Code::kUnavailable, "copies from and to the GPU have ended in this engine"};
   const ContextScope scope(context_->driver(), context_->handle());
   if (!scope.status().ok()) return noted(scope.status());
-  Result<CopyStreams::Lease> stream = streams_.take(of.after);
+  Result<CopyStreams::Lease> stream = streams_->take(of.after);
   if (!stream.ok()) return noted(stream.status());
   if (Status status = make_tables(**stream, of.pieces.size(), of.piece_bytes); !status.ok()) return noted(status);
   const Named named = name_pieces(**stream, Direction::kLoad, of);

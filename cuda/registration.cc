@@ -64,6 +64,12 @@ bool registered_by_others(const Driver& driver, std::span<std::byte> bytes) {
   return true;
 }
 
+std::string turn_library(const RegistrationOptions& options) {
+  if (!options.turn_library.empty()) return options.turn_library;
+  const Result<const Driver*> driver = Driver::find();
+  return driver.ok() ? (*driver)->file() : "";
+}
+
 // The meaning of a refusal, for the log. The driver pins memory itself and ignores the limits of
 // the process.
 const char* reason(ResultCode code) {
@@ -102,7 +108,7 @@ std::shared_ptr<Registration> Registration::of(std::span<std::byte> memory, int 
 }
 
 Registration::Registration(std::span<std::byte> memory, int file, const RegistrationOptions& options)
-    : memory_(memory), options_(options), turn_(file) {
+    : memory_(memory), options_(options), turn_(file, turn_library(options)) {
   owners_.reserve(slices());  // a registered slice is never forgotten
   thread_ = quiet_thread([this] { work(); });
 }
@@ -239,7 +245,7 @@ void Registration::end(View& view, const std::string& why) const {
   view.log("warning", why + ": copies of the rest go through staging memory");
 }
 
-// The turn includes the pause after a call, so that all processes on the arena pause together. Then
+// The turn includes the pause after a call, so that all processes of the node pause together. Then
 // the turn is free for 2 * kTurnPoll (10 ms), longer than a waiting process sleeps. During the
 // pause the pages of the next slice are made present.
 void Registration::rest(Lock& lock) {

@@ -7,7 +7,7 @@
 // - Each call registers one slice. The pages of the slice are made present before, outside the
 // locks.
 // - After each call there is a pause as long as the call.
-// - Of the processes that share the arena, one has the turn for a call and its pause (turn.h).
+// - Of the processes of a node, one has the turn for a call and its pause (turn.h).
 //
 // Only pages that larderd has touched are registered, because the kernel charges a page to the
 // first process that touches it.
@@ -38,6 +38,8 @@ struct RegistrationOptions {
   std::size_t slice_bytes = 64 << 20;
   // The wait for the turn of other processes. After one such wait the process stops waiting.
   std::chrono::milliseconds turn_wait{10'000};
+  // The library whose file the processes of the node have in common. Empty: the driver's.
+  std::string turn_library;
   std::chrono::milliseconds progress_every{10'000};
 };
 

@@ -1,32 +1,46 @@
-// Turn: the right of one process on a node to register memory now. A record lock on the first byte
-// of the arena's file, which every process with the arena has open. The kernel releases the lock
-// when the process dies. Pods with different arenas do not see each other's turns.
+// Turn: the right of one process on a node to register memory now. Two locks make a turn, because
+// neither file is common to all processes of a node. The kernel releases both when the process dies.
+// - flock() on the file of NVIDIA's library. Containers get this file from the node, so pods without
+//   any other common file share the lock. An image with a library of its own (CUDA's forward
+//   compatibility) has its own lock.
+// - A record lock on the first byte of the arena's file, which every process with the arena has
+//   open.
 //
-// Owned by one thread. All threads of a process share the process's turn.
+// Owned by one thread.
 #pragma once
 
 #include <fcntl.h>
+#include <sys/file.h>
 
 #include <cerrno>
+#include <string>
+
+#include "shim/base/fd.h"
 
 namespace larder::copy::cuda {
 
 class Turn {
  public:
-  // `file` stays open. -1: no other process exists, and take() always succeeds.
-  explicit Turn(int file) : file_(file) {}
+  // `arena` stays open; -1: no other process has the arena. A library that cannot be opened gives no
+  // lock.
+  Turn(int arena, const std::string& library) : arena_(arena), library_(::open(library.c_str(), O_RDONLY | O_CLOEXEC)) {}
   ~Turn() { give_back(); }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
-  // False: another process has the turn. On a file system without locks take() always succeeds.
+  // False: another process has the turn. A file system without locks gives the turn to every process.
   bool take() {
-    taken_ = file_ >= 0 && set(F_WRLCK);
-    return taken_ || file_ < 0 || (errno != EACCES && errno != EAGAIN);
+    if (::flock(library_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
+    taken_ = true;
+    if (arena_ < 0 || set(F_WRLCK) || (errno != EACCES && errno != EAGAIN)) return true;
+    give_back();
+    return false;
   }
   bool taken() const { return taken_; }
   void give_back() {
-    if (taken_) set(F_UNLCK);
+    if (!taken_) return;
+    if (arena_ >= 0) set(F_UNLCK);
+    ::flock(library_.get(), LOCK_UN);
     taken_ = false;
   }
 
@@ -36,9 +50,10 @@ class Turn {
     lock.l_type = type;
     lock.l_whence = SEEK_SET;
     lock.l_len = 1;
-    return ::fcntl(file_, F_SETLK, &lock) == 0;
+    return ::fcntl(arena_, F_SETLK, &lock) == 0;
   }
-  const int file_;
+  const int arena_;
+  const Fd library_;
   bool taken_ = false;
 };
 

@@ -32,7 +32,7 @@ Result<std::unique_ptr<cuda::PieceKernels>> bare_kernels(const cuda::ContextPtr&
 class PlainMoves : public GpuMoves {
  public:
   PlainMoves(GpuField& field, cuda::ContextPtr context)
-      : GpuMoves(field), context_(std::move(context)), driver_(context_->driver()), streams_(context_) {}
+      : GpuMoves(field), context_(std::move(context)), driver_(context_->driver()), streams_(context_, batches_) {}
   ~PlainMoves() override {
     for (const cuda::Handle event : {begin_, end_})
       if (event != nullptr) driver_->event_destroy(event);
@@ -99,6 +99,7 @@ class PlainMoves : public GpuMoves {
     return {};
   }
 
+  cuda::BatchUse batches_{[](std::string_view, std::string_view) {}};
   cuda::CopyStreams streams_;
   cuda::Handle begin_ = nullptr, end_ = nullptr;  // with times
   cuda::DevicePtr arena_ = 0;
@@ -114,7 +115,7 @@ class BatchMoves final : public PlainMoves {
     cuda::CopyList copies;
     copies.add_pieces(direction == cuda::Direction::kStore, field_.chunk(chunk),
                       cuda::DeviceRange(on_device(field_.slot(chunk)), field_.chunk_bytes()));
-    return stream.copy(copies);
+    return stream.copy(direction, copies);
   }
 };
 

@@ -33,8 +33,8 @@ TEST_F(CudaCopyEngineTest, SeveralThreadsCopyAtOnce) {
   EXPECT_EQ(right, kThreads * 20);
 }
 
-// The engine's own small copies to the host, the tokens of a step, wait behind the queued copies.
-TEST_F(CudaCopyEngineTest, StoresOfAllThreadsTogetherHaveOneBatchUnderWay) {
+// The engine's own small copies, the tokens and block tables of a step, wait behind the ready copies.
+TEST_F(CudaCopyEngineTest, CopiesOfAllThreadsTogetherHaveFewBytesReady) {
   constexpr int kThreads = 4;
   for (const Way& strategy : {Way{"batch", Method::kBatch, true}, Way{"batch staged", Method::kBatch, false}}) {
     SCOPED_TRACE(strategy.name);
@@ -58,11 +58,29 @@ TEST_F(CudaCopyEngineTest, StoresOfAllThreadsTogetherHaveOneBatchUnderWay) {
         });
     }
     EXPECT_EQ(right, kThreads);
-    EXPECT_EQ(fake_cuda::counters().most_home_bytes, CudaCopyEngine::kStoreBatchBytes);
+    EXPECT_EQ(fake_cuda::counters().most_home_bytes, CopyLanes::ready_bytes(Direction::kStore));
+    EXPECT_EQ(fake_cuda::counters().most_away_bytes, CopyLanes::ready_bytes(Direction::kLoad));
     engine_.reset();
     chunks.clear();
     fake_cuda::reset();
   }
+}
+
+// The digests of one store take the multiprocessors, and the copies of another the link.
+TEST_F(CudaCopyEngineTest, AStoreThatWaitsForItsDigestsHoldsUpNoCopyOfAnother) {
+  DeviceChunk first(1 << 20, 9), second(64 << 10, 4);
+  CudaCopyEngine& engine = make(Method::kBatch, first.page());
+  first.pin(engine);
+  second.pin(engine);
+  std::promise<void> digested, copied;
+  fake_cuda::then("kernel", [&] { digested.get_future().wait(); });
+  std::future<bool> waits = std::async(std::launch::async, [&] { return engine.store(first.list(), first.slot()).ok(); });
+  EXPECT_EQ(waits.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  fake_cuda::then("copy", [&] { copied.set_value(); });
+  std::future<bool> meanwhile = std::async(std::launch::async, [&] { return engine.store(second.list(), second.slot()).ok(); });
+  EXPECT_EQ(copied.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  digested.set_value();
+  EXPECT_TRUE(waits.get() && meanwhile.get());
 }
 
 // A store that waits for its step does not hold the turn.
@@ -118,6 +136,27 @@ TEST_F(CudaCopyEngineTest, AllKernelsOfAnEngineTogetherHaveItsMultiprocessors) {
     chunks.clear();
     fake_cuda::reset();
   }
+}
+
+// A small GPU, or a slice of one.
+TEST_F(CudaCopyEngineTest, KernelsOfBothDirectionsAlternateOnOneMultiprocessor) {
+  fake_cuda::have(16);
+  DeviceChunk loaded(64 << 10, 4), stored(64 << 10, 4);
+  CudaCopyEngine& engine = make(Method::kKernel, loaded.page());
+  loaded.pin(engine);
+  stored.pin(engine);
+  loaded.fill(1);
+  const std::uint64_t root = engine.store(loaded.list(), loaded.slot()).value();
+  fake_cuda::delay_ms(1);
+  {
+    const std::jthread loads([&] {
+      for (int i = 0; i < 20; ++i) EXPECT_TRUE(engine.load(loaded.slot(), root, loaded.list()).ok());
+    });
+    for (int i = 0; i < 20; ++i) EXPECT_TRUE(engine.store(stored.list(), stored.slot()).ok());
+  }
+  EXPECT_TRUE(loaded.holds(1));
+  EXPECT_EQ(fake_cuda::counters().most_blocks, 1U);
+  EXPECT_EQ(fake_cuda::counters().most_kernels, 1U);
 }
 
 // Otherwise a link with capacity in both directions would carry one at a time.

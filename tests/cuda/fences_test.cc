@@ -65,8 +65,9 @@ TEST_F(FencesTest, AWaitThatFailedSaysNothingOfTheFence) {
   const std::shared_ptr<const Fence> fence = behind_a_step();
   fake_cuda::fail("cuEventSynchronize", 1, kFirstCaptureError);
   EXPECT_EQ(fence->wait().code(), Code::kFailedPrecondition);
-  EXPECT_FALSE(static_cast<const CudaFence&>(*fence).reached());
+  const std::uint64_t before = fake_cuda::counters().host_waits;
   EXPECT_TRUE(fence->wait().ok());
+  EXPECT_EQ(fake_cuda::counters().host_waits, before + 1) << "CUDA is asked again";
 }
 
 }  // namespace

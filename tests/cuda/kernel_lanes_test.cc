@@ -1,7 +1,6 @@
 // Tests of KernelLanes alone, for cases that the copy engine cannot force.
 #include "cuda/kernel_lanes.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -12,30 +11,12 @@
 namespace larder::copy::cuda {
 namespace {
 
-using testing::HasSubstr;
-
 class KernelLanesTest : public testing::Test {
  protected:
   ~KernelLanesTest() override { fake_cuda::reset(); }
   std::byte* const page_ = fake_cuda::allocate(1);
   const ContextPtr context_ = DeviceContext::of(page_).value();
 };
-
-// Each direction gets half while both work, and a kernel needs at least one multiprocessor.
-TEST_F(KernelLanesTest, LessThanTwoMultiprocessorsAreRefused) {
-  for (const unsigned blocks : {0U, 1U}) {
-    const Status refused = KernelLanes::make(context_, blocks).status();
-    EXPECT_EQ(refused.code(), Code::kInvalidArgument);
-    EXPECT_THAT(refused.text(), HasSubstr("2 multiprocessors at least, not " + std::to_string(blocks)));
-    if (blocks == 0) continue;  // to an engine this means the device's default
-    CudaOptions options;
-    options.calibrate_strategies = {};
-    options.kernels = testing_support::fake_kernels();
-    options.kernel_blocks = blocks;
-    EXPECT_EQ(CudaCopyEngine::make(page_, options).status().code(), Code::kInvalidArgument) << "whoever asked for that may know";
-  }
-  EXPECT_TRUE(KernelLanes::make(context_, 2).ok());
-}
 
 // The other direction waits for the event behind a kernel with all multiprocessors. Here the event
 // fails.

@@ -74,6 +74,23 @@ TEST_F(CudaCopyEngineTest, AStoreByTheCopyEnginesWaitsOnceAndDigestsMeanwhile) {
   EXPECT_EQ(fake_cuda::counters().host_waits, before + 1);
 }
 
+// The batches of a store wait for each other on the device.
+TEST_F(CudaCopyEngineTest, AStoreOfManyBatchesWaitsOnceToo) {
+  for (const KernelImages& kernels : {KernelImages(testing_support::fake_kernels()), KernelImages()}) {
+    DeviceChunk chunk(3 << 20, 5);
+    CudaOptions options = the_options();
+    options.method = Method::kBatch;
+    options.kernels = kernels;
+    engine_ = CudaCopyEngine::make(chunk.page(), options).value();
+    chunk.pin(*engine_);
+    const fake_cuda::Counters before = fake_cuda::counters();
+    ASSERT_TRUE(engine_->store(chunk.list(), chunk.slot()).ok());
+    EXPECT_EQ(fake_cuda::counters().host_waits, before.host_waits + 1);
+    EXPECT_EQ(fake_cuda::counters().batches + fake_cuda::counters().copies - before.batches - before.copies, 4U)
+        << "15 MiB in batches of 4";
+  }
+}
+
 TEST_F(CudaCopyEngineTest, PartsOfManyChunksAreOneBatchAndOneWait) {
   DeviceChunk one(16384, 4), other(16384, 4);
   CudaCopyEngine& engine = make(Method::kBatch, one.page());
@@ -118,8 +135,8 @@ TEST_F(CudaCopyEngineTest, NoKernelStandsForMoreThanAFewMebibytes) {
 }
 
 TEST_F(CudaCopyEngineTest, TheMultiprocessorsAreASixteenthOfTheDevices) {
-  for (const auto& [processors, blocks] :
-       {std::pair(132U, 8U), std::pair(108U, 6U), std::pair(58U, 3U), std::pair(16U, 2U), std::pair(0U, 2U)})
+  for (const auto& [processors, blocks] : {std::pair(132U, 8U), std::pair(108U, 6U), std::pair(58U, 3U), std::pair(31U, 1U),
+                                           std::pair(16U, 1U), std::pair(15U, 1U), std::pair(0U, 1U)})
     EXPECT_EQ(CudaCopyEngine::blocks_of(processors), blocks);
   fake_cuda::have(58);
   DeviceChunk chunk(64 << 10, 4);

@@ -2,19 +2,11 @@
 // delays and a lock.
 #include "cuda/registration.h"
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 
-#include "cuda/pinning.h"
-#include "tests/cuda/device_chunk.h"
-#include "tests/cuda/said.h"
+#include "tests/cuda/registration_fixture.h"
 
 namespace larder::copy::cuda {
 namespace {
@@ -24,86 +16,6 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using namespace std::chrono_literals;
-
-constexpr std::size_t kSlice = 64 << 10, kSlices = 4, kBytes = kSlice * kSlices;
-
-class RegistrationTest : public testing::Test {
- protected:
-  RegistrationTest() {
-    file_ = ::memfd_create("arena", MFD_CLOEXEC);
-    EXPECT_EQ(::ftruncate(file_, kBytes), 0);
-    // One mapping touches the pages, as larderd does; the other is the engine's.
-    larderds_ = map();
-    std::memset(larderds_.data(), 1, kBytes);
-    memory_ = map();
-    options_.slice_bytes = kSlice;
-  }
-  ~RegistrationTest() override {
-    if (other_ > 0) end_other();
-    ::munmap(larderds_.data(), kBytes);
-    ::munmap(memory_.data(), kBytes);
-    ::close(file_);
-    fake_cuda::reset();
-  }
-  std::span<std::byte> map() const {
-    return {static_cast<std::byte*>(::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0)), kBytes};
-  }
-  std::unique_ptr<Pinning> pin(int on = 0) {
-    const ContextPtr context = DeviceContext::of(fake_cuda::allocate(1, false, on)).value();
-    auto pinning = std::make_unique<Pinning>(context, memory_, said_.log(), options_, file_);
-    pinning->present(kBytes);
-    return pinning;
-  }
-  static bool all_ready(const Pinning& pinning) {
-    return test::eventually([&] { return pinning.ready_bytes() == kBytes; });
-  }
-  // Another process has the turn until it ends.
-  void let_other_register() {
-    int told[2] = {};
-    ASSERT_EQ(::pipe(told), 0);
-    other_ = ::fork();
-    if (other_ == 0) {
-      Turn turn(file_);
-      const char taken = turn.take() ? 1 : 0;
-      [[maybe_unused]] const ssize_t written = ::write(told[1], &taken, 1);
-      for (;;) ::pause();
-    }
-    char taken = 0;
-    ASSERT_EQ(::read(told[0], &taken, 1), 1);
-    ASSERT_EQ(taken, 1);
-    ::close(told[0]);
-    ::close(told[1]);
-  }
-  // The times at which a process took its turns. The process holds each turn for `holds`.
-  int let_other_take_turns(std::chrono::milliseconds holds) {
-    int told[2] = {};
-    EXPECT_EQ(::pipe2(told, O_NONBLOCK), 0);
-    other_ = ::fork();
-    if (other_ == 0) {
-      for (Turn turn(file_);; std::this_thread::sleep_for(5ms)) {
-        if (!turn.take()) continue;
-        const auto taken = std::chrono::steady_clock::now();
-        [[maybe_unused]] const ssize_t written = ::write(told[1], &taken, sizeof(taken));
-        std::this_thread::sleep_for(holds);
-        turn.give_back();
-        std::this_thread::sleep_for(5ms);
-      }
-    }
-    ::close(told[1]);
-    return told[0];
-  }
-  void end_other() {
-    ::kill(other_, SIGKILL);
-    ::waitpid(std::exchange(other_, 0), nullptr, 0);
-  }
-
-  int file_ = -1;
-  pid_t other_ = 0;
-  std::span<std::byte> larderds_, memory_;
-  RegistrationOptions options_;
-  testing_support::Said said_;
-};
 
 // CUDA refuses a second device of the process the same bytes (712): they are registered already,
 // for every device.
@@ -215,28 +127,58 @@ TEST_F(RegistrationTest, WhoTellsWhatIsPresentOrComesOrAsksDoesNotWaitForTheDriv
   EXPECT_LT(std::chrono::steady_clock::now() - start, 100ms);
 }
 
+// Processes have the arena in common, the driver's library (pods with an arena each, which get the
+// library from the node), or both.
 TEST_F(RegistrationTest, OneProcessOfTheNodeRegistersAtATime) {
-  let_other_register();
+  const Fd other_library(::memfd_create("of another image", MFD_CLOEXEC));
+  const std::string elsewhere = "/proc/self/fd/" + std::to_string(other_library.get());
+  for (const auto& [arena, library] : {std::pair(file_, options_.turn_library), std::pair(-1, options_.turn_library),
+                                       std::pair(file_, elsewhere), std::pair(file_, std::string("/no/such/file"))}) {
+    SCOPED_TRACE(testing::Message() << arena << " " << library);
+    let_other_register(arena, library);
+    const std::unique_ptr<Pinning> pinning = pin();
+    std::this_thread::sleep_for(100ms);
+    EXPECT_EQ(fake_cuda::counters().registered_bytes, 0U);
+    end_other();
+    EXPECT_TRUE(all_ready(*pinning)) << "the turn goes with the process that had it";
+    EXPECT_THAT(said_.lines(), IsEmpty());
+  }
+}
+
+TEST_F(RegistrationTest, TheCommonLibraryIsTheDriversUnlessTold) {
+  options_.turn_library.clear();
+  const std::string library = (*Driver::find())->file();
+  EXPECT_THAT(library, HasSubstr("/libcuda.so"));
+  let_other_register(-1, library);
   const std::unique_ptr<Pinning> pinning = pin();
   std::this_thread::sleep_for(100ms);
   EXPECT_EQ(fake_cuda::counters().registered_bytes, 0U);
   end_other();
-  EXPECT_TRUE(all_ready(*pinning)) << "the turn goes with the process that had it";
-  EXPECT_THAT(said_.lines(), IsEmpty());
+  EXPECT_TRUE(all_ready(*pinning));
+}
+
+// A process with several larderds.
+TEST_F(RegistrationTest, TwoArenasOfOneProcessTakeTurnsToo) {
+  Turn one(-1, options_.turn_library), other(-1, options_.turn_library);
+  EXPECT_TRUE(one.take());
+  EXPECT_FALSE(other.take());
+  EXPECT_FALSE(other.taken());
+  one.give_back();
+  EXPECT_TRUE(other.take());
 }
 
 // The other process is stopped, or hostile.
 // covers F-038
 TEST_F(RegistrationTest, AProcessThatKeepsItsTurnIsWaitedForOnceAndThenNoMore) {
   options_.turn_wait = 50ms;
-  let_other_register();
+  let_other_register(file_, options_.turn_library);
   const std::unique_ptr<Pinning> pinning = pin();
   EXPECT_TRUE(all_ready(*pinning));
   EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("warning another process has registered memory with CUDA for 50 ms")));
 }
 
 TEST_F(RegistrationTest, ItsEndDoesNotWaitForATurn) {
-  let_other_register();
+  let_other_register(file_, options_.turn_library);
   std::unique_ptr<Pinning> pinning = pin();
   std::this_thread::sleep_for(20ms);
   const auto start = std::chrono::steady_clock::now();

@@ -187,13 +187,30 @@ TEST_F(ChosenWaysTest, WhoStartsAnEngineWaitsNoLongerThanTold) {
   EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("info GPU copies, measured in "))) << "what came late was not kept";
 }
 
+// The measurement goes on after its time, and its first copy hangs. The order of the engine's copies
+// does not include the measurement.
+TEST_F(ChosenWaysTest, NoCopyOfTheEngineStandsBehindAMeasurement) {
+  std::promise<void> go_on;
+  fake_cuda::then("copy", [&] { go_on.get_future().wait(); });
+  make(50ms);
+  testing_support::DeviceChunk chunk(8192, 3);  // its release waits for all work
+  chunk.pin(*engine_);
+  std::future<bool> works = std::async(std::launch::async, [&] {
+    const Result<std::uint64_t> root = engine_->store(chunk.list(), chunk.slot());
+    return root.ok() && engine_->load(chunk.slot(), *root, chunk.list()).ok();
+  });
+  EXPECT_EQ(works.wait_for(20s), std::future_status::ready);
+  go_on.set_value();
+  EXPECT_TRUE(works.get());
+}
+
 TEST_F(ChosenWaysTest, WhereItFailsTheGuessStandsAndCopiesGoOn) {
   for (const char* function : {"cuMemAlloc", "cuMemHostAlloc", "cuLaunchKernel", "cuMemcpyBatchAsync", "cuCtxPushCurrent"}) {
     SCOPED_TRACE(function);
     said_.clear();
-    // The first three calls are for the number of multiprocessors, the kernels and their lanes.
-
-    fake_cuda::fail(function, function == std::string("cuCtxPushCurrent") ? 4 : 1, kOutOfMemory);
+    // The first four calls are for the lanes of the copies, the number of multiprocessors, the
+    // kernels and their lanes.
+    fake_cuda::fail(function, function == std::string("cuCtxPushCurrent") ? 5 : 1, kOutOfMemory);
     make();
     EXPECT_EQ(engine_->strategies().told().in_words(), StrategyTable().told().in_words());
     EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("warning GPU copies could not be measured (")));

@@ -38,27 +38,9 @@ struct OneCopy {
   const std::byte* in = nullptr;
 };
 
-// Counts the bytes of such copies until they are done.
-class WayHome {
- public:
-  explicit WayHome(std::uint64_t bytes) : bytes_(bytes) {
-    Device& d = device();
-    const std::lock_guard lock(d.mutex);
-    d.counted.most_home_bytes = std::max(d.counted.most_home_bytes, d.home_bytes += bytes_);
-  }
-  ~WayHome() {
-    const std::lock_guard lock(device().mutex);
-    device().home_bytes -= bytes_;
-  }
-  WayHome(const WayHome&) = delete;
-  WayHome& operator=(const WayHome&) = delete;
-
- private:
-  const std::uint64_t bytes_;
-};
-
-std::uint64_t home_bytes(const OneCopy& copy) {
-  return device().memory.on_device(copy.from, copy.bytes) && !device().memory.on_device(copy.to, copy.bytes) ? copy.bytes : 0;
+void add_bytes(const OneCopy& copy, CopiedBytes& bytes) {
+  const bool from = device().memory.on_device(copy.from, copy.bytes), to = device().memory.on_device(copy.to, copy.bytes);
+  if (from != to) bytes[from ? 0 : 1] += copy.bytes;
 }
 
 ResultCode look_up(const Stream& of, OneCopy& copy) {
@@ -95,10 +77,9 @@ ResultCode memcpy_async(DevicePtr to, DevicePtr from, std::size_t bytes, Handle 
   if (of == nullptr) return kInvalidHandle;
   OneCopy copy{to, from, bytes};
   if (const ResultCode code = look_up(*of, copy); code != kSuccess) return code;
-  of->add([copy, on = of->device(), strategy = std::make_shared<WayHome>(home_bytes(copy))]() mutable {
-    make(on, copy, true);
-    strategy.reset();
-  });
+  CopiedBytes counted{};
+  add_bytes(copy, counted);
+  of->add_copies([copy, on = of->device()] { make(on, copy, true); }, counted);
   return kSuccess;
 }
 
@@ -144,12 +125,9 @@ ResultCode memcpy_batch(DevicePtr* to, DevicePtr* from, std::size_t* bytes, std:
     ++device().counted.batches;
     host_pointers = device().host_pointers;
   }
-  std::uint64_t home = 0;
-  for (const OneCopy& copy : copies) home += home_bytes(copy);
-  of->add([copies, host_pointers, on = of->device(), strategy = std::make_shared<WayHome>(home)]() mutable {
-    make_batch(on, copies, host_pointers);
-    strategy.reset();
-  });
+  CopiedBytes counted{};
+  for (const OneCopy& copy : copies) add_bytes(copy, counted);
+  of->add_copies([copies, host_pointers, on = of->device()] { make_batch(on, copies, host_pointers); }, counted);
   return kSuccess;
 }
 

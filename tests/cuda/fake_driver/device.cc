@@ -51,8 +51,26 @@ Stream::~Stream() {
 }
 
 void Stream::add(std::function<void()> work) {
+  add(Item{std::move(work)});
+}
+
+void Stream::add_copies(std::function<void()> work, const CopiedBytes& bytes) {
+  add(Item{std::move(work), bytes});
+}
+
+void Stream::add_wait(std::function<void()> work) {
+  add(Item{std::move(work), {}, true});
+}
+
+void Stream::add(Item item) {
   const std::lock_guard lock(mutex_);
-  queue_.push_back(std::move(work));
+  if (item.waits)
+    not_ready_.emplace_back();
+  else if (not_ready_.empty())
+    larder::fake_cuda::device().ready.add(item.bytes);
+  else
+    for (std::size_t i = 0; i < item.bytes.size(); ++i) not_ready_.back()[i] += item.bytes[i];
+  queue_.push_back(std::move(item));
   changed_.notify_all();
 }
 
@@ -66,15 +84,40 @@ void Stream::work() {
   for (;;) {
     changed_.wait(lock, [this] { return closing_ || !queue_.empty(); });
     if (queue_.empty()) return;
-    const std::function<void()> next = std::move(queue_.front());
+    const Item next = std::move(queue_.front());
     queue_.pop_front();
     busy_ = true;
     lock.unlock();
-    next();
+    next.work();
+    larder::fake_cuda::device().ready.end(next.bytes);
     lock.lock();
+    if (next.waits) {
+      larder::fake_cuda::device().ready.add(not_ready_.front());
+      not_ready_.pop_front();
+    }
     busy_ = false;
     changed_.notify_all();
   }
+}
+
+void ReadyBytes::add(const CopiedBytes& bytes) {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < bytes.size(); ++i) most_[i] = std::max(most_[i], now_[i] += bytes[i]);
+}
+
+void ReadyBytes::end(const CopiedBytes& bytes) {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < bytes.size(); ++i) now_[i] -= bytes[i];
+}
+
+CopiedBytes ReadyBytes::most() const {
+  const std::lock_guard lock(mutex_);
+  return most_;
+}
+
+void ReadyBytes::forget() {
+  const std::lock_guard lock(mutex_);
+  most_ = {};
 }
 
 void Point::reach() {
@@ -142,6 +185,7 @@ void reset() {
   d.events.clear();
   d.memory.forget_all();
   d.counted = {};
+  d.ready.forget();
   std::ranges::fill(d.retained, 0);
   std::ranges::fill(d.destroyed, false);
   std::ranges::fill(d.used, false);
@@ -241,6 +285,8 @@ Counters counters() {
   now.device_bytes = d.memory.device_bytes();
   now.streams = d.streams.size();
   now.events = d.events.size();
+  now.most_home_bytes = d.ready.most()[0];
+  now.most_away_bytes = d.ready.most()[1];
   return now;
 }
 

@@ -1,6 +1,7 @@
 // The state of the fake driver: memory against which addresses are checked, faults, streams.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -45,21 +46,48 @@ class Faults {
   ResultCode sticky_[kDevices] = {};
 };
 
-// A stream with a thread that does the work in order.
+// Bytes of copies by direction: from a device to the host, and from the host to a device.
+using CopiedBytes = std::array<std::uint64_t, 2>;
+
+// The bytes of ready copies. The device may make all of them before a copy that gets ready later.
+class ReadyBytes {
+ public:
+  void add(const CopiedBytes& bytes);
+  void end(const CopiedBytes& bytes);
+  CopiedBytes most() const;
+  void forget();
+
+ private:
+  mutable std::mutex mutex_;
+  CopiedBytes now_{}, most_{};
+};
+
+// A stream with a thread that does the work in order. Copies get ready together: the queued copies
+// up to the next wait for another stream.
 class Stream {
  public:
   explicit Stream(int device = 0) : device_(device), thread_(&Stream::work, this) {}
   int device() const { return device_; }
   ~Stream();
   void add(std::function<void()> work);
+  void add_copies(std::function<void()> work, const CopiedBytes& bytes);
+  // Work that waits for another stream.
+  void add_wait(std::function<void()> work);
   void wait();
 
  private:
+  struct Item {
+    std::function<void()> work;
+    CopiedBytes bytes{};
+    bool waits = false;
+  };
+  void add(Item item);
   void work();
   const int device_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> queue_;
+  std::deque<Item> queue_;
+  std::deque<CopiedBytes> not_ready_;  // behind each queued wait
   bool busy_ = false, closing_ = false;
   std::thread thread_;
 };
@@ -67,6 +95,7 @@ class Stream {
 // Each recording is a separate point, as in CUDA: a wait covers the latest recording before the
 // wait.
 struct Point {
+  const Stream* of = nullptr;
   std::mutex mutex;
   std::condition_variable changed;
   bool reached = false;
@@ -95,7 +124,7 @@ struct Device {
   Counters counted;
   std::vector<Registration> registrations;
   unsigned running_blocks = 0, running_kernels = 0;
-  std::uint64_t home_bytes = 0;  // of queued copies to the host
+  ReadyBytes ready;
   int processors = 132;
   bool host_pointers = true;
   int retained[kDevices] = {};    // primary contexts

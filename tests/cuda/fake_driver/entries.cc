@@ -198,7 +198,7 @@ ResultCode stream_wait_event(Handle stream, Handle event, unsigned) {
   if (of == nullptr) return kInvalidHandle;
   if (const std::shared_ptr<Point> point = latest(event)) {
     if (point->captured) return captures().spoil(kCaptureIsolation);
-    of->add([point] { point->wait(); });
+    if (point->of != of) of->add_wait([point] { point->wait(); });
   }
   return kSuccess;
 }
@@ -222,6 +222,7 @@ ResultCode event_record(Handle event, Handle stream) {
   if (of == nullptr) return kInvalidHandle;
   if (const ResultCode answer = captures().on(stream); answer != kSuccess) return answer;
   auto point = std::make_shared<Point>();
+  point->of = of;
   point->captured = captures().capturing(stream);
   {
     const std::lock_guard lock(d.mutex);

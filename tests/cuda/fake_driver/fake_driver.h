@@ -85,8 +85,10 @@ struct Counters {
   std::int64_t retained = 0;  // primary contexts
   std::uint64_t host_allocs = 0, host_frees = 0;
   std::uint64_t most_launch_bytes = 0;  // of the pieces of one kernel
-  // The most bytes of copies from a device to the host under way at once.
-  std::uint64_t most_home_bytes = 0;
+  // The most bytes of copies that were ready at once, from a device to the host and from the host
+  // to a device. A copy of the engine that gets ready later may wait for all of them. Copies on one
+  // stream are ready together up to a wait for another stream.
+  std::uint64_t most_home_bytes = 0, most_away_bytes = 0;
   std::uint64_t host_waits = 0;  // for events
   // Waits on the host for events without blocking synchronisation.
   std::uint64_t spinning_waits = 0;

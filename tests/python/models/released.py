@@ -1,5 +1,5 @@
-"""A few files out of a released vLLM wheel, without downloading its hundreds of megabytes: pip's index tells where it is, and HTTP
-ranges read the archive's directory and those files."""
+"""Files out of a released vLLM wheel, without a download of its hundreds of megabytes: pip's index tells where it is, and HTTP ranges read
+the archive's directory and those files."""
 
 import io
 import json
@@ -58,3 +58,10 @@ def read_files(url, *names):
     """The contents of these members of a wheel."""
     with zipfile.ZipFile(io.BufferedReader(_Remote(url), 1 << 20)) as wheel:
         return [wheel.read(name).decode() for name in names]
+
+
+def unpack_python(url, folder):
+    """All of the wheel's Python, without its machine code. sys.path must name the folder before the installed vLLM."""
+    with zipfile.ZipFile(io.BufferedReader(_Remote(url), 1 << 20)) as wheel:
+        names = [name for name in wheel.namelist() if name.startswith("vllm/") and name.endswith((".py", ".json"))]
+        wheel.extractall(folder, names)
