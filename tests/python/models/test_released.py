@@ -4,6 +4,7 @@ each hook is called with. The rest of vLLM is the installed one: those wheels ha
 import subprocess
 import sys
 
+import config_fields
 import pytest
 import record
 import released
@@ -50,3 +51,9 @@ def test_the_connector_loads_over_the_base_classes_of(requirement, tmp_path):
         )
         told(result="loads")
         assert done.returncode == 0 and "LOADED" in done.stdout, done.stdout[-3000:]
+
+
+@slow
+@pytest.mark.parametrize("release", config_fields.records())
+def test_the_recorded_fields_are_those_of_the_release(release):
+    assert config_fields.records()[release] == config_fields.record_of(f"vllm=={release}")

@@ -120,6 +120,30 @@ def test_what_may_decide_kv_separates_and_is_named(text, base, flag):
     assert line in differing_fields(base, other) and "configuration" in differing_fields(base, other)
 
 
+@pytest.fixture(scope="module")
+def of_pictures(tmp_path_factory):
+    """of_pictures(**flags): the text of an engine of a model that reads pictures."""
+    import shapes
+    from vllm.engine.arg_utils import EngineArgs
+
+    model = shapes.make_image_model(tmp_path_factory.mktemp("pictures"))
+    base = {"max_model_len": 2048, "enforce_eager": True}
+    return lambda **flags: text_of("engine: vllm\n", EngineArgs(model=str(model), **base, **flags).create_engine_config())
+
+
+@pytest.mark.parametrize(
+    "flag, value, line",
+    [
+        ("mm_processor_kwargs", {"do_normalize": False}, "mm_processor_kwargs.do_normalize"),
+        ("media_io_kwargs", {"image": {"rgba_background_color": [0, 0, 0]}}, "media_io_kwargs.image"),
+    ],
+)
+# covers F-064
+def test_how_an_engine_reads_pictures_separates_and_is_named(of_pictures, flag, value, line):
+    changed = differing_fields(of_pictures(), of_pictures(**{flag: value}))
+    assert any(line in name for name in changed), changed
+
+
 def test_the_name_of_the_folder_is_nothing(text, base, tmp_path):
     from vllm.engine.arg_utils import EngineArgs
 
