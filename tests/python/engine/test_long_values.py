@@ -38,8 +38,8 @@ def told_to(larderd, own, other):
         return "\n".join(line for _, line in iter(second.next_log, None))
 
 
-# covers F-064
 @pytest.mark.parametrize("odd", [0, 400, 799])
+# covers F-064
 def test_both_values_are_shown_around_the_first_difference(larderd, odd):
     told = told_to(larderd, text(layers(800, odd)), text(layers(800, None)))
     difference = re.search(rf"differs from namespace [0-9a-f]+ in: {FIELD}: (.+) -> (.+)", told)

@@ -95,8 +95,8 @@ def test_a_long_value_ends_with_its_length_and_digest_whether_it_was_cut_or_not(
     assert ends[0] == ends[1] and re.fullmatch(r"\d+ characters, [0-9a-f]{32}\)", ends[0])
 
 
-# covers F-064
 @pytest.mark.parametrize("path", ["ignored.{}", "ignored.model.layers.{}.weight", "hf.ignored.{}.a.b.c.d"])
+# covers F-064
 def test_two_thousand_fields_of_one_part_are_one_line_and_the_part_is_named(path):
     """A quantization_config may have an entry for each layer."""
     long = {path.format(f"{number:04}"): "v" * 300 for number in range(2000)}
