@@ -21,6 +21,7 @@ _MAX_VALUE = 400  # a longer value ends with its length and its digest
 # Room of a value, in characters. Powers of two: values of about one length are cut at one place.
 _MOST_ROOM, _LEAST_ROOM = 65_536, 512
 _BEGIN, _PART = 96, 128  # characters of a part's begin; of the begin with its digest
+_MOST_LOG = 500  # characters of a line of the engine's log
 _FOLDED = "folded_fields: true"
 
 
@@ -41,6 +42,11 @@ def text(facts, fields, shown):
     room = MAX_BYTES - len(facts.encode()) - 200
     lines = _lines({path: fields[path] for path in sorted(shown) if path in fields}, room)
     return facts + "\n".join([f"configuration: {digest(fields)}", *lines]) + "\n"
+
+
+def for_log(text):
+    """The text with its long lines cut. larderd's status has the whole text."""
+    return "\n".join(line if len(line) <= _MOST_LOG else f"{line[:_MOST_LOG]}..." for line in text.splitlines())
 
 
 def differing_fields(one, other):

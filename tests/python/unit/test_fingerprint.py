@@ -78,6 +78,12 @@ def test_values_that_have_no_room_say_where_they_differ():
         assert (cut and int(cut[1]) <= at < int(cut[2])) or same.endswith(whole[at - 15 : at])
 
 
+def test_the_engines_log_has_the_begin_of_a_long_line():
+    shown = fingerprint.for_log(text({"ignored": of_length(30_000), "short": 1})).splitlines()
+    assert "short: 1" in shown and max(map(len, shown)) < 600
+    assert any(line.startswith('ignored: ["model.layers.0') and line.endswith("...") for line in shown)
+
+
 def test_values_of_other_lengths_are_cut_at_the_same_places():
     value = of_length(100_000)
     one, two = text({"ignored": value}), text({"ignored": [*value, "lm_head"]})
