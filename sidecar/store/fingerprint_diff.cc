@@ -11,21 +11,24 @@ namespace {
 
 constexpr std::size_t kMaxNamedFields = 8;
 constexpr std::size_t kMaxValueChars = 80;
+// Names of lines and the form of long values are those of shim/python/larder/fingerprint.py.
 // The digest of all that may have no line of its own. It differs with every other field, and tells something only where none does.
 constexpr std::string_view kDigest = "configuration";
 constexpr std::string_view kFurther = "further_fields";  // of the configuration, which had no room
+constexpr std::string_view kFolded = "folded_fields";    // one line has all fields of a part of the configuration
+constexpr std::size_t kDigestChars = 32;
 
 struct Fields {
   // A field that comes several times (one line a layer) has its lines joined.
   std::map<std::string, std::string, std::less<>> values;
   // The lines behind the digest: fields of the configuration that are not at their defaults.
   std::set<std::string, std::less<>> configured;
-  bool cut = false;  // some fields of the configuration have no line
+  bool cut = false;  // some fields of the configuration have no line of their own
 
-  // Stands for the value where this text has no line of the name.
-  std::string_view absent(bool is_configured) const {
-    if (!is_configured) return "(none)";
-    return cut ? "(not shown)" : "(the default)";
+  // Adds the fields that `other` alone has.
+  void complete(const Fields& other) {
+    const char* const unset = cut || other.cut ? "(not shown)" : "(the default)";
+    for (const auto& [name, value] : other.values) values.emplace(name, other.configured.contains(name) ? unset : "(none)");
   }
 };
 
@@ -43,12 +46,30 @@ Fields parse(std::string_view text) {
     std::string& joined = fields.values[std::string(name)];
     if (!joined.empty()) joined += ' ';
     joined += value;
-    if (name == kFurther)
+    if (name == kFurther || name == kFolded)
       fields.cut = true;
     else if (fields.values.contains(kDigest))
       fields.configured.emplace(name);
   }
   return fields;
+}
+
+// " (812 characters, 0123...)", the end of each long value: its length and its digest. Else empty.
+std::string_view end_of_long(std::string_view value) {
+  constexpr std::string_view kBefore = " characters, ";
+  if (value.size() < kDigestChars + 1 || !value.ends_with(')')) return {};
+  const std::string_view digest = value.substr(value.size() - 1 - kDigestChars, kDigestChars);
+  const std::string_view front = value.substr(0, value.size() - 1 - kDigestChars);
+  if (digest.find_first_not_of("0123456789abcdef") != std::string_view::npos || !front.ends_with(kBefore)) return {};
+  const std::size_t begin = front.rfind('(');
+  return begin == std::string_view::npos ? std::string_view() : value.substr(begin);
+}
+
+// One of two texts may show less of the same long value.
+bool same(std::string_view one, std::string_view other) {
+  if (one == other) return true;
+  const std::string_view end = end_of_long(one);
+  return !end.empty() && end == end_of_long(other);
 }
 
 // Long values differ somewhere inside: show the place.
@@ -68,18 +89,14 @@ FingerprintDifference diff_fingerprints(std::string_view known, std::string_view
   Fields old_fields = parse(known), new_fields = parse(fresh);
   auto& before = old_fields.values;
   auto& after = new_fields.values;
-  const auto complete = [](Fields& one, const Fields& other) {
-    for (const auto& [name, value] : other.values)
-      if (!one.values.contains(name)) one.values.emplace(name, one.absent(other.configured.contains(name)));
-  };
-  complete(new_fields, old_fields);
-  complete(old_fields, new_fields);
+  new_fields.complete(old_fields);
+  old_fields.complete(new_fields);
   FingerprintDifference difference;
-  const auto differs = [&](const auto& field) { return before[field.first] != field.second; };
+  const auto differs = [&](const auto& field) { return field.first != kFolded && !same(before[field.first], field.second); };
   const bool by_digest_alone = std::ranges::count_if(after, differs) == 1;
   for (const auto& [name, value] : after) {
     const std::string& old = before[name];
-    if (old == value || (name == kDigest && !by_digest_alone)) continue;
+    if (same(old, value) || name == kFolded || (name == kDigest && !by_digest_alone)) continue;
     if (++difference.fields > kMaxNamedFields) continue;
     difference.names.emplace_back(cut_text(name, kMaxValueChars));
     if (!difference.text.empty()) difference.text += "; ";

@@ -5,8 +5,9 @@ had of the prompt; with max_tokens, off (without Larder), salt, lora, image, pro
 whose hash of vLLM is the uuid that is sent with this one. {"ask_all": [tokens,
 ...]} asks for all at once and gives a list of answers and the sums. {"reset": true} empties vLLM's own prefix cache, and {"reset":
 "external"} Larder's namespace too; {"settle": admin socket} waits until larderd has committed what was stored; {"zero": arena file}
-zeroes every byte that is stored; {"touch": file}; {"copy": [from, to]} copies the files of a folder; {"reload": true} has vLLM load
-its weights anew; {"embed": tokens} gives the first numbers of an embedding; {"add_lora": [name, number, path]} loads an adapter."""
+zeroes every byte that is stored; {"touch": file}; {"await": file} waits until the file exists; {"named": admin socket} asks for next to
+nothing until the engine knows its weights and has a namespace; {"copy": [from, to]} copies the files of a folder; {"reload": true} has
+vLLM load its weights anew; {"embed": tokens} gives the first numbers of an embedding; {"add_lora": [name, number, path]} loads an adapter."""
 
 import http.client
 import json
@@ -60,7 +61,7 @@ SOURCES = {"hit": "external_kv_transfer", "local": "local_cache_hit"}
 
 
 def counters(llm):
-    found = llm.get_metrics()
+    found = llm.get_metrics() if llm.llm_engine.log_stats else []
     sources = [one for one in found if one.name == "vllm:prompt_tokens_by_source"]
     counted = {name: sum(int(one.value) for one in found if one.name == metric) for name, metric in COUNTED.items()}
     return counted | {name: sum(int(one.value) for one in sources if one.labels["source"] == source) for name, source in SOURCES.items()}
@@ -125,6 +126,24 @@ def hash_of_vllm(llm, picture):
     return MultiModalHasher.hash_kwargs("blake3", model_id=llm.model_config.model, image=picture)
 
 
+def wait_until_named(llm, path):
+    """On a busy machine an engine reads its weights longer than its start waits for them. Until then it stores nothing."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not any(space["sessions"] for space in status_of(path)["namespaces"]):
+        if time.monotonic() > deadline:
+            raise TimeoutError("the engine has no namespace")
+        ask(llm, {"ask": [3, 4, 5], "max_tokens": 1, "off": True})
+        time.sleep(0.1)
+
+
+def wait_for_file(path):
+    deadline = time.monotonic() + PATIENCE_S
+    while not os.path.exists(path):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"no {path}")
+        time.sleep(0.02)
+
+
 def reset(llm, external):
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
@@ -144,6 +163,10 @@ def run(llm, step):
         return settle(step["settle"])
     if "touch" in step:
         return pathlib.Path(step["touch"]).touch()
+    if "named" in step:
+        return wait_until_named(llm, step["named"])
+    if "await" in step:
+        return wait_for_file(step["await"])
     if "copy" in step:
         return shutil.copytree(*step["copy"], dirs_exist_ok=True) and None
     if "add_lora" in step:

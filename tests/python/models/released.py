@@ -56,8 +56,14 @@ class _Remote(io.RawIOBase):
 
 def read_files(url, *names):
     """The contents of these members of a wheel."""
+    found = read_matching(url, names.__contains__)
+    return [found[name] for name in names]
+
+
+def read_matching(url, wanted):
+    """{name: content} of the members of a wheel whose names are wanted."""
     with zipfile.ZipFile(io.BufferedReader(_Remote(url), 1 << 20)) as wheel:
-        return [wheel.read(name).decode() for name in names]
+        return {name: wheel.read(name).decode() for name in wheel.namelist() if wanted(name)}
 
 
 def unpack_python(url, folder):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import config_fields
 import pytest
 import record
 import released
@@ -54,6 +55,12 @@ def test_the_connector_loads_over_the_base_classes_of(requirement, tmp_path):
         )
         told(result="loads")
         assert done.returncode == 0 and "LOADED" in done.stdout, done.stdout[-3000:]
+
+
+@slow
+@pytest.mark.parametrize("release", config_fields.records())
+def test_the_recorded_fields_are_those_of_the_release(release):
+    assert config_fields.records()[release] == config_fields.record_of(f"vllm=={release}")
 
 
 LATE_STORES = Path(__file__).parents[1] / "unit" / "test_late_stores.py"

@@ -1,6 +1,7 @@
 """LoRA adapters are named by what vLLM loaded and by how it applies them."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 from engine_life import alone, ask, live
@@ -8,6 +9,7 @@ from engines import prompt
 from shapes import make_adapter
 
 TEXT = prompt("adapters", 600)
+SLOW, HANG_S = Path(__file__).with_name("slow_adapters_run.py"), 20
 LORA = {"enable_lora": True, "max_lora_rank": 8}
 
 
@@ -72,3 +74,16 @@ def test_kv_of_earlier_files_in_vllms_own_cache_is_not_stored_under_the_name_of_
     fresh, without, hit = live(world, models("llama"), ask(TEXT, **one), alone(TEXT, **one), ask(TEXT, **one), **LORA)
     assert (fresh["hit"], hit["hit"]) == (0, 512)
     assert fresh["tokens"] == without["tokens"] == hit["tokens"] != old["tokens"]
+
+
+# covers F-091
+def test_an_adapter_on_a_slow_file_system_holds_up_no_step(world, models, adapter, tmp_path):
+    """Until its files are read the adapter's requests run without the cache."""
+    read, asked = tmp_path / "read", named(adapter)
+    plain, early, steps, first, hit = live(
+        world, models("llama"), ask(TEXT), ask(TEXT, **asked), {"longest_step": True}, {"await": str(read)}, ask(TEXT, **asked),
+        ask(TEXT, **asked), script=SLOW, env={"LARDER_TEST_ADAPTER_READ": str(read)}, **LORA,
+    )  # fmt: skip
+    assert steps["longest_s"] < HANG_S / 2
+    assert (plain["hit"], early["hit"], first["hit"], hit["hit"]) == (0, 0, 0, 512)
+    assert early["tokens"] == first["tokens"] == hit["tokens"] != plain["tokens"]

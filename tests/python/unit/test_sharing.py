@@ -4,6 +4,7 @@ changes KV does not."""
 import os
 
 import pytest
+import varied_flags
 
 pytest.importorskip("vllm")
 
@@ -14,43 +15,29 @@ BASE = {"max_model_len": 2048, "skip_tokenizer_init": True, "enforce_eager": Tru
 
 # What operators commonly vary: each shares.
 SHARES = {
-    "max_model_len": 1024,
-    "max_num_seqs": 7,
-    "max_num_batched_tokens": 512,
-    "gpu_memory_utilization": 0.5,
-    "num_gpu_blocks_override": 100,
-    "kv_cache_memory_bytes": 1 << 28,
-    "served_model_name": ["one", "two"],
-    "seed": 5,
-    "scheduling_policy": "priority",
-    "async_scheduling": False,
-    "enable_chunked_prefill": False,
-    "enable_prefix_caching": False,
-    "long_prefill_token_threshold": 100,
-    "max_logprobs": 5,
-    "logprobs_mode": "raw_logits",
-    "generation_config": "vllm",
-    "override_generation_config": {"temperature": 0.1},
-    "tokenizer_mode": "slow",
-    "disable_log_stats": True,
-    "kv_cache_metrics": True,
-    "otlp_traces_endpoint": None,
-    "show_hidden_metrics_for_version": "0.31",
-    "enable_mfu_metrics": True,
-    "stream_interval": 4,
-    "distributed_timeout_seconds": 77,
-    "max_parallel_loading_workers": 2,
-    "allowed_local_media_path": "/srv",
-    "load_format": "safetensors",
-    "download_dir": "/srv",
-    "safetensors_load_strategy": "eager",
-    "use_tqdm_on_load": False,
-    "enable_lora": True,
-    "enable_sleep_mode": False,
-    "structured_outputs_config": {"backend": "xgrammar"},
-    "reasoning_parser": "",
-    "shutdown_timeout": 9,
-    "speculative_config": {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1},
+    **varied_flags.ENGINE,
+    "logprobs_mode": {"logprobs_mode": "raw_logits"},
+    "enable_prefix_caching": {"enable_prefix_caching": False},
+    "generation_config": {"generation_config": "vllm"},
+    "override_generation_config": {"override_generation_config": {"temperature": 0.1}},
+    "tokenizer_mode": {"tokenizer_mode": "slow"},
+    "otlp_traces_endpoint": {"otlp_traces_endpoint": None},
+    "distributed_timeout_seconds": {"distributed_timeout_seconds": 77},
+    "max_parallel_loading_workers": {"max_parallel_loading_workers": 2},
+    "allowed_local_media_path": {"allowed_local_media_path": "/srv"},
+    "download_dir": {"download_dir": "/srv"},
+    "safetensors_load_strategy": {"safetensors_load_strategy": "eager"},
+    "use_tqdm_on_load": {"use_tqdm_on_load": False},
+    "enable_lora": {"enable_lora": True},
+    "enable_sleep_mode": {"enable_sleep_mode": False},
+    "structured_outputs_config": {"structured_outputs_config": {"backend": "xgrammar"}},
+    "reasoning_parser": {"reasoning_parser": ""},
+    "shutdown_timeout": {"shutdown_timeout": 9},
+    "speculative_config": {
+        "speculative_config": {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
+    },
+    "data_parallel_rpc_port": {"data_parallel_rpc_port": 30000},
+    "master_addr": {"master_addr": "10.0.0.1"},
 }
 # What decides KV, or may: each is a namespace of its own, and the line that says so.
 SEPARATES = {
@@ -90,11 +77,36 @@ def base(text):
 
 @pytest.mark.parametrize("flag", SHARES)
 def test_what_operators_commonly_vary_shares(text, base, flag):
-    assert differing_fields(base, text(**{flag: SHARES[flag]})) == []
+    assert differing_fields(base, text(**SHARES[flag])) == []
 
 
-def test_ports_hosts_and_replicas_share(text, base):
-    assert differing_fields(base, text(master_addr="10.0.0.1", master_port=29999, data_parallel_rpc_port=30000)) == []
+@pytest.fixture(scope="module")
+def of_server(text):
+    """of_server(*flags): the text of an engine behind vLLM's server that was started with these flags besides."""
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.entrypoints.launchers.cli_args import make_arg_parser, validate_parsed_serve_args
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    parser = make_arg_parser(FlexibleArgumentParser())
+    always = ["--model", text.model, "--max-model-len", "2048", "--skip-tokenizer-init", "--enforce-eager"]
+
+    def made(*flags):
+        arguments = parser.parse_args([*always, *flags])
+        validate_parsed_serve_args(arguments)
+        return text_of("engine: vllm\n", AsyncEngineArgs.from_cli_args(arguments).create_engine_config())
+
+    return made
+
+
+@pytest.mark.parametrize("flag", varied_flags.SERVER)
+def test_what_servers_commonly_vary_shares(of_server, base, flag):
+    assert differing_fields(base, of_server(*varied_flags.SERVER[flag])) == []
+
+
+@pytest.mark.parametrize("name", varied_flags.ENVIRONMENT)
+def test_a_variable_that_operators_commonly_vary_shares(of_server, base, monkeypatch, name):
+    monkeypatch.setenv(name, varied_flags.ENVIRONMENT[name])
+    assert differing_fields(base, of_server()) == []
 
 
 @pytest.mark.parametrize("flag", SEPARATES)
@@ -106,6 +118,30 @@ def test_what_may_decide_kv_separates_and_is_named(text, base, flag):
     except (ValueError, TypeError) as refused:
         pytest.fail(f"{flag}: {refused}")
     assert line in differing_fields(base, other) and "configuration" in differing_fields(base, other)
+
+
+@pytest.fixture(scope="module")
+def of_pictures(tmp_path_factory):
+    """of_pictures(**flags): the text of an engine of a model that reads pictures."""
+    import shapes
+    from vllm.engine.arg_utils import EngineArgs
+
+    model = shapes.make_image_model(tmp_path_factory.mktemp("pictures"))
+    base = {"max_model_len": 2048, "enforce_eager": True}
+    return lambda **flags: text_of("engine: vllm\n", EngineArgs(model=str(model), **base, **flags).create_engine_config())
+
+
+@pytest.mark.parametrize(
+    "flag, value, line",
+    [
+        ("mm_processor_kwargs", {"do_normalize": False}, "mm_processor_kwargs.do_normalize"),
+        ("media_io_kwargs", {"image": {"rgba_background_color": [0, 0, 0]}}, "media_io_kwargs.image"),
+    ],
+)
+# covers F-064
+def test_how_an_engine_reads_pictures_separates_and_is_named(of_pictures, flag, value, line):
+    changed = differing_fields(of_pictures(), of_pictures(**{flag: value}))
+    assert any(line in name for name in changed), changed
 
 
 def test_the_name_of_the_folder_is_nothing(text, base, tmp_path):

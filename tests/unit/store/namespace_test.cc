@@ -27,6 +27,20 @@ TEST(FingerprintDiff, NamesTheDefaultOfAField) {
   const std::string cut = "chunk_tokens: 16\nconfiguration: cc\nfurther_fields: 2 dd\n";
   EXPECT_EQ(diff_fingerprints(cut, window).text,
             "further_fields: 2 dd -> (none); model.dtype: (not shown) -> bfloat16; model.window: (not shown) -> 128");
+  const std::string folded = "chunk_tokens: 16\nconfiguration: cc\nfolded_fields: true\nmodel: {1}\n";
+  EXPECT_EQ(diff_fingerprints(window, folded).text,
+            "model: (not shown) -> {1}; model.dtype: bfloat16 -> (not shown); model.window: 128 -> (not shown)");
+}
+
+// One of two fingerprints may have less room for the same value.
+TEST(FingerprintDiff, AValueThatIsCutInOneTextAloneIsEqualByItsDigest) {
+  const std::string digest = " (812 characters, 0123456789abcdef0123456789abcdef)";
+  const std::string whole = "overrides: aaaabbbb" + digest + "\n", cut = "overrides: aaaa[4-8 12345678]" + digest + "\n";
+  EXPECT_EQ(diff_fingerprints(whole + "seed: 1\n", cut + "seed: 2\n").text, "seed: 1 -> 2");
+  const std::string other = "overrides: aaaabbbb (812 characters, 0123456789abcdef0123456789abcde0)\n";
+  EXPECT_EQ(diff_fingerprints(whole, other).fields, 1U);
+  const std::string no_digest = " (812 characters, ...)\n";
+  EXPECT_EQ(diff_fingerprints("a: b" + no_digest, "a: c" + no_digest).fields, 1U);
 }
 
 TEST(FingerprintDiff, TheDigestOfAllIsNamedWhereNothingElseDiffers) {

@@ -6,6 +6,7 @@ vLLM adds can therefore cost hits, and can never give one engine the KV of anoth
 
 import dataclasses
 import enum
+import re
 
 _LIMITS = "limits how much runs at once; a token's KV depends on the tokens before it alone"
 _MEMORY = "the amount of memory, not its content"
@@ -28,6 +29,7 @@ HARMLESS = {
     "logging_config": _TELLS,
     "observability_config": _TELLS,
     "profiler_config": _TELLS,
+    "watchdog_config": _TELLS,
     "structured_outputs_config": _SAMPLING,
     "reasoning_config": _SAMPLING,
     "watermark_config": _SAMPLING,
@@ -65,6 +67,7 @@ HARMLESS = {
     "model_config.max_logprobs": _SAMPLING,
     "model_config.logprobs_mode": _SAMPLING,
     "model_config.use_fp64_gumbel": _SAMPLING,
+    "model_config.enable_return_routed_experts": "more outputs of the same computation",
     "model_config.return_sampling_mask": _SAMPLING,
     "model_config.max_model_len": "rope_max_model_len and attn_temperature_tuning have it where a model depends on it",
     "model_config.original_max_model_len": "as max_model_len",
@@ -104,6 +107,7 @@ HARMLESS = {
     "cache_config.num_gpu_blocks": _MEMORY,
     "cache_config.num_gpu_blocks_override": _MEMORY,
     "cache_config.num_cpu_blocks": _MEMORY,
+    "cache_config.simple_cpu_offload_num_blocks": _MEMORY,
     "cache_config.kv_cache_size_tokens": _MEMORY,
     "cache_config.kv_cache_max_concurrency": _MEMORY,
     "cache_config.kv_cache_memory_bytes": _MEMORY,
@@ -130,6 +134,8 @@ HARMLESS = {
     "scheduler_config.encoder_cache_size": _LIMITS,
     "scheduler_config.long_prefill_token_threshold": _ORDER,
     "scheduler_config.long_prefill_token_threshold_adaptive": _ORDER,
+    "scheduler_config.max_num_partial_prefills": _ORDER,
+    "scheduler_config.max_long_partial_prefills": _ORDER,
     "scheduler_config.enable_chunked_prefill": _ORDER,
     "scheduler_config.disable_chunked_mm_input": _ORDER,
     "scheduler_config.policy": _ORDER,
@@ -193,6 +199,8 @@ HARMLESS = {
 # Fields of a Hugging Face configuration that differ between equal models.
 _OF_NO_MODEL = {"_name_or_path", "name_or_path", "transformers_version", "_commit_hash"}
 _MAX_DEPTH = 12
+# Ends of names of secrets. vLLM's loaders take keys of object stores, and a newer vLLM may count a variable with a key.
+_SECRET = re.compile(r"(key|key_id|secret|password|credentials?|(auth|access|api|bearer|hf|session)_token|^[A-Z_]*_TOKEN)$", re.IGNORECASE)
 
 
 def fields_of(config, harmless=HARMLESS):
@@ -200,6 +208,12 @@ def fields_of(config, harmless=HARMLESS):
     found = {}
     _walk(config, "", found, 0, harmless)
     return found
+
+
+def may_be_secret(path):
+    """Whether a field or a variable has a name of secrets. Its value counts, and people do not see
+    the value."""
+    return bool(_SECRET.search(path))
 
 
 def set_by_hand(vllm_config):

@@ -61,16 +61,21 @@ def text_of(facts, vllm_config):
 def configuration_of(vllm_config):
     """({path: value} of all that may decide KV, the paths that have a line for people)."""
     fields, variables = engine_config.fields_of(vllm_config), engine_variables.variables()
-    model = vllm_config.model_config
-    own = {
+    own = _own(vllm_config.model_config)
+    fields.update(own)
+    by_hand = tuple(engine_config.set_by_hand(vllm_config))
+    shown = {path for path in fields if path.startswith(by_hand)} | set(own)
+    shown |= engine_variables.variables_set()
+    return {**fields, **variables}, {path for path in shown if not engine_config.may_be_secret(path)}
+
+
+def _own(model):
+    """Fields that vLLM's configuration does not have."""
+    return {
         "rope_max_model_len": _rope_length(model),
         "attn_temperature_tuning": _temperature(model),
         "model_class": _model_class(model),
     }
-    fields.update(own)
-    by_hand = tuple(engine_config.set_by_hand(vllm_config))
-    shown = {path for path in fields if path.startswith(by_hand)} | set(own)
-    return {**fields, **variables}, shown | engine_variables.variables_set()
 
 
 def _one(values):

@@ -6,6 +6,7 @@ repeats the look-up every step. Owned by the scheduler's thread."""
 
 import time
 
+from larder import fingerprint
 from larder.client import namespace_id
 from larder.vllm import weight_changes, words
 from larder.vllm.adapters import Adapters, NotYet
@@ -207,7 +208,7 @@ class LarderConnectorScheduler(FailSafe):
             setup.chunk_bytes,
             setup.shards.count,
             namespace_id(text),
-            text,
+            fingerprint.for_log(text),
         )
 
     def _report(self, request, lookup, external_tokens):
