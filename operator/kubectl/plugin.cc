@@ -26,17 +26,18 @@ struct Command {
 };
 
 constexpr std::array<Command, 7> kCommands{{
-    {"status", "[POOL]", 0, 1, "", "of each pool: is it helping, what is wrong, what to do", status_of_pools},
-    {"pods", "[POOL]", 0, 1, "", "of each pod: is it injected, attached, what it finds, its memory, and why not", pods_of_pools},
-    {"why", "POD", 1, 1, "why which pod? kubectl larder pods lists them",
-     "why it was not injected, or finds nothing in its cache", why_pod},
-    {"top", "[POOL]", 0, 1, "", "live: what the larderd of each pod does; Ctrl-C ends it", top_of_pools},
+    {"status", "[POOL]", 0, 1, "", "show hits, problems and remedies of each pool", status_of_pools},
+    {"pods", "[POOL]", 0, 1, "", "show injection, attachment, hits and memory of each pod, and reasons for a missing cache",
+     pods_of_pools},
+    {"why", "POD", 1, 1, "why which pod? kubectl larder pods lists them", "show why a pod was not injected or has no hits",
+     why_pod},
+    {"top", "[POOL]", 0, 1, "", "show the activity of each pod's larderd, live; Ctrl-C ends top", top_of_pools},
     {"backend", "check NAME", 2, 2, "backend what? kubectl larder backend check NAME (of a CacheBackend)",
-     "does this CacheBackend serve? By the operator's check and by every larderd that uses it", check_backend},
+     "show the operator's check of a CacheBackend and the state of every larderd that uses the backend", check_backend},
     {kCheck, "-f FILE", 0, 0, "",
-     "would its pods have a cache, what would they look like, and would they be taken? Nothing is created", check_files},
+     "show whether the pods of FILE get a cache, and whether the API server accepts them; creates no object", check_files},
     {"trace", "POD", 1, 1, "trace which pod? kubectl larder pods lists them",
-     "record what is asked of its larderd, for simulate: hashes of blocks, never tokens; > FILE", trace_pod},
+     "record the look-ups at a pod's larderd for simulate: block hashes, never tokens; > FILE", trace_pod},
 }};
 
 std::string usage_line(std::string_view name, std::string_view operands, std::string_view help) {
@@ -50,17 +51,16 @@ std::string usage() {
   std::string text = "usage: kubectl larder COMMAND [options]\n\n";
   for (const Command& command : kCommands) text += usage_line(command.name, command.operands, command.help);
   text += usage_line(kSimulate, "FILE...",
-                     "how much memory should I buy? What traces would have found: --sizes, --policies as larderctl's");
+                     "compute the hits of recorded traces, to choose a memory size; --sizes, --policies as in larderctl");
   text +=
-      "\n  -n, --namespace NS    that of the context if left out; -A: all\n"
-      "  -o json               for programs\n"
-      "  -f FILE, -k DIR, -R   of check: files, folders, - and URLs as kubectl apply takes them; -o yaml: the pods as they would "
-      "be\n"
-      "  --all                 of pods: ask every larderd, not only 64\n"
-      "  --interval SECONDS    of top: between two screens, default 5; --iterations N, --once: then it ends\n"
-      "  --seconds N           of trace: for how long, default 60\n"
-      "  --context, --kubeconfig, --as and kubectl's other options of access go to kubectl as they are\n\n"
-      "Ends with 0: all is well; 1: something is not; 2: it could not be found out.\n";
+      "\n  -n, --namespace NS    the namespace, default: from the context; -A: all namespaces\n"
+      "  -o json               print JSON\n"
+      "  -f FILE, -k DIR, -R   check: files, folders, - and URLs, as in kubectl apply; -o yaml: print the injected pods\n"
+      "  --all                 pods: ask every larderd, not only 64\n"
+      "  --interval SECONDS    top: time between two screens, default 5; --iterations N, --once: end after N or one screens\n"
+      "  --seconds N           trace: duration, default 60\n"
+      "  --context, --kubeconfig, --as and the other options of access go to kubectl unchanged\n\n"
+      "Exit status 0: no problem; 1: a problem; 2: the command failed.\n";
   return text;
 }
 
@@ -110,7 +110,7 @@ int run_plugin(std::span<const std::string_view> words) {
   const Command* command = command_of(*arguments, wrong);
   if (command == nullptr) return usage_error(wrong);
   if (command->name != kCheck && (arguments->yaml || !arguments->files.empty()))
-    return usage_error("-f, -k, -R and -o yaml are of check");
+    return usage_error("-f, -k, -R and -o yaml are options of check");
   if (const std::string name = bad_name(*arguments); !name.empty()) return usage_error("'" + name + "' is no name of an object");
   const Kubectl kubectl(arguments->for_kubectl);
   const Result<ctl::Outcome> outcome = command->run(*arguments, Cluster(kubectl));

@@ -18,10 +18,10 @@ double number(std::uint64_t value) {
 // Gauges, even for counters of larderd, since larderds come and go.
 constexpr std::array<Series, 13> kSeries{{
     {"larder_pool_ready", "1: the pool's condition Ready is True", [](const PoolSums&, bool ready) { return ready ? 1.0 : 0.0; }},
-    {"larder_pool_pods", "Pods of the pool that have a larderd", [](const PoolSums& s, bool) { return number(s.pods); }},
+    {"larder_pool_pods", "Pods of the pool with a larderd", [](const PoolSums& s, bool) { return number(s.pods); }},
     {"larder_pool_pods_attached", "Pods of the pool whose larderd is ready",
      [](const PoolSums& s, bool) { return number(s.attached); }},
-    {"larder_pool_pods_need_restart", "Pods that run with what only a restart changes",
+    {"larder_pool_pods_need_restart", "Pods that need a restart for the current spec of the pool",
      [](const PoolSums& s, bool) { return number(s.need_restart); }},
     {"larder_pool_pods_answering", "Pods whose larderd answered the operator",
      [](const PoolSums& s, bool) { return number(s.answered); }},
@@ -35,11 +35,11 @@ constexpr std::array<Series, 13> kSeries{{
      [](const PoolSums& s, bool) { return number(s.disk_used_bytes); }},
     {"larder_pool_disk_size_bytes", "Bytes of disk for chunks in all pods",
      [](const PoolSums& s, bool) { return number(s.disk_size_bytes); }},
-    {"larder_pool_requests", "Requests that engines asked for, since their larderd started",
+    {"larder_pool_requests", "Requests looked up by engines since the start of larderd",
      [](const PoolSums& s, bool) { return number(s.requests); }},
-    {"larder_pool_tokens_asked", "Prompt tokens that engines asked for, since their larderd started",
+    {"larder_pool_tokens_asked", "Prompt tokens looked up by engines since the start of larderd",
      [](const PoolSums& s, bool) { return number(s.tokens_asked); }},
-    {"larder_pool_tokens_hit", "Prompt tokens of them that were loaded instead of computed",
+    {"larder_pool_tokens_hit", "Looked-up prompt tokens loaded by engines instead of computed",
      [](const PoolSums& s, bool) { return number(s.tokens_hit); }},
 }};
 
@@ -64,7 +64,7 @@ void PoolMetrics::tell(const k8s::Key& pool, const std::optional<PoolSums>& sums
   for (std::size_t i = 0; i < kSeries.size(); ++i) gauges[i]->set(kSeries[i].value(*sums, ready));
   for (const Trouble trouble : kTroubles) {
     const auto found = sums->troubled.find(trouble);
-    metrics_.gauge(kFailing, "Pods of the pool in which larderd does not run, by why", labels_of(pool, trouble))
+    metrics_.gauge(kFailing, "Pods of the pool in which larderd does not run, by reason", labels_of(pool, trouble))
         .set(found == sums->troubled.end() ? 0 : number(found->second));
   }
 }

@@ -18,11 +18,13 @@ WebhookMetrics::WebhookMetrics(k8s::Metrics& metrics, const std::string& path, c
       ok_(requests(metrics, path, "200")),
       refused_(requests(metrics, path, "400")),
       busy_(requests(metrics, path, "503")) {
-  k8s::Gauge& not_after = metrics.gauge("larder_webhook_certificate_expiry_timestamp_seconds",
-                                        "When the certificate that is served ends, in seconds since 1970; 0: none is served yet");
+  k8s::Gauge& not_after =
+      metrics.gauge("larder_webhook_certificate_expiry_timestamp_seconds",
+                    "End of the served certificate's validity, in seconds since 1970; 0: the webhook serves no certificate yet");
   for (const auto& [kind, reason] : kRefusals)
-    not_injected_[kind] = &metrics.counter(
-        "larder_pods_not_injected_total", "Pods that asked for a pool and start without its cache, by why", {{"reason", reason}});
+    not_injected_[kind] =
+        &metrics.counter("larder_pods_not_injected_total", "Pods that request a pool but start without the cache, by reason",
+                         {{"reason", reason}});
   certificate_ = metrics.before_text([&not_after, &acceptor] { not_after.set(static_cast<double>(acceptor.not_after_s())); });
 }
 
@@ -43,7 +45,8 @@ void WebhookMetrics::watch(k8s::Metrics& metrics, const http::Counters& counters
   };
   const auto watched = [&](const char* how, const std::atomic<std::uint64_t>& count) {
     return Watched{metrics.counter("larder_webhook_connections_ended_total",
-                                   "Connections that the webhook ended: refused by what they sent, too slow, or one too many",
+                                   "Connections that the webhook ended, by reason. refused: the request is invalid; timed_out: "
+                                   "too slow; crowded_out: too many connections",
                                    {{"reason", how}}),
                    count};
   };

@@ -53,13 +53,12 @@ void print_help() {
   std::printf(
       "usage: larderd [--config FILE] [--watch-config] [--supervise ADDRESS] [--check-config] [--free-memory]\n"
       "               [--config-reference] [--metrics-reference] [--version] [--help]\n\n"
-      "Keeps the KV cache of LLM engines on this machine and shares it among them.\n"
-      "A stopped larderd leaves its memory to the next one, which starts warm; --free-memory frees it.\n"
-      "Configuration: defaults, then FILE (or $LARDER_CONFIG_FILE), then the environment; a later one wins.\n"
-      "It is read again on SIGHUP, with --watch-config also when FILE changes: what can change while larderd runs does.\n"
-      "--supervise, for pods: a parent runs larderd, runs it again when it ends or hangs, and answers Kubernetes' probes at "
-      "ADDRESS\n"
-      "(HOST:PORT, or a Unix socket's path; each that is given): /startupz, /healthz, /readyz.\n\n%s",
+      "Keeps the KV cache of LLM engines on this machine and shares the cache among the engines.\n"
+      "A stopped larderd leaves its memory to the next larderd, which starts warm; --free-memory frees the memory.\n"
+      "Configuration: defaults, then FILE (or $LARDER_CONFIG_FILE), then the environment; a later source wins.\n"
+      "On SIGHUP, and with --watch-config when FILE changes, larderd reads FILE again and applies the keys that it can change.\n"
+      "--supervise, for pods: a parent process runs larderd, restarts a larderd that ends or hangs, and answers the probes of\n"
+      "Kubernetes at ADDRESS (HOST:PORT or the path of a Unix socket; repeatable): /startupz, /healthz, /readyz.\n\n%s",
       config::reference().c_str());
 }
 

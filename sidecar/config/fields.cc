@@ -231,15 +231,15 @@ Status set_hosts(std::string_view text, Config& config) {
 }
 
 constexpr std::array<Field, 34> kFields{{
-    {"pool", "name of this configuration of sidecars; `socket` and `memory.shm_name` follow it where they are not set",
+    {"pool", "name of this pool of sidecars; if not set, `socket` and `memory.shm_name` contain the name",
      [](std::string_view text, Config& c) { return set(text, c.pool, check_name); }, [](const Config& c) { return c.pool; }},
     {"socket", "Unix socket on which engines attach",
      [](std::string_view text, Config& c) { return set(text, c.socket, check_socket_path); },
      [](const Config& c) { return c.socket; }},
     {"socket_mode", "file mode of both sockets, octal", set_socket_mode,
      [](const Config& c) { return print_mode(c.socket_mode); }},
-    {"transfer", "who copies GPU pages: shim (the engine's process) or sidecar (larderd itself, over CUDA IPC)", set_transfer,
-     [](const Config& c) { return std::string(c.transfer == Transfer::kSidecar ? "sidecar" : "shim"); }},
+    {"transfer", "the process that copies GPU pages: shim (the engine's process) or sidecar (larderd, over CUDA IPC)",
+     set_transfer, [](const Config& c) { return std::string(c.transfer == Transfer::kSidecar ? "sidecar" : "shim"); }},
     {"log_level", "debug, info, warning or error", set_log_level, [](const Config& c) { return c.log_level; }},
     {"memory.size", "bytes of KV kept in memory, 1MiB to 16TiB; 5GiB, 5Gi and 5G are the same", set_memory_size,
      [](const Config& c) { return print_size(c.memory.size_bytes); }},
@@ -250,101 +250,97 @@ constexpr std::array<Field, 34> kFields{{
      [](std::string_view text, Config& c) { return set(text, c.memory.directory, check_absolute_path); },
      [](const Config& c) { return c.memory.directory; }},
     {"memory.hugepages",
-     "none; 2Mi or 1Gi: start only on huge pages of that size; prefer: 2Mi, or normal pages where those are short", set_hugepages,
-     print_hugepages},
-    {"memory.hugepage_directory", "a hugetlbfs mount with pages of that size, for the arena on huge pages",
+     "none; 2Mi or 1Gi: start only on huge pages of this size; prefer: 2Mi, or normal pages if the machine has too few huge "
+     "pages",
+     set_hugepages, print_hugepages},
+    {"memory.hugepage_directory", "a hugetlbfs mount with pages of the size in `memory.hugepages`, for the arena on huge pages",
      [](std::string_view text, Config& c) { return set(text, c.memory.hugepage_directory, check_absolute_path); },
      [](const Config& c) { return c.memory.hugepage_directory; }},
     {"memory.numa",
-     "none; a node's number: the arena's memory comes from that node alone; auto: from the node that larderd runs on, or "
-     "interleaved over all where it may run on several",
+     "the NUMA node of the arena's memory. none: no choice; a number: this node only; auto: the node of larderd's CPUs, or "
+     "interleaved over all nodes if larderd may run on several",
      set_numa, [](const Config& c) { return c.memory.numa; }},
     {"memory.keep_on_exit",
-     "true: a stopped larderd leaves its memory to the next one, which starts warm (`larderd --free-memory` frees it); false: it "
-     "is "
-     "freed at the stop",
+     "true: a stopped larderd leaves the memory to the next larderd, which starts warm (`larderd --free-memory` frees the "
+     "memory); false: larderd frees the memory at the stop",
      set_keep_on_exit, [](const Config& c) { return std::string(c.memory.keep_on_exit ? "true" : "false"); }},
     {"memory.on_mismatch",
-     "what to do with memory of an earlier larderd that has another size, format version or owner. refuse: do not start, and say "
-     "so; "
-     "replace: start cold with new memory (not while engines use memory of another size)",
+     "action for memory of an earlier larderd with another size, format version or owner. refuse: report the mismatch and do not "
+     "start; replace: start cold with new memory (not while engines use memory of another size)",
      set_on_mismatch,
      [](const Config& c) { return std::string(c.memory.on_mismatch == OnMismatch::kRefuse ? "refuse" : "replace"); }},
     {"disk.path",
-     "an existing directory on a local disk, in which larderd keeps a folder of its own; not set: no disk tier. What the memory "
-     "has "
-     "no room for is found again there, also after the machine was started anew",
+     "an existing directory on a local disk, in which larderd creates one folder; not set: no disk tier. The disk keeps chunks "
+     "that memory evicts, also over a restart of the machine",
      set_disk_path, [](const Config& c) { return c.disk.path; }},
-    {"disk.size", "all that this folder may take, reserved at the start", set_disk_size,
+    {"disk.size", "the size of the disk tier, reserved at the start", set_disk_size,
      [](const Config& c) { return print_size(c.disk.size_bytes); }},
     {"disk.write",
-     "back: a chunk is written shortly before the memory evicts it, and at a stop; through: when it is stored (more wear, less "
-     "lost "
-     "when the machine fails)",
+     "back: write a chunk shortly before memory evicts the chunk, and at a stop; through: write a chunk right after the store "
+     "(more wear, less loss if the machine fails)",
      set_disk_write, [](const Config& c) { return std::string(c.disk.write == DiskWrite::kBack ? "back" : "through"); }},
     {"disk.ttl",
-     "what was stored longer ago is not found on the disk any more, nor written to it, also where memory still has it: 90s, 15m, "
-     "12h, 30d; 0: no limit",
+     "the longest time after the store in which the disk finds or accepts a chunk: 90s, 15m, 12h, 30d; 0: no limit. Memory may "
+     "keep the chunk longer",
      set_disk_ttl, [](const Config& c) { return print_duration_s(c.disk.ttl_s); }},
     {"disk.admit_after",
-     "1 to 15: a chunk is written to the disk from the time on that it was stored or used so often; more than 1 spares the disk "
-     "what "
-     "is seen once and never again",
+     "1 to 15: write a chunk to the disk from this number of stores and uses on; more than 1 saves the disk from chunks that are "
+     "used once",
      set_admit_after, [](const Config& c) { return std::to_string(c.disk.admit_after); }},
     {"backend.url",
      "a Redis or Valkey that several larderd share: redis://[user@]host[:port][/database], with Sentinels "
      "redis-sentinel://[user@]host[:port],.../MASTER[/database], a Cluster redis-cluster://[user@]host[:port],...; rediss...:// "
-     "for "
-     "TLS; unix:///path; not set: none. A password never stands in it",
+     "for TLS; unix:///path; not set: no backend. Never write a password into the URL",
      set_backend_url, [](const Config& c) { return c.backend.url; }, false},
-    {"backend.password_file", "a file that holds nothing but the password; read at each connect, so that it may be rotated",
+    {"backend.password_file",
+     "a file with the password only; larderd reads the file at each connect, so you can rotate the password",
      [](std::string_view text, Config& c) { return set_path(text, c.backend.password_file); },
      [](const Config& c) { return c.backend.password_file; }},
     {"backend.sentinel_user",
-     "with redis-sentinel://: the user whom the Sentinels know, who have other users than the servers; not set: their default "
-     "one",
+     "with redis-sentinel://: the user at the Sentinels, since Sentinels and servers have separate users; not set: the default "
+     "user",
      set_sentinel_user, [](const Config& c) { return c.backend.sentinel_user; }},
-    {"backend.sentinel_password_file", "with redis-sentinel://: a file with the Sentinels' own password; not set: they want none",
+    {"backend.sentinel_password_file", "with redis-sentinel://: a file with the password of the Sentinels; not set: no password",
      [](std::string_view text, Config& c) { return set_path(text, c.backend.sentinel_password_file); },
      [](const Config& c) { return c.backend.sentinel_password_file; }},
     {"backend.ca_file",
-     "PEM, with rediss://: these authorities and no others may sign the server's certificate; not set: those of the system",
+     "PEM, with rediss://: the only authorities that may sign the server's certificate; not set: the authorities of the system",
      [](std::string_view text, Config& c) { return set_path(text, c.backend.ca_file); },
      [](const Config& c) { return c.backend.ca_file; }},
-    {"backend.cert_file", "PEM, with rediss://: larderd's own certificate, for a server that asks for one; with its key_file",
+    {"backend.cert_file",
+     "PEM, with rediss://: the certificate of larderd, for a server that requires client certificates; needs key_file",
      [](std::string_view text, Config& c) { return set_path(text, c.backend.cert_file); },
      [](const Config& c) { return c.backend.cert_file; }},
     {"backend.key_file", "PEM, without a passphrase: the key of cert_file",
      [](std::string_view text, Config& c) { return set_path(text, c.backend.key_file); },
      [](const Config& c) { return c.backend.key_file; }},
-    {"backend.server_name", "with rediss://: whom the server's certificate must name; not set: the host of the URL",
+    {"backend.server_name", "with rediss://: the name that the server's certificate must contain; not set: the host of the URL",
      set_server_name, [](const Config& c) { return c.backend.server_name; }},
     {"backend.read_replicas",
-     "with redis-cluster://. true: half of what is loaded comes from replicas, where there are some; the user then needs "
-     "READONLY; "
-     "false: masters alone are asked",
+     "with redis-cluster://. true: read half of the chunks from replicas, if the Cluster has replicas; the user then needs "
+     "READONLY; false: read from masters only",
      set_read_replicas, [](const Config& c) { return std::string(c.backend.read_replicas ? "true" : "false"); }},
     {"backend.prefix",
-     "all keys in the backend begin with it: larderd of one prefix share, and clear clears what has it; not set: larder, or "
-     "larder-POOL where the pool has another name",
+     "the prefix of all keys in the backend. All larderd with one prefix share chunks, and `larderctl clear` removes all keys "
+     "with the prefix; not set: larder, or larder-POOL for a pool with another name",
      set_prefix, [](const Config& c) { return c.backend.prefix; }},
-    {"backend.ttl", "what was written longer ago is gone there: 90s, 15m, 12h, 30d; 0: the server alone decides what goes",
+    {"backend.ttl",
+     "the lifetime of a chunk in the backend after the write: 90s, 15m, 12h, 30d; 0: no limit, only the server evicts",
      set_backend_ttl, [](const Config& c) { return print_duration_s(c.backend.ttl_s); }},
     {"backend.write",
-     "all: each chunk, soon after it was stored; evicted: shortly before the memory evicts it, and at a stop; popular: from the "
-     "second "
-     "time on that it was stored or used",
+     "all: write each chunk soon after the store; evicted: shortly before memory evicts the chunk, and at a stop; popular: from "
+     "the second store or use of the chunk on",
      set_backend_write, print_backend_write},
-    {"backend.write_rate", "at most so many bytes a second are written there, 1MiB to 1TiB; 0: no limit", set_write_rate,
-     [](const Config& c) { return print_size(c.backend.write_bytes_per_s); }},
-    {"http.listen", "HOST:PORT of metrics, health and status; \"\" for none; on loopback the admin verbs answer too", set_listen,
-     [](const Config& c) { return c.http.listen; }},
+    {"backend.write_rate", "the most bytes a second that larderd writes to the backend, 1MiB to 1TiB; 0: no limit",
+     set_write_rate, [](const Config& c) { return print_size(c.backend.write_bytes_per_s); }},
+    {"http.listen", "HOST:PORT of metrics, health and status; \"\": no port; on loopback, the port also serves the admin verbs",
+     set_listen, [](const Config& c) { return c.http.listen; }},
     {"http.hosts",
-     "further names by which requests on http.listen may call this server, e.g. node1.example, *.gpu.example; known are "
-     "addresses, localhost, the host of http.listen and, where that is not on loopback, the machine's name and *.svc; another "
-     "Host is refused with 421",
+     "further Host names for requests on http.listen, such as node1.example or *.gpu.example. Always allowed: addresses, "
+     "localhost, the host of http.listen and, if http.listen is not on loopback, the machine's name and *.svc. larderd refuses "
+     "another Host with 421",
      set_hosts, [](const Config& c) { return print_hosts(c.http.hosts); }},
-    {"http.admin_socket", "Unix socket for larderctl; not set: beside `socket`, with .admin in place of .sock",
+    {"http.admin_socket", "Unix socket for larderctl; not set: the path of `socket` with .admin instead of .sock",
      [](std::string_view text, Config& c) { return set(text, c.http.admin_socket, check_socket_path); },
      [](const Config& c) { return c.http.admin_socket; }},
 }};

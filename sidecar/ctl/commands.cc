@@ -111,7 +111,7 @@ Result<std::string> trace(const Arguments& arguments) {
 
 // watch() prints each screen itself, so the output of the command is empty.
 Result<std::string> top(const Arguments& arguments) {
-  if (arguments.json) return Status(Code::kInvalidArgument, "top is for people; `larderctl --json status` prints what it reads");
+  if (arguments.json) return Status(Code::kInvalidArgument, "top has no JSON output; use `larderctl --json status`");
   const Result<std::string> socket = admin_socket(arguments);
   if (!socket.ok()) return socket;
   if (Status ended = watch(*socket, arguments.interval_seconds, arguments.iterations); !ended.ok()) return ended;
@@ -121,7 +121,7 @@ Result<std::string> top(const Arguments& arguments) {
 Result<std::vector<LmcacheSetting>> lmcache_settings(const Arguments& arguments) {
   const std::optional<std::string> file = arguments.words.size() > 1 ? std::optional(arguments.words[1]) : std::nullopt;
   if (arguments.command_line.empty()) return read_lmcache_settings(file, config::process_environment());
-  if (file) return Status(Code::kInvalidArgument, "import-lmcache takes a file, or the command line of a server, not both");
+  if (file) return Status(Code::kInvalidArgument, "import-lmcache takes a file or the command line of a server, not both");
   return read_lmcache_server(arguments.command_line, config::process_environment());
 }
 
@@ -132,12 +132,13 @@ Result<std::string> import_from_lmcache(const Arguments& arguments) {
   if (!settings.ok()) return settings.status();
   if (settings->empty() && arguments.words.size() == 1 && arguments.command_line.empty())
     return Status(Code::kNotFound,
-                  "import which configuration? Name LMCache's file, set its LMCACHE_* variables, or write the "
-                  "command line of its server behind --");
+                  "import which configuration? Name LMCache's file, set the LMCACHE_* variables, or write the command line of "
+                  "LMCache's server behind --");
   const Result<ImportedLmcache> imported = import_lmcache(*settings);
   if (!imported.ok()) return imported.status();
   if (imported->unserved != 0)
-    std::fprintf(stderr, "larderctl: %zu of LMCache's settings are not served by Larder; the comments say which and why\n",
+    std::fprintf(stderr,
+                 "larderctl: Larder does not serve %zu of LMCache's settings; the comments name each setting and the reason\n",
                  imported->unserved);
   return imported->yaml;
 }
@@ -154,43 +155,43 @@ constexpr std::size_t kManyWords = 1 << 16;
 constexpr std::string_view kWhichNamespace = "which namespace? `larderctl status` lists them";
 
 constexpr auto kCommands = std::to_array<Command>({
-    {"status", "", 0, 0, "", "is it helping? hits, prefill saved, memory, sessions", plainly<status>},
-    {"top", "", 0, 0, "", "the same live: hits, tokens, bytes and evictions a second, memory, sessions; Ctrl-C ends it",
+    {"status", "", 0, 0, "", "show hits, saved prefill time, memory and sessions", plainly<status>},
+    {"top", "", 0, 0, "", "show hits, tokens, bytes and evictions a second, memory and sessions, live; Ctrl-C ends top",
      plainly<top>},
-    {"ready", "", 0, 0, "", "does larderd serve engines? Ends with 0 or 1: for a probe", plainly<ready>, 1, kForPods},
-    {"alive", "", 0, 0, "", "does larderd's loop run? The same", plainly<alive>, 1, kForPods},
-    {"started", "", 0, 0, "", "may the engine start? Of `larderd --supervise`, with its socket. The same", plainly<started>, 1,
-     kForPods},
+    {"ready", "", 0, 0, "", "ask whether larderd serves engines. Exit status 0 or 1: for a probe", plainly<ready>, 1, kForPods},
+    {"alive", "", 0, 0, "", "ask whether the event loop of larderd runs. Exit status as above", plainly<alive>, 1, kForPods},
+    {"started", "", 0, 0, "", "ask `larderd --supervise`, at its socket, whether the engine may start. Exit status as above",
+     plainly<started>, 1, kForPods},
     {"drop", "NAMESPACE", 1, 1, "drop which namespace? `larderctl status` lists them",
-     "drop what a namespace holds (id or a unique prefix of it, at least 4 digits; status lists them)", plainly<drop>},
-    {"clear", "", 0, 0, "", "drop everything", plainly<clear>},
+     "drop all chunks of a namespace (the id, or a unique prefix of at least 4 digits; status lists the ids)", plainly<drop>},
+    {"clear", "", 0, 0, "", "drop all chunks", plainly<clear>},
     {"prefetch", "NS HASH...", 1, kManyWords, kWhichNamespace,
-     "bring chunks into memory; what is there counts as just used\nHASH: a block hash in hex; or --hashes FILE",
+     "promote chunks into memory; a chunk in memory counts as just used\n"
+     "HASH: a block hash in hex; or --hashes FILE",
      plainly<prefetch>},
-    {"pin", "NS HASH...", 1, kManyWords, kWhichNamespace, "keep chunks in memory until they are unpinned, evicted or dropped",
-     plainly<pin>},
-    {"unpin", "NS HASH...", 1, kManyWords, kWhichNamespace, "let them go like any other", plainly<unpin>},
-    {"evict", "NS HASH...", 1, kManyWords, kWhichNamespace, "take chunks out of memory, pinned or not", plainly<evict>},
+    {"pin", "NS HASH...", 1, kManyWords, kWhichNamespace, "keep chunks in memory until unpin, evict or drop", plainly<pin>},
+    {"unpin", "NS HASH...", 1, kManyWords, kWhichNamespace, "allow the eviction of pinned chunks", plainly<unpin>},
+    {"evict", "NS HASH...", 1, kManyWords, kWhichNamespace, "evict chunks from memory, pinned or not", plainly<evict>},
     {"import-lmcache", "[FILE]", 0, 1, "",
-     "print the Larder configuration of an LMCache one: FILE, or $LMCACHE_CONFIG_FILE, and LMCACHE_* variables; or of its\n"
-     "server: import-lmcache -- lmcache server --l1-size-gb 20 ...",
+     "convert LMCache's configuration to Larder's: FILE, or $LMCACHE_CONFIG_FILE, and LMCACHE_* variables; or the command\n"
+     "line of LMCache's server: import-lmcache -- lmcache server --l1-size-gb 20 ...",
      plainly<import_from_lmcache>},
     {"install-payload", "DIR", 1, 1, "install the payload in which folder?",
-     "copy the shim's files (of --from FOLDER, else /payload, where the container image has them) into DIR",
+     "copy the shim's files into DIR, from --from FOLDER or from /payload of the container image",
      plainly<install_payload_command>, 1, kForPods},
     {"init-volumes", "UID:GID DIR...", 2, kManyWords, "give which folders to whom? init-volumes UID:GID DIR...",
-     "give folders, and all in them, to larderd's user, where they are not yet: of an init container on a node",
+     "give folders with their content to larderd's user, unless the user has them already: for an init container on a node",
      plainly<init_volumes_command>, 1, kForPods},
     {"trace", "", 0, 0, "",
-     "record what engines ask for, for `simulate`: hashes of blocks, never tokens; to --output FILE, for --seconds N (60)",
+     "record the look-ups of engines for `simulate`: block hashes, never tokens; into --output FILE, for --seconds N (60)",
      plainly<trace>},
     {"simulate", "FILE...", 1, kManyWords, "simulate which trace? simulate FILE...",
-     "how much memory should I buy? What a recorded trace finds in memories of --sizes 1GiB,2GiB under\n"
-     "--policies lru,fifo,s3-fifo,optimal (lru), exactly. FILE: of `larderctl trace`, or in Mooncake's format",
+     "compute the exact hits of a recorded trace, to choose a memory size: for --sizes 1GiB,2GiB and\n"
+     "--policies lru,fifo,s3-fifo,optimal (lru). FILE: from `larderctl trace`, or in Mooncake's format",
      plainly<simulate>},
     {"backend", "check [URL]", 1, 2, "backend what? backend check [URL]",
-     "can larderd use this Redis or Valkey? redis://[user@]host[:port][/database], rediss://, unix:///path; without a URL the\n"
-     "configured one. Ends with 0: yes; 1: with warnings; 2: no",
+     "check whether larderd can use a Redis or Valkey: redis://[user@]host[:port][/database], rediss://, unix:///path, or the\n"
+     "configured URL. Exit status 0: yes; 1: with warnings; 2: no",
      check_backend, kExitUnusable},
 });
 
@@ -250,20 +251,20 @@ std::string usage(bool all) {
   text += all ? "\nfor probes and init containers of pods:\n" + help_of_commands(true) : "\n  for pods: " + names_for_pods();
   text += "\n";
   text += help_line("--socket PATH",
-                    "larderd's admin socket; else $LARDER_CONFIG_FILE and LARDER_* variables say, as they do to larderd");
-  text += help_line("--json", "larderd's answer as it is");
-  text += help_line("--hashes FILE", "of prefetch, pin, unpin, evict: one hash a line; - is standard input");
-  text += help_line("--interval SECONDS", "of top: between two screens, default 1");
-  text += help_line("--iterations N", "of top: print N screens one after the other and end; --once: one");
-  if (all) text += help_line("--from FOLDER", "of install-payload: what is copied");
-  text += help_line("--sizes LIST", "of simulate: of the memory; without it, parts of what keeping all would take");
-  text += help_line("--policies LIST", "of simulate, default lru; --output json: for programs");
-  text += help_line("--block-bytes SIZE", "of simulate: memory of a block, where the trace does not tell");
-  text += help_line("--config FILE", "of backend check: larderd's configuration, in place of a URL");
+                    "the admin socket of larderd; default: from $LARDER_CONFIG_FILE and the LARDER_* variables, as in larderd");
+  text += help_line("--json", "print the JSON answer of larderd");
+  text += help_line("--hashes FILE", "prefetch, pin, unpin, evict: read one hash a line; - is standard input");
+  text += help_line("--interval SECONDS", "top: time between two screens, default 1");
+  text += help_line("--iterations N", "top: print N screens below each other, then end; --once: one screen");
+  if (all) text += help_line("--from FOLDER", "install-payload: the folder to copy");
+  text += help_line("--sizes LIST", "simulate: memory sizes; default: fractions of the size that keeps all chunks");
+  text += help_line("--policies LIST", "simulate: eviction policies, default lru; --output json: print JSON");
+  text += help_line("--block-bytes SIZE", "simulate: bytes of a block, for a trace without block sizes");
+  text += help_line("--config FILE", "backend check: the configuration file of larderd, instead of a URL");
   text += help_line("--password-file FILE",
-                    "of backend check URL, as are --sentinel-user, --sentinel-password-file, --ca-file,\n"
-                    "--cert-file, --key-file, --server-name and --prefix: what backend.* has beside the URL");
-  text += help_line("--help --all", "this text with the commands for pods");
+                    "backend check URL: the key backend.password_file. Likewise --sentinel-user, --sentinel-password-file,\n"
+                    "--ca-file, --cert-file, --key-file, --server-name and --prefix");
+  text += help_line("--help --all", "this text, with the commands for pods");
   text += help_line("--version", "print the version");
   return text;
 }

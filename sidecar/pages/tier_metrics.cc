@@ -17,10 +17,9 @@ std::vector<Below> below(const stats::Stats& stats) {
 }
 
 void add_below_operations(Families& out, const stats::Stats& stats) {
-  out.begin(
-      MetricType::kCounter, "tier_operations_total",
-      "What was to be put into a tier or got from it, by what came of it: chunks; of dram the stores and loads of engines, of "
-      "many chunks each.");
+  out.begin(MetricType::kCounter, "tier_operations_total",
+            "Operations of a tier by result. disk and backend: one chunk each; dram: stores and loads of engines, of many chunks "
+            "each.");
   const auto dram = [&](const char* operation, const char* result, std::uint64_t count) {
     out.add(count, {{"tier", "dram"}, {"operation", operation}, {"result", result}});
   };
@@ -37,7 +36,7 @@ void add_below_operations(Families& out, const stats::Stats& stats) {
     operations("get", "missed", tier.stats.gets_missed);
     operations("get", "failed", tier.stats.gets_failed);
   }
-  out.begin(MetricType::kCounter, "tier_bytes_total", "Bytes of the chunks that were put into a tier and got from it.");
+  out.begin(MetricType::kCounter, "tier_bytes_total", "Bytes of chunks written to a tier (put) and read from a tier (get).");
   std::uint64_t stored = 0, loaded = 0;
   for (const stats::ModelStats& model : stats.models) {
     stored += model.bytes_stored;
@@ -49,17 +48,16 @@ void add_below_operations(Families& out, const stats::Stats& stats) {
     out.add(tier.stats.put_bytes, {{"tier", tier.name}, {"operation", "put"}});
     out.add(tier.stats.get_bytes, {{"tier", tier.name}, {"operation", "get"}});
   }
-  out.begin(
-      MetricType::kHistogram, "tier_operation_seconds",
-      "Duration of an operation of a tier that succeeded: of one chunk from asking the tier to its word; of dram the copy of a "
-      "whole store or load.");
+  out.begin(MetricType::kHistogram, "tier_operation_seconds",
+            "Duration of a successful operation of a tier. disk and backend: one chunk, from the request to the answer of the "
+            "tier; dram: the copy of a whole store or load.");
   out.add(stats.store_copy, {{"tier", "dram"}, {"operation", "put"}}, kNs);
   out.add(stats.load_copy, {{"tier", "dram"}, {"operation", "get"}}, kNs);
   for (const Below& tier : below(stats)) {
     out.add(tier.stats.put_time, {{"tier", tier.name}, {"operation", "put"}}, kNs);
     out.add(tier.stats.get_time, {{"tier", tier.name}, {"operation", "get"}}, kNs);
   }
-  out.begin(MetricType::kCounter, "tier_device_bytes_total", "Bytes written to the device of a tier and read from it.");
+  out.begin(MetricType::kCounter, "tier_device_bytes_total", "Bytes written to and read from the device of a tier.");
   for (const Below& tier : below(stats)) {
     out.add(tier.stats.written_bytes, {{"tier", tier.name}, {"direction", "write"}});
     out.add(tier.stats.read_bytes, {{"tier", tier.name}, {"direction", "read"}});
@@ -74,14 +72,14 @@ void add_tiers(Families& out, const stats::Stats& stats) {
     out.add(dram, {{"tier", "dram"}});
     for (const Below& tier : below(stats)) out.add(tier.stats.*value, {{"tier", tier.name}});
   };
-  all("tier_capacity_bytes", "Bytes that a tier can hold; 0 where there is none, or nobody knows.", stats.arena_bytes,
+  all("tier_capacity_bytes", "Bytes that a tier can hold; 0 without such a tier, or if the size is unknown.", stats.arena_bytes,
       &stats::TierStats::capacity_bytes);
   all("tier_used_bytes",
-      "Bytes of the chunks that a tier holds: in memory without digests and padding, in a backend those known here.",
+      "Bytes of the chunks in a tier. dram: without digests and padding; backend: the chunks that this larderd knows.",
       stats.used_bytes, &stats::TierStats::used_bytes);
-  all("tier_chunks", "Chunks that a tier holds; of a backend those known here.", stats.slots_committed,
+  all("tier_chunks", "Chunks in a tier; backend: the chunks that this larderd knows.", stats.slots_committed,
       &stats::TierStats::chunks);
-  out.begin(MetricType::kCounter, "evictions_total", "Chunks that left a tier, by reason.");
+  out.begin(MetricType::kCounter, "evictions_total", "Chunks removed from a tier, by reason.");
   out.add(stats.evicted_capacity, {{"tier", "dram"}, {"reason", "capacity"}});
   out.add(stats.evicted_dropped, {{"tier", "dram"}, {"reason", "dropped"}});
   out.add(stats.evicted_bad, {{"tier", "dram"}, {"reason", "bad"}});
@@ -92,10 +90,10 @@ void add_tiers(Families& out, const stats::Stats& stats) {
     out.add(tier.stats.evicted_expired, {{"tier", tier.name}, {"reason", "expired"}});
   }
   out.counter("evicted_unwritten_total",
-              "Chunks that left memory for room and should have been in a tier below it, but were not: too many at once.",
+              "Chunks evicted from memory before the write to a lower tier, because too many chunks left at once.",
               stats.evicted_unwritten);
   out.counter("evicted_unwanted_total",
-              "Chunks that left memory for room and were to go to no tier below it: not seen often enough, too old, too large.",
+              "Chunks evicted from memory that larderd does not write to a lower tier: used too rarely, too old or too large.",
               stats.evicted_unwanted);
 }
 
@@ -109,52 +107,53 @@ void add_below(Families& out, const stats::Stats& stats) {
   const auto counter = [&](const char* name, const char* help, std::uint64_t Tier::*value) {
     each(MetricType::kCounter, name, help, [value](const Tier& tier) { return tier.*value; });
   };
-  counter("tier_refused_total", "Operations that a tier did not take: too many, or it is degraded.", &Tier::refused);
-  counter("tier_deadlines_missed_total", "Operations of a tier that did not end in time.", &Tier::deadlines_missed);
-  counter("tier_corrupt_total", "Chunks in a tier that were not what was stored.", &Tier::records_corrupt);
-  counter("tier_degradations_total", "Times that a tier began to fail.", &Tier::times_degraded);
-  counter("tier_unqueued_total", "Stored chunks for which the queue to a tier was full; they are written later.",
+  counter("tier_refused_total", "Operations refused by a tier, because of too many operations or because the tier is degraded.",
+          &Tier::refused);
+  counter("tier_deadlines_missed_total", "Operations of a tier without an answer before the deadline.", &Tier::deadlines_missed);
+  counter("tier_corrupt_total", "Corrupt chunks in a tier.", &Tier::records_corrupt);
+  counter("tier_degradations_total", "Times that a tier became degraded.", &Tier::times_degraded);
+  counter("tier_unqueued_total", "Stored chunks that found the queue to a tier full; larderd writes the chunks later.",
           &Tier::not_queued);
-  each(MetricType::kGauge, "tier_degraded", "1 while a tier does not take chunks or give them; /v1/status says why.",
+  each(MetricType::kGauge, "tier_degraded", "1 while a tier refuses writes or reads; /v1/status gives the reason.",
        [](const Tier& tier) { return std::uint64_t{!tier.takes_puts || !tier.takes_gets}; });
-  each(MetricType::kGauge, "tier_in_flight_bytes", "Bytes on their way to a tier or from it.",
+  each(MetricType::kGauge, "tier_in_flight_bytes", "Bytes on the way to or from a tier.",
        [](const Tier& tier) { return tier.in_flight_bytes; });
   out.begin(MetricType::kGauge, "tier_window_bytes",
-            "Bytes that may be at the device of a tier at once, as it was found to be fast.");
+            "Limit of the bytes in flight at the device of a tier, chosen by the measured speed.");
   for (const Below& tier : below(stats)) {
     out.add(tier.stats.read_window_bytes, {{"tier", tier.name}, {"direction", "read"}});
     out.add(tier.stats.write_window_bytes, {{"tier", tier.name}, {"direction", "write"}});
   }
-  each(MetricType::kGauge, "tier_write_queue", "Chunks that wait to be written to a tier or are being written.",
+  each(MetricType::kGauge, "tier_write_queue", "Chunks that wait for a write to a tier or are being written.",
        [](const Tier& tier) { return tier.write_queue; });
-  out.begin(MetricType::kGauge, "tier_mode", "1 for the way in which a tier reaches its device.");
+  out.begin(MetricType::kGauge, "tier_mode", "1 for the current way to the device of a tier.");
   for (const Below& tier : below(stats))
     for (const char* mode : tier.modes) out.add(std::uint64_t{tier.stats.mode == mode}, {{"tier", tier.name}, {"mode", mode}});
   each(MetricType::kGauge, "tier_serving",
-       "1 while a tier takes reads and answers them in time; engines fetch from it only then.",
+       "1 while a tier accepts reads and answers in time. Engines fetch from serving tiers only.",
        [](const Tier& tier) { return std::uint64_t{tier.serving}; });
-  each(MetricType::kGauge, "tier_read_latency_seconds", "From a fetch of little to its bytes in memory, as measured.",
+  each(MetricType::kGauge, "tier_read_latency_seconds",
+       "Measured time of a small fetch, from the request to the bytes in memory.",
        [](const Tier& tier) { return static_cast<double>(tier.read_latency_ns) * 1e-9; });
-  each(MetricType::kGauge, "tier_read_bytes_per_second", "How fast a tier reads, as measured.",
+  each(MetricType::kGauge, "tier_read_bytes_per_second", "Measured read speed of a tier.",
        [](const Tier& tier) { return tier.read_bytes_per_s; });
 }
 
 void add_fetches(Families& out, const stats::Stats& stats) {
-  out.counter("fetches_total", "Fetches that engines asked for.", stats.fetches);
-  out.counter("fetches_late_total", "Fetches that their deadline cut short.", stats.fetches_late);
-  out.gauge("fetches_kept", "Fetches that run, or whose chunks larderd keeps for their engine.", stats.fetches_kept);
+  out.counter("fetches_total", "Fetches requested by engines.", stats.fetches);
+  out.counter("fetches_late_total", "Fetches that ended at the deadline before the last chunk arrived.", stats.fetches_late);
+  out.gauge("fetches_kept", "Fetches that run, or whose chunks larderd keeps for the engine.", stats.fetches_kept);
   out.counter("fetch_hits_total",
-              "Chunks (all shards and groups counted as one) that were complete in memory at the end of a fetch.",
+              "Families (all shards and KV groups of a chunk) that were complete in memory at the end of a fetch.",
               stats.fetch_hits);
-  out.counter("chunks_promoted_total", "Chunks that came up from a tier.", stats.chunks_promoted);
-  out.counter("promoted_bytes_total", "Bytes that came up from a tier.", stats.promoted_bytes);
-  out.counter("promotions_failed_total", "Chunks that should have come up and could not.", stats.promotions_failed);
-  out.counter("probes_total", "Probes by engines: how much of a prompt is in memory, on the disk and in the backend together.",
-              stats.probes);
-  out.counter("probes_late_total", "Probes that the backend did not answer before their deadline.", stats.probes_late);
-  out.counter("probes_failed_total", "Probes for which the backend could not be asked.", stats.probes_failed);
-  out.counter("probe_hits_total", "Chunks (all shards and groups counted as one) that probes found.", stats.probe_hits);
-  out.counter("probe_hits_shared_total", "Chunks that probes found in the backend alone.", stats.probe_hits_shared);
+  out.counter("chunks_promoted_total", "Chunks promoted from a lower tier into memory.", stats.chunks_promoted);
+  out.counter("promoted_bytes_total", "Bytes promoted from a lower tier into memory.", stats.promoted_bytes);
+  out.counter("promotions_failed_total", "Failed promotions of chunks.", stats.promotions_failed);
+  out.counter("probes_total", "Probes of engines for the part of a prompt in memory, disk and backend together.", stats.probes);
+  out.counter("probes_late_total", "Probes that the backend did not answer before the deadline.", stats.probes_late);
+  out.counter("probes_failed_total", "Probes for which larderd could not ask the backend.", stats.probes_failed);
+  out.counter("probe_hits_total", "Families (all shards and KV groups of a chunk) found by probes.", stats.probe_hits);
+  out.counter("probe_hits_shared_total", "Chunks found by probes only in the backend.", stats.probe_hits_shared);
 }
 
 }  // namespace larder::pages

@@ -101,7 +101,7 @@ void Import::note(Counterpart counterpart, const LmcacheSetting& setting, std::s
 void Import::unknown(const LmcacheSetting& setting) {
   const std::string_view nearest = nearest_lmcache_key(setting.key);
   unknown_.push_back(setting.key + " (" + setting.where + "): " +
-                     (nearest.empty() ? "left out, as LMCache ignores what it does not know"
+                     (nearest.empty() ? "left out, because LMCache ignores unknown settings"
                                       : "left out; was " + std::string(nearest) + " meant?"));
 }
 
@@ -168,9 +168,9 @@ Status Import::disk_size(const LmcacheSetting& setting) {
 // LMCache and larderd both need path and size for a disk tier. Called after all settings are known.
 Status Import::disk() {
   if (disk_path_ && !disk_size_)
-    note(Counterpart::kAlways, *disk_path_, "LMCache keeps nothing there without max_local_disk_size: no disk tier");
+    note(Counterpart::kAlways, *disk_path_, "LMCache stores no chunk there without max_local_disk_size: no disk tier");
   if (disk_size_ && !disk_path_)
-    note(Counterpart::kAlways, *disk_size_, "LMCache keeps nothing on a disk without local_disk: no disk tier");
+    note(Counterpart::kAlways, *disk_size_, "LMCache stores no chunk on a disk without local_disk: no disk tier");
   if (!disk_path_ || !disk_size_) return {};
   static constexpr std::string_view kScheme = "file://";
   const std::string& text = disk_path_->text;
@@ -204,15 +204,14 @@ Status Import::backend() {
 // must choose a size.
 Status Import::unbounded_disk(const LmcacheSetting& setting) {
   note(Counterpart::kNone, setting,
-       "files there have no bound; a disk tier has one: set disk.path to " + setting.text +
-           " and disk.size to what larderd may take there");
+       "files there have no bound, but a disk tier has a size: set disk.path to " + setting.text + " and choose disk.size");
   return {};
 }
 
 Status Import::adapter(const LmcacheSetting& setting) {
-  note(Counterpart::kNone, setting,
-       "larderd has no tier for " + setting.text +
-           ": it has one disk (disk.path, disk.size) and one Redis or Valkey (backend.url)");
+  note(
+      Counterpart::kNone, setting,
+      "larderd has no tier for " + setting.text + ", only one disk (disk.path, disk.size) and one Redis or Valkey (backend.url)");
   return {};
 }
 
@@ -238,7 +237,7 @@ Status Import::listen(const LmcacheSetting& setting) {
 // LMCache allows names that larderd does not: such a name becomes a comment.
 Status Import::shm_name(const LmcacheSetting& setting) {
   if (!is_nothing(setting.text) && !put(setting, "memory.shm_name", setting.text).ok())
-    note(Counterpart::kNone, setting, "is no name for memory.shm_name, which follows pool where it is not set");
+    note(Counterpart::kNone, setting, "is not allowed as memory.shm_name; the default follows pool");
   return {};
 }
 
@@ -252,7 +251,7 @@ Status Import::disaggregated(const LmcacheSetting& setting) {
   const Result<bool> on = read_bool(setting);
   if (!on.ok()) return on.status();
   if (!*on) return {};
-  return refuse(setting, "moves KV from prefill to decode engines and keeps none; Larder keeps KV and is no such transport");
+  return refuse(setting, "moves KV from prefill to decode engines; Larder stores KV and is no such transport");
 }
 
 // A list of plugin names. The plugin for Redis has a URL setting of its own; larderd has no
@@ -329,14 +328,13 @@ Result<ImportedLmcache> Import::result() {
   ImportedLmcache imported;
   const std::string chunk = chunk_tokens_.empty() ? "" : R"(,"kv_connector_extra_config":{"chunk_tokens":)" + chunk_tokens_ + "}";
   imported.yaml =
-      "# Larder's configuration for what LMCache was told. Look it over: larderd --check-config --config THIS-FILE\n"
-      "# vLLM gets, in place of LMCache's connector:\n"
+      "# Larder's configuration, converted from LMCache's. Check this file: larderd --check-config --config THIS-FILE\n"
+      "# Give vLLM this option instead of LMCache's connector:\n"
       R"(#   --kv-transfer-config '{"kv_connector":"LarderConnector","kv_connector_module_path":"larder.vllm","kv_role":"kv_both")" +
       chunk + "}'\n";
   if (!to_do_.empty()) imported.yaml += "# To do:\n";
   for (const std::string& words : to_do_) imported.yaml += "#   " + base::printable(words) + "\n";
   imported.yaml += comments(Counterpart::kAlways, "Nothing to set");
-  imported.yaml += comments(Counterpart::kNotYet, "Not yet served");
   imported.yaml += comments(Counterpart::kNone, "Without counterpart");
   if (!unknown_.empty()) imported.yaml += "# Not known as settings of LMCache:\n";
   for (const std::string& words : unknown_) imported.yaml += "#   " + base::printable(words) + "\n";

@@ -121,7 +121,7 @@ LmcacheBackend::Result LmcacheBackend::result() const {
   Url url;
   if (url_) url = split(url_->text);
   if (!url_ && host_.empty()) {
-    all_are(Counterpart::kAlways, "LMCache uses it with a remote_url, and there is none", result);
+    all_are(Counterpart::kAlways, "LMCache uses the setting only with a remote_url", result);
     return result;
   }
   if (!url_) url.scheme = "resp";
@@ -135,8 +135,8 @@ LmcacheBackend::Result LmcacheBackend::result() const {
   };
   if (url.scheme == "lm") {
     url_is(Counterpart::kNone, shown +
-                                   " is LMCache's own server. Engines of one machine need none: they share one larderd. Between "
-                                   "machines a Redis or Valkey does it, which backend.url names");
+                                   " is LMCache's own server. Engines of one machine share one larderd instead. Between "
+                                   "machines, set backend.url to a Redis or Valkey");
   } else if (!is_one_of(without_suffix(url.scheme), kServed)) {
     url_is(Counterpart::kNone, shown + ": Larder has no backend for " + url.scheme);
   } else {
@@ -157,8 +157,7 @@ void LmcacheBackend::server(const Url& url, Mode mode, Result& result) const {
   const LmcacheSetting from =
       url_ ? LmcacheSetting{url_->key, "", url_->where} : LmcacheSetting{"resp_host", "", others_.front().where};
   if (socket && !is_plain(url.place)) {
-    result.notes.push_back(
-        {Counterpart::kNone, from, "is no path that is understood here: set backend.url to unix:// and the path"});
+    result.notes.push_back({Counterpart::kNone, from, "is no plain path: set backend.url to unix:// and the path"});
     return;
   }
   std::string scheme = without_suffix(url.scheme);
@@ -168,13 +167,12 @@ void LmcacheBackend::server(const Url& url, Mode mode, Result& result) const {
   const std::string user = url.user.empty() ? user_ : url.user;
   const std::string path = path_of(url, mode, from, result);
   result.values.push_back({"backend.url", scheme + "://" + (user.empty() ? "" : user + "@") + url.place + path, from});
-  if (url.query) result.notes.push_back({Counterpart::kNone, from, "what stands behind the '?' of the URL is left out"});
+  if (url.query) result.notes.push_back({Counterpart::kNone, from, "the query of the URL, behind '?', is left out"});
   if (socket && !database_.empty())
     result.notes.push_back(
-        {Counterpart::kNone, {"extra_config.valkey_database", "", from.where}, "over a Unix socket database 0 is used"});
+        {Counterpart::kNone, {"extra_config.valkey_database", "", from.where}, "larderd uses database 0 over a Unix socket"});
   password(url, user, from, result);
-  result.to_do.emplace_back(
-      "larderctl backend check --config THIS-FILE: can larderd use it, and is it set as a cache should be?");
+  result.to_do.emplace_back("larderctl backend check --config THIS-FILE checks the server and its settings");
 }
 
 // The database, or for Sentinels the name of the master, which LMCache takes from an environment

@@ -12,35 +12,35 @@ namespace {
 
 using enum Counterpart;
 
-constexpr std::string_view kOneThread = "one thread of larderd moves all that goes to and from a backend";
-constexpr std::string_view kText = "reuse of text at other positions (CacheBlend) is not served: prefixes alone hit";
+constexpr std::string_view kOneThread = "one thread of larderd does all reads and writes of a backend";
+constexpr std::string_view kText = "Larder serves prefixes only, not text at other positions (CacheBlend)";
 constexpr std::string_view kPeers =
-    "engines of one machine share one larderd without it; fetching from other machines is not served";
+    "engines of one machine share one larderd without this setting; Larder does not fetch from other machines";
 constexpr std::string_view kDisaggregated =
-    "Larder keeps KV and is no transport from prefill to decode engines: vLLM has connectors for that";
-constexpr std::string_view kGpuDirect = "storage is not read by the GPU directly";
+    "Larder stores KV and does not transport KV from prefill to decode engines: use a connector of vLLM";
+constexpr std::string_view kGpuDirect = "the GPU does not read storage directly";
 constexpr std::string_view kPlugin = "larderd has no plugins";
-constexpr std::string_view kController = "there is no controller: larderctl asks each larderd";
+constexpr std::string_view kController = "Larder has no controller: larderctl asks each larderd";
 constexpr std::string_view kLazy = "larderd is ready at once and touches its memory in the background";
 constexpr std::string_view kHttp = "larderd serves metrics, health and status on http.listen, admin verbs on http.admin_socket";
 constexpr std::string_view kDeadlines = "every wait has a deadline, and a late answer is a miss";
-constexpr std::string_view kPins = "holds last until the load is reported, and no longer than the engine lives";
+constexpr std::string_view kPins = "a hold ends with the report of the load, or with the engine";
 constexpr std::string_view kStatistics = "larderctl status and /metrics count hits, tokens and bytes";
-constexpr std::string_view kHidden = "hidden states are not kept, KV alone";
+constexpr std::string_view kHidden = "Larder stores KV only, no hidden states";
 constexpr std::string_view kScripts = "larderd runs no scripts";
 constexpr std::string_view kSocket =
     "engines find larderd by its Unix socket: LARDER_SOCKET, or `socket` in kv_connector_extra_config";
 
 constexpr std::string_view kOneLoop = "one event loop serves all engines, which copy by themselves";
-constexpr std::string_view kOwnGroups = "each KV group of a hybrid model has chunks of its own, always";
-constexpr std::string_view kSharedMemory = "engines and larderd share memory over a Unix socket: there is no mode to choose";
-constexpr std::string_view kDeaths = "larderd sees at once that an engine has ended";
-constexpr std::string_view kPlace = "a chunk goes when its place is needed";
+constexpr std::string_view kOwnGroups = "each KV group of a hybrid model always has its own chunks";
+constexpr std::string_view kSharedMemory = "engines and larderd always share memory over a Unix socket";
+constexpr std::string_view kDeaths = "larderd notices the end of an engine at once";
+constexpr std::string_view kPlace = "larderd evicts a chunk when another chunk needs the place";
 constexpr std::string_view kOneMemory = "memory is one arena in DRAM";
 constexpr std::string_view kPages = "metrics are on /metrics of http.listen";
 constexpr std::string_view kNoTraces = "larderd sends no traces";
-constexpr std::string_view kRecorded = "larderctl trace records what engines ask for";
-constexpr std::string_view kDiskQueue = "larderd chooses how much is read and written at once";
+constexpr std::string_view kRecorded = "larderctl trace records the look-ups of engines";
+constexpr std::string_view kDiskQueue = "larderd chooses the number of bytes in flight";
 
 constexpr LmcacheKey kKeys[] = {
     // Memory.
@@ -55,18 +55,18 @@ constexpr LmcacheKey kKeys[] = {
     {"lazy_memory_step_ratio", kAlways, kLazy},
     {"lazy_memory_safe_size", kAlways, kLazy},
     {"numa_mode", kConverted, ""},
-    {"cache_policy", kNone, "the least recently used chunk goes first, always", "LRU"},
+    {"cache_policy", kNone, "larderd always evicts the least recently used chunk first", "LRU"},
     // Disk and remote.
     {"local_disk", kConverted, ""},
     {"max_local_disk_size", kConverted, ""},
     {"local_disk_path_sharding", kNone, "the disk tier is one file in one directory"},
     {"remote_url", kConverted, ""},
-    {"remote_serde", kNone, "KV is stored as the engine has it, without lossy compression", "naive"},
+    {"remote_serde", kNone, "Larder stores the KV of the engine unchanged, without lossy compression", "naive"},
     {"resp_host", kConverted, ""},
     {"resp_port", kConverted, ""},
     {"resp_username", kConverted, ""},
     {"resp_password", kConverted, ""},
-    {"audit_actual_remote_url", kNone, "it serves LMCache's own audits"},
+    {"audit_actual_remote_url", kNone, "the setting is for LMCache's own audits"},
     {"gds_path", kNone, kGpuDirect},
     {"gds_path_sharding", kNone, kGpuDirect},
     {"gds_buffer_size", kNone, kGpuDirect},
@@ -76,35 +76,35 @@ constexpr LmcacheKey kKeys[] = {
     {"weka_path", kNone, kGpuDirect},
     {"maru_path", kNone, "Larder has no Maru backend"},
     {"maru_pool_size", kNone, "Larder has no Maru backend"},
-    {"retrieve_locations", kNone, "Larder chooses where it reads"},
-    {"store_location", kNone, "Larder chooses where it stores"},
+    {"retrieve_locations", kNone, "Larder chooses the tier of each read"},
+    {"store_location", kNone, "Larder chooses the tier of each store"},
     // Stores and look-ups.
-    {"save_decode_cache", kAlways, "full chunks are stored as they fill, in prefill and decode"},
-    {"save_unfull_chunk", kNone, "whole chunks alone are stored; the engine computes the rest of a prompt"},
-    {"use_layerwise", kNone, "a chunk holds all layers and is loaded before the request runs, while others run"},
+    {"save_decode_cache", kAlways, "the engine stores each full chunk, in prefill and decode"},
+    {"save_unfull_chunk", kNone, "Larder stores whole chunks only; the engine computes the rest of a prompt"},
+    {"use_layerwise", kNone, "a chunk holds all layers and loads before the request runs, while other requests run"},
     {"enable_async_loading", kAlways, "loads are asynchronous always"},
     {"pre_caching_hash_algorithm", kAlways, "the keys are vLLM's own block hashes: see its --prefix-caching-hash-algo"},
-    {"min_retrieve_tokens", kNone, "nearest is min_tokens in kv_connector_extra_config, which leaves short prompts alone"},
+    {"min_retrieve_tokens", kNone, "see min_tokens in kv_connector_extra_config, which skips short prompts"},
     {"priority_limit", kNone, "one request opts out with kv_transfer_params {\"larder\": \"off\"}"},
-    {"hit_miss_ratio", kNone, "hits are loaded always"},
+    {"hit_miss_ratio", kNone, "the engine always loads hits"},
     {"blocking_timeout_secs", kAlways, kDeadlines},
-    {"lookup_timeout_ms", kAlways, "a lookup reads shared memory and waits for nobody"},
+    {"lookup_timeout_ms", kAlways, "a look-up reads shared memory without a wait"},
     {"pin_timeout_sec", kAlways, kPins},
     {"pin_check_interval_sec", kAlways, kPins},
-    {"error_handling", kAlways, "a failed load is recomputed, always"},
+    {"error_handling", kAlways, "the engine always recomputes a failed load"},
     {"external_lookup_client", kNone, "engines look up in shared memory"},
-    {"enable_scheduler_bypass_lookup", kAlways, "the scheduler looks up by itself in shared memory"},
-    {"lookup_server_worker_ids", kAlways, "the scheduler looks up by itself in shared memory"},
-    {"use_gpu_connector_v3", kAlways, "there is one connector"},
-    {"enable_kv_events", kNotYet, "KV events for cache-aware routers are not published yet"},
+    {"enable_scheduler_bypass_lookup", kAlways, "the scheduler looks up in shared memory itself"},
+    {"lookup_server_worker_ids", kAlways, "the scheduler looks up in shared memory itself"},
+    {"use_gpu_connector_v3", kAlways, "Larder has one connector"},
+    {"enable_kv_events", kAlways, "the connector publishes KV events if vLLM has --kv-events-config"},
     {"enable_hidden_state_cache", kNone, kHidden},
     {"max_hidden_state_cpu_size", kNone, kHidden},
     {"hidden_state_layers", kNone, kHidden},
     {"hidden_states_retrieve_mode", kNone, kHidden},
     {"py_enable_gc", kAlways, "larderd is no Python program"},
-    {"use_experimental", kAlways, "there is one version of everything"},
-    {"track_usage", kAlways, "Larder reports nothing to anybody"},
-    {"disable_banner", kAlways, "there is none"},
+    {"use_experimental", kAlways, "Larder has one version of each feature"},
+    {"track_usage", kAlways, "Larder sends no usage reports"},
+    {"disable_banner", kAlways, "Larder prints no banner"},
     {"log_level", kConverted, ""},
     // Blending.
     {"enable_blending", kNone, kText},
@@ -123,7 +123,7 @@ constexpr LmcacheKey kKeys[] = {
     {"peer_lookup_ports", kNone, kPeers},
     {"lookup_url", kNone, kPeers},
     {"distributed_url", kNone, kPeers},
-    {"transfer_channel", kNone, "it serves peer-to-peer sharing and disaggregated prefill"},
+    {"transfer_channel", kNone, "the setting is for peer-to-peer sharing and disaggregated prefill"},
     {"mp_host", kAlways, kSocket},
     {"mp_port", kAlways, kSocket},
     {"enable_pd", kConverted, ""},
@@ -181,23 +181,23 @@ constexpr LmcacheKey kKeys[] = {
     {"external_backends", kNone, kPlugin},
     {"storage_plugins", kNone, kPlugin},
     {"remote_storage_plugins", kConverted, ""},
-    {"remote_config_url", kNone, "configuration is a file and variables; nothing is fetched"},
-    {"app_id", kNone, "configuration is a file and variables; nothing is fetched"},
+    {"remote_config_url", kNone, "larderd reads its configuration from a file and variables only"},
+    {"app_id", kNone, "larderd reads its configuration from a file and variables only"},
     {"enable_chunk_statistics", kAlways, kStatistics},
     {"chunk_statistics_auto_start_statistics", kAlways, kStatistics},
     {"chunk_statistics_auto_exit_timeout_hours", kAlways, kStatistics},
     {"chunk_statistics_auto_exit_target_unique_chunks", kAlways, kStatistics},
     {"chunk_statistics_strategy", kAlways, kStatistics},
     // Keys of extra_config in LMCache's documentation.
-    {"extra_config", kNone, "none of its keys is known to Larder"},
-    {"extra_config.use_odirect", kAlways, "the disk tier goes past the page cache where the file system allows it"},
+    {"extra_config", kNone, "Larder knows no key of the value"},
+    {"extra_config.use_odirect", kAlways, "the disk tier bypasses the page cache if the file system allows direct I/O"},
     {"extra_config.remote_storage_plugin.redis.redis_url", kConverted, ""},
     {"extra_config.redis_url", kConverted, ""},
     {"extra_config.redis_username", kConverted, ""},
     {"extra_config.redis_password", kConverted, ""},
     {"extra_config.username", kConverted, ""},
     {"extra_config.password", kConverted, ""},
-    {"extra_config.save_chunk_meta", kAlways, "a record beside each chunk says what it is"},
+    {"extra_config.save_chunk_meta", kAlways, "a record beside each chunk describes the chunk"},
     {"extra_config.resp_num_threads", kAlways, kOneThread},
     {"extra_config.valkey_username", kConverted, ""},
     {"extra_config.valkey_password", kConverted, ""},
@@ -210,19 +210,19 @@ constexpr LmcacheKey kKeys[] = {
     {"--l2-adapter", kConverted, ""},
     {"--l2-adapter.base_path", kConverted, ""},
     {"--l2-adapter.ttl_seconds", kConverted, ""},
-    {"--l2-adapter.use_odirect", kAlways, "the disk tier goes past the page cache where the file system allows it"},
+    {"--l2-adapter.use_odirect", kAlways, "the disk tier bypasses the page cache if the file system allows direct I/O"},
     {"--l2-adapter.relative_tmp_dir", kAlways, "the disk tier is one file, written in place"},
     {"--l2-adapter.read_ahead_size", kAlways, kDiskQueue},
     {"--l2-adapter.read_io_depth", kAlways, kDiskQueue},
     {"--l2-adapter.read_max_bytes_in_flight", kAlways, kDiskQueue},
-    {"--l2-adapter.num_workers", kAlways, "one thread of larderd moves all of a tier"},
+    {"--l2-adapter.num_workers", kAlways, "one thread of larderd does all reads and writes of a tier"},
     {"--l2-adapter.checksum", kAlways, "the engine verifies every chunk that it loads"},
     {"--l2-adapter.request_timeout", kAlways, kDeadlines},
     {"--l2-adapter.connection_timeout", kAlways, kDeadlines},
-    {"--l2-adapter.key_prefix", kNone, "Larder's keys have a prefix of their own: backend.prefix"},
-    {"--l2-adapter.max_capacity_gb", kNone, "the server bounds what it keeps: its maxmemory, and a policy that evicts"},
-    {"--l2-adapter.eviction", kAlways, "a tier evicts by itself when its place is needed"},
-    {"--l2-adapter.serde", kNone, "KV is stored as the engine has it, without lossy compression"},
+    {"--l2-adapter.key_prefix", kNone, "Larder's keys have another prefix: backend.prefix"},
+    {"--l2-adapter.max_capacity_gb", kNone, "set maxmemory and an eviction policy at the server"},
+    {"--l2-adapter.eviction", kAlways, "a full tier evicts by itself"},
+    {"--l2-adapter.serde", kNone, "Larder stores the KV of the engine unchanged, without lossy compression"},
     {"--l2-adapter.affinity_tag", kNone, kOneMemory},
     {"--http-host", kConverted, ""},
     {"--http-port", kConverted, ""},
@@ -241,7 +241,7 @@ constexpr LmcacheKey kKeys[] = {
     {"--enable-dedup-content", kNone, kText},
     {"--separate-object-groups", kAlways, kOwnGroups},
     {"--no-separate-object-groups", kAlways, kOwnGroups},
-    {"--null-block-id", kAlways, "the connector knows vLLM's blocks"},
+    {"--null-block-id", kAlways, "the connector knows vLLM's null block"},
     {"--supported-transfer-mode", kAlways, kSharedMemory},
     {"--isolated-ipc", kAlways, kSharedMemory},
     {"--no-isolated-ipc", kAlways, kSharedMemory},
@@ -266,19 +266,19 @@ constexpr LmcacheKey kKeys[] = {
     {"--l1-use-lazy", kAlways, kLazy},
     {"--no-l1-use-lazy", kAlways, kLazy},
     {"--l1-init-size-gb", kAlways, kLazy},
-    {"--l1-align-bytes", kAlways, "slots lie on whole pages, as direct I/O wants it"},
+    {"--l1-align-bytes", kAlways, "slots lie on whole pages, as direct I/O requires"},
     {"--no-l1-use-hugepages", kAlways, "memory.hugepages is none unless it is set"},
-    {"--l1-write-ttl-seconds", kAlways, "grants end with the engine that has them"},
+    {"--l1-write-ttl-seconds", kAlways, "a grant ends with the engine"},
     {"--l1-read-ttl-seconds", kAlways, kPins},
     {"--gds-l1-path", kNone, kGpuDirect},
     {"--gds-l1-backend", kNone, kGpuDirect},
     {"--gds-l1-use-direct-io", kNone, kGpuDirect},
     {"--no-gds-l1-use-direct-io", kNone, kGpuDirect},
-    {"--eviction-policy", kNone, "the least recently used chunk goes first, always", "LRU"},
+    {"--eviction-policy", kNone, "larderd always evicts the least recently used chunk first", "LRU"},
     {"--eviction-trigger-watermark", kAlways, kPlace},
     {"--eviction-ratio", kAlways, kPlace},
-    {"--l2-store-policy", kNone, "chunks written below memory stay in memory as well", "default"},
-    {"--l2-prefetch-policy", kAlways, "chunks that come up stay in memory until their place is needed"},
+    {"--l2-store-policy", kNone, "chunks written to a lower tier also stay in memory", "default"},
+    {"--l2-prefetch-policy", kAlways, "promoted chunks stay in memory until eviction"},
     {"--l2-prefetch-max-in-flight", kAlways, kDiskQueue},
     {"--periodic-notifier-interval-ms", kAlways, "larderd waits for its tiers without polling"},
     {"--disable-observability", kAlways, kPages},

@@ -11,7 +11,6 @@ namespace larder::ctl {
 enum class Counterpart {
   kConverted,  // lmcache.cc converts the setting
   kAlways,     // no setting needed: Larder always does the same, or does not need it
-  kNotYet,     // planned; this release does not serve the setting
   kNone,
 };
 

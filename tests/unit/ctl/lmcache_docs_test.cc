@@ -123,8 +123,8 @@ TEST(LmcachePageTest, EveryConvertedSettingIsConvertedAsThePageSays) {
 }
 
 TEST(LmcachePageTest, EveryOtherSettingIsSaidAsThePageSays) {
-  static const std::map<Counterpart, std::string> kTitles{
-      {Counterpart::kAlways, "Nothing to set"}, {Counterpart::kNotYet, "Not yet served"}, {Counterpart::kNone, "No counterpart"}};
+  static const std::map<Counterpart, std::string> kTitles{{Counterpart::kAlways, "Nothing to set"},
+                                                          {Counterpart::kNone, "No counterpart"}};
   std::map<std::string, std::string, std::less<>> page;
   for (const Row& row : rows_of("All other settings"))
     for (const std::string& key : row.theirs) page[key] = row.ours;

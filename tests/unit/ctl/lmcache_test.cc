@@ -122,8 +122,7 @@ TEST_F(LmcacheTest, PathAndSizeAreADiskTier) {
   const Result<ImportedLmcache> relative = import("local_disk: file://kv/\nmax_local_disk_size: 3\n");
   EXPECT_THAT(relative->yaml, AllOf(HasSubstr("kv/ is a path from where the engine starts"), HasSubstr("disk.size to 3GiB")));
   EXPECT_EQ(relative->unserved, 1U);
-  EXPECT_THAT(yaml_of("local_disk: \"/mnt/a,/mnt/b\"\nmax_local_disk_size: 3\n"),
-              HasSubstr("is no path that is understood here"));
+  EXPECT_THAT(yaml_of("local_disk: \"/mnt/a,/mnt/b\"\nmax_local_disk_size: 3\n"), HasSubstr("is no plain path"));
 }
 
 // covers F-121
@@ -183,14 +182,14 @@ TEST_F(LmcacheTest, AServerIsABackend) {
   EXPECT_THAT(url("valkey://[::1]:1"), HasSubstr("  url: valkey://[::1]:1\n"));
   EXPECT_THAT(url("resp://h:1"), HasSubstr("  url: redis://h:1\n"));
   EXPECT_THAT(url("unix:///run/r.sock"), HasSubstr("  url: unix:///run/r.sock\n"));
-  EXPECT_THAT(url("unix:///run/a: b"), AllOf(HasSubstr("is no path that is understood here"), Not(HasSubstr("backend:\n"))));
-  EXPECT_THAT(url("redis://h?db=2"), AllOf(HasSubstr("  url: redis://h\n"), HasSubstr("what stands behind the '?'")));
+  EXPECT_THAT(url("unix:///run/a: b"), AllOf(HasSubstr("is no plain path"), Not(HasSubstr("backend:\n"))));
+  EXPECT_THAT(url("redis://h?db=2"), AllOf(HasSubstr("  url: redis://h\n"), HasSubstr("the query of the URL")));
   EXPECT_THAT(url("valkey://h:1", "extra_config: {tls_enable: true, valkey_database: 3, valkey_mode: standalone}\n"),
               AllOf(HasSubstr("  url: valkeys://h:1/3\n"), Not(HasSubstr("password"))));
   EXPECT_THAT(yaml_of("resp_host: h\nresp_port: 7000\n"), HasSubstr("  url: redis://h:7000\n"));
   EXPECT_THAT(yaml_of("resp_host: ::1\n"), HasSubstr("  url: redis://[::1]\n"));
   EXPECT_THAT(yaml_of("resp_port: 7000\nextra_config: {password: x}\n"),
-              AllOf(HasSubstr("LMCache uses it with a remote_url, and there is none"), Not(HasSubstr("backend:\n"))));
+              AllOf(HasSubstr("LMCache uses the setting only with a remote_url"), Not(HasSubstr("backend:\n"))));
   EXPECT_THAT(why("remote_url: redis://h:port"), HasSubstr("F:1: remote_url has no port of 1 to 65535"));
   EXPECT_THAT(why("remote_url: redis://h\nextra_config: {tls_enable: maybe}\n"), HasSubstr("is neither true nor false"));
 }
