@@ -29,8 +29,7 @@ namespace larder::copy {
 class Fence {
  public:
   virtual ~Fence() = default;
-  // Blocks without a deadline until the work before the fence is done. For copies that another
-  // process makes.
+  // Blocks without a deadline until the work before the fence is done.
   virtual Status wait() const = 0;
 };
 
@@ -38,8 +37,7 @@ class Fence {
 struct PieceList {
   std::span<std::byte* const> pieces;
   std::uint64_t piece_bytes = 0;
-  // The first access to a piece comes after this fence. The call itself does not wait for the
-  // fence.
+  // The first access to a piece comes after this fence, for which the call may block.
   const Fence* after = nullptr;
 };
 

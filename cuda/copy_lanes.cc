@@ -49,7 +49,7 @@ Status CopyLanes::copy(Direction direction, const CopyList& copies, BatchUse& ba
   return batch.bytes.empty() ? Status() : copy_batch(direction, batch, batches, behind);
 }
 
-// The mutex is held for a batch, so that the batches of several threads alternate. A wait for an
+// The mutex is held for a batch, so that the batches of several threads may alternate. A wait for an
 // event covers the latest recording before the wait, and the event of the batch that must have ended
 // is recorded anew only by a later batch.
 Status CopyLanes::copy_batch(Direction direction, CopyList& batch, BatchUse& batches, Handle behind) {
@@ -58,6 +58,15 @@ Status CopyLanes::copy_batch(Direction direction, CopyList& batch, BatchUse& bat
   const std::lock_guard lock(lane.mutex);
   const std::size_t here = lane.queued % lane.streams.size();
   const Handle stream = lane.streams[here], ended = lane.ended[here];
+  // After a failure or an exception copies may run without an event to wait for.
+  struct Unqueued {
+    const Driver& driver;
+    Handle stream;
+    bool queued = false;
+    ~Unqueued() {
+      if (!queued) await_stream(driver, stream);
+    }
+  } unqueued{driver_, stream};
   Status status;
   if (lane.queued >= ready) {
     const Handle before = lane.ended[(lane.queued - ready) % lane.ended.size()];
@@ -66,10 +75,8 @@ Status CopyLanes::copy_batch(Direction direction, CopyList& batch, BatchUse& bat
   if (status.ok()) status = batches.copy(driver_, batch, stream);
   if (status.ok()) status = driver_.status(driver_->event_record(ended, stream), "cuEventRecord");
   if (status.ok()) status = driver_.status(driver_->stream_wait_event(behind, ended, 0), "cuStreamWaitEvent");
-  if (status.ok())
-    ++lane.queued;
-  else
-    await_stream(driver_, stream);  // the caller has no event to wait for
+  unqueued.queued = status.ok();
+  lane.queued += status.ok();
   return status;
 }
 

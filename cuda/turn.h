@@ -1,5 +1,6 @@
 // Turn: the right of one process on a node to register memory now. Two locks make a turn, because
-// neither file is common to all processes of a node. The kernel releases both when the process dies.
+// neither file is common to all processes of a node. The kernel releases both when the process dies,
+// the lock on the library when its forked children without an exec have died too.
 // - flock() on the file of NVIDIA's library. Containers get this file from the node, so pods without
 //   any other common file share the lock. An image with a library of its own (CUDA's forward
 //   compatibility) has its own lock.
@@ -30,12 +31,17 @@ class Turn {
 
   // False: another process has the turn. A file system without locks gives the turn to every process.
   bool take() {
-    if (::flock(library_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
-    taken_ = true;
-    if (arena_ < 0 || set(F_WRLCK) || (errno != EACCES && errno != EAGAIN)) return true;
-    give_back();
-    return false;
+    taken_ = ::flock(library_.get(), LOCK_EX | LOCK_NB) == 0;
+    if (!taken_ && errno == EWOULDBLOCK) return false;
+    const bool arena = arena_ >= 0 && set(F_WRLCK);
+    if (arena_ >= 0 && !arena && (errno == EACCES || errno == EAGAIN)) {
+      give_back();
+      return false;
+    }
+    taken_ = taken_ || arena;
+    return true;
   }
+  // Whether a lock is held; without one no other process waits.
   bool taken() const { return taken_; }
   void give_back() {
     if (!taken_) return;

@@ -29,7 +29,7 @@ class FenceQueue {
     std::vector<std::byte> packet;
   };
 
-  // `is_live`: whether a session has not ended. Answers of ended sessions are forgotten.
+  // `is_live`: whether a session is live. Answers of ended sessions are forgotten.
   explicit FenceQueue(std::function<bool(std::uint32_t session)> is_live) : is_live_(std::move(is_live)) {}
   FenceQueue(const FenceQueue&) = delete;
 

@@ -214,6 +214,7 @@ void SessionTable::end(std::uint32_t number, const std::string& why) {
   drain_events(*connection);
   connection->protocol.leave_namespaces();
   ended_.await_again(connection->protocol);  // mutation: lost-again-awaited
+  // No return from here to ended_.add(): the lock must be kept before a slot can be freed.
   const std::uint32_t grants = store_.sessions().grants_of(number);
   const bool quarantined = store_.sessions().end(number);
   const std::string set_aside = grants == 0 ? "" : ", " + std::to_string(grants) + " grants quarantined";

@@ -1,7 +1,8 @@
 // ChunkTable: the slots of the arena, and the moves of one slot from state to state.
 //
-// Each method leaves index, notes, arena, namespaces, order of eviction and sums in agreement. Holds
-// and sessions are the business of the callers. Owned by the thread of the store.
+// Each method does one move; the caller completes the change of state, so that index, notes, arena,
+// namespaces, order of eviction and sums agree again. To evict: leave_order(), count_out(), detach(),
+// free_slot(). Callers look after holds and sessions. Owned by the thread of the store.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Evictor: wins slots of a size: free places, drained windows, the coldest families.
+// Evictor: finds a slot for a new chunk: a free place, a drained window, or the coldest families.
 //
 // The handshake with engines: the words of the slots leave the committed state, and then all holds
 // are scanned. An engine announces a hold first and then checks the word, so one side always sees the
@@ -23,7 +23,7 @@ namespace larder::store {
 
 class Evictor {
  public:
-  // All of it outlives this object.
+  // All arguments outlive this object.
   Evictor(ChunkTable& chunks, TierListeners& listeners, Readers& readers, const RecoveryGrace& grace, stats::Stats& stats);
   Evictor(const Evictor&) = delete;
 

@@ -23,7 +23,7 @@ namespace larder::store {
 
 class FamilyVerbs {
  public:
-  // All of it outlives this object.
+  // All arguments outlive this object.
   FamilyVerbs(ChunkTable& chunks, RecoveryGrace& grace, TierListeners& listeners, SessionBook& sessions, Removals& removals,
               stats::Stats& stats);
   FamilyVerbs(const FamilyVerbs&) = delete;

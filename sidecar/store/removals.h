@@ -22,7 +22,7 @@ namespace larder::store {
 
 class Removals {
  public:
-  // All of it outlives this object.
+  // All arguments outlive this object.
   Removals(ChunkTable& chunks, RecoveryGrace& grace, TierListeners& listeners, SessionBook& sessions, Readers& readers,
            stats::Stats& stats);
   Removals(const Removals&) = delete;

@@ -101,7 +101,7 @@ class SessionBook {
   // REQUIRES: a known session.
   Session& at(SessionNumber session) { return sessions_.at(session); }
   const Session& at(SessionNumber session) const { return sessions_.at(session); }
-  // The session of larderd itself.
+  // The session of larderd itself, made at the first use.
   Session& own() { return sessions_[kOwnSession]; }
   // The session that has the grant, of `number` or of a session that `number` succeeds. Null without
   // such a grant.

@@ -1,7 +1,8 @@
 // TierListeners: tells each lower tier what becomes of chunks, and knows which tier has which chunk.
 //
-// Free of cost without a lower tier. A listener is called from inside calls of the store, after the
-// change is done or begun, and may only read from the store. Owned by the thread of the store.
+// Free of cost without a lower tier. A listener is called from inside calls of the store and may only
+// read from the store. It hears of drops and evictions before the change, of the rest afterwards.
+// Owned by the thread of the store.
 #pragma once
 
 #include <array>

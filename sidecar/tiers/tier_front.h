@@ -29,7 +29,8 @@ Status check_probe(std::size_t keys);
 
 class TierFront {
  public:
-  // The most that may be accepted at once; evictions: that may wait, messages: twice `operations`.
+  // The most that may be accepted at once. evictions: that may wait for the tier's thread. A forget is
+  // refused while 2 * operations commands wait, and as many messages wait for the loop at most.
   struct Bounds {
     std::uint64_t bytes = 0;
     std::uint32_t operations = 0;

@@ -81,7 +81,7 @@ int main(int argc, char** argv) {
   while (larder_open(&options, &client) != LARDER_OK)
     if (!in_time()) return 4;
   const larder_group group{kPieceBytes, kLayers, 1};
-  const larder_namespace ns{sizeof(larder_namespace), 1, "engine: nth\n", "nth", &group, 1, 256, 0};
+  const larder_namespace ns{sizeof(larder_namespace), 1, "engine: nth\n", "nth", &group, 1, 256, 0, 0};
   while (larder_set_namespace(client, &ns) != LARDER_OK && in_time()) {
   }
   while (larder_register_pages(client, 0, pages, kLayers) != LARDER_OK && in_time()) {

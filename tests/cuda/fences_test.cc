@@ -48,8 +48,9 @@ TEST_F(FencesTest, WhoWaitsForOneOnTheHostTakesNoProcessor) {
 TEST_F(FencesTest, WhatTheHostHasWaitedForNoCopyWaitsFor) {
   const std::shared_ptr<const Fence> fence = behind_a_step();
   ASSERT_TRUE(fence->wait().ok());
-  fake_cuda::fail("cuStreamWaitEvent", 1, kIllegalAddress);
+  const std::uint64_t before = fake_cuda::counters().host_waits;
   EXPECT_TRUE(engine_->store(chunk_.list(fence.get()), chunk_.slot()).ok());
+  EXPECT_EQ(fake_cuda::counters().host_waits, before + 1) << "for the end of the store alone";
   refuse_waits();
   EXPECT_TRUE(fence->wait().ok()) << "nor the host again";
 }

@@ -73,7 +73,7 @@ void SimEngine::set_silent(SimLarderd* larderd, bool silent) {
   silent_ = silent;
   if (larderd == nullptr || !attached_) return;
   counted_ = !silent;
-  larderd->memory().set_silent(number_, silent);
+  larderd->memory().sessions().set_silent(number_, silent);
   for (Load& load : loads_) load.excused = load.excused || silent;
 }
 

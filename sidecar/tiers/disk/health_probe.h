@@ -27,6 +27,7 @@ class HealthProbe {
   void try_reads(std::uint64_t now_ns);
   void read_failed(int error);
   void read_worked() { read_errors_in_row_ = 0; }
+  // Also closes the active region, and opens the ready one anew.
   void write_failed(int error);
   // The file was opened: the next check of the directory is a whole period away.
   void opened();

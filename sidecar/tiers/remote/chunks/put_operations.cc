@@ -63,10 +63,9 @@ void PutOperations::fail_waiting(const Status& why) {
 }
 
 void PutOperations::ended(const OpPtr& op, const Status& status) {
-  const bool ok = status.ok();
   if (op->started && !op->probed) --looking_;
   if (op->record.writing != 0) tell_gates(op, status);
-  if (op->record.writing != 0 && !ok) garbage_.leave_behind(op->record);  // mutation: abandoned-parts
+  if (op->record.writing != 0 && !status.ok()) garbage_.leave_behind(op->record);  // mutation: abandoned-parts
 }
 
 // Reads the record first: another larderd, or an earlier run, may have put the same bytes.
