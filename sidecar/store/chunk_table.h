@@ -1,8 +1,9 @@
 // ChunkTable: the slots of the arena, and the moves of one slot from state to state.
 //
 // Each method does one move; the caller completes the change of state, so that index, notes, arena,
-// namespaces, order of eviction and sums agree again. To evict: leave_order(), count_out(), detach(),
-// free_slot(). Callers look after holds and sessions. Owned by the thread of the store.
+// namespaces, order of eviction and sums agree again. Removals, for example, calls leave_order(),
+// count_out(), detach() and, after the last reader, free_slot(). Callers look after holds and
+// sessions. Owned by the thread of the store.
 #pragma once
 
 #include <cstddef>
