@@ -88,6 +88,8 @@ class Client:
 
     def add_namespace(self, fingerprint, wait_ms=0, states=False):
         if fingerprint not in self.open:
+            if len(self.open) == 63:  # as in the library, less the unnamed place of the handshake
+                raise LarderError("larder_add_namespace", native.RESOURCE_EXHAUSTED)
             self.open[fingerprint] = len(self.namespaces)  # the engine's own is 0
             self.namespaces.append(fingerprint)
         return self.open[fingerprint]

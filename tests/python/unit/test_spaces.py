@@ -8,6 +8,7 @@ pytest.importorskip("vllm")
 
 from fakes import Client, group, setup  # noqa: E402
 
+from larder.client import LarderError  # noqa: E402
 from larder.vllm.spaces import NoSpace, Spaces  # noqa: E402
 
 
@@ -35,7 +36,16 @@ def test_recurrent_states_have_a_second_namespace_behind_each(client):
     for number in range(100):
         made.of(f"r{number}", f"adapter: {number}\n")
         made.forget(f"r{number}")
-    assert len(client.namespaces) - len(client.closed) == 2 * (1 + 31)
+    assert len(client.open) == 2 * (1 + 30), "as many as the library has places for"
+
+
+def test_where_the_states_get_no_namespace_the_tokens_give_theirs_back(client):
+    made = Spaces(client, setup(groups=(group(), replace(group(1), state=True))))
+    for number in range(62):
+        client.add_namespace(f"another: {number}\n")
+    with pytest.raises(LarderError):
+        made.named("engine: test\n")
+    assert len(client.open) == 62
 
 
 def test_the_engines_own_is_open_from_the_start(spaces, client):

@@ -106,8 +106,8 @@ class TestHits:
         states(client, one, 2, 4)
         assert half.get_num_new_matched_tokens(one, 0) == (256, True)
 
-    @pytest.mark.parametrize(("there", "boundary"), [((), 512), ((2,), 512), ((4,), 0)])
-    def test_where_attention_reaches_further_this_request_makes_the_state(self, half, client, there, boundary):
+    @pytest.mark.parametrize(("there", "boundary"), [((), 512), ((2,), 512), ((4,), 512)])
+    def test_the_state_of_the_shared_prefix_is_made_or_kept_by_this_request(self, half, client, there, boundary):
         one = request()
         one.shared_prefix_boundary = 0
         attention(client, one, 4)
@@ -137,6 +137,16 @@ class TestHits:
         assert len(client.holds) == 2
         half.request_finished(one)
         assert not client.holds
+
+
+    def test_without_a_page_for_the_state_the_load_fails(self, half, client):
+        one = request()
+        attention(client, one, 4)
+        states(client, one, 3)
+        half.get_num_new_matched_tokens(one, 0)
+        half.update_state_after_alloc(one, blocks(list(range(10, 30)), [0] * 20), 384)
+        (load,) = half.build_connector_meta(step()).loads
+        assert not load.parts, "the worker reports a load without parts as failed"
 
 
 class TestStores:

@@ -56,6 +56,8 @@ class LoadPlan:
                     part.pages += pages
             if part.hashes:
                 move.parts.append(part)
+        if lookup.space.states is not None and not any(setup.groups[part.group].state for part in move.parts):
+            return failed, hashes  # vLLM has no page for the state
         holds = [self._client.hold(hashes, stride, lookup.space.number)[0]]
         if lookup.space.states is not None:
             holds.append(self._client.hold(hashes[-stride:], stride, lookup.space.states)[0])

@@ -68,6 +68,8 @@ def setup_of(vllm_config, kv_cache_config):
     groups, chunk_tokens = groups_of(kv_cache_config, _count(options, "chunk_tokens"))
     shards = shards_of(vllm_config.parallel_config, kv_cache_config, vllm_config.model_config)
     check_sizes(groups, shards)
+    if any(group.state for group in groups) and getattr(vllm_config.cache_config, "prefix_cache_retention_interval", 0) != 0:
+        raise Unsupported("recurrent states with a prefix_cache_retention_interval are not served yet; leave it at 0")
     v2_runner = bool(getattr(vllm_config, "use_v2_model_runner", False))
     hash_block = getattr(kv_cache_config, "hash_block_size", None) or min(group.block_size for group in groups)
     if chunk_tokens % hash_block:

@@ -7,10 +7,11 @@ take_closed() names. Owned by the scheduler's thread."""
 import secrets
 from dataclasses import dataclass
 
+from larder.client import LarderError
 from larder.vllm.messages import OPEN_WAIT_MS
 
-# kMaxClientNamespaces of shim/protocol/limits.h, less the engine's own and one unnamed place.
-_MOST = 62
+# kMaxClientNamespaces of shim/protocol/limits.h, less the unnamed place of the handshake.
+_PLACES = 63
 _STATES = "chunks: states\n"  # the last line of a namespace of states
 
 
@@ -32,9 +33,13 @@ class Space:
 def open_space(client, setup, text, line=""):
     """The Space of the engine with the fingerprint `text`. LarderError."""
     number = client.add_namespace(text + line, OPEN_WAIT_MS)
-    if not any(group.state for group in setup.groups):
+    if not _has_states(setup):
         return Space(number, line)
-    return Space(number, line, client.add_namespace(text + line + _STATES, OPEN_WAIT_MS, states=True))
+    try:
+        return Space(number, line, client.add_namespace(text + line + _STATES, OPEN_WAIT_MS, states=True))
+    except LarderError:
+        client.close_namespace(number)
+        raise
 
 
 def close_space(client, space, drop=False):
@@ -43,10 +48,14 @@ def close_space(client, space, drop=False):
         client.close_namespace(space.states, drop)
 
 
+def _has_states(setup):
+    return len(setup.groups) > len(setup.token_groups)
+
+
 class Spaces:
     def __init__(self, client, setup):
         self._client, self._setup = client, setup
-        self._most = _MOST // 2 if setup is not None and len(setup.groups) > len(setup.token_groups) else _MOST
+        self._most = (_PLACES // 2 if setup is not None and _has_states(setup) else _PLACES) - 1  # besides the engine's own
         self._text = self._own = None
         self._private = ""
         self._open: dict[str, Space] = {}  # by line, the least recently used first

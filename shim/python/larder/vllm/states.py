@@ -32,13 +32,15 @@ class States:
         """The chunks of a hit, of `hits` chunks that attention could hit; `hashes` are those from
         chunk `first` on.
 
-        Where attention reaches further than states, this request computes the state of that place
-        (a shared-prefix boundary of vLLM), and later requests hit it."""
+        The shared-prefix boundary of vLLM does two things. Where attention reaches further than
+        states, this request computes the state of that place, and later requests hit it. Where
+        both end together, vLLM's own cache keeps the loaded state, and requests with the same
+        prefix need no load of their own."""
         if not self or hits == first:
             return hits
         stride = stride_of(request)
         found = first + self._client.last(hashes[: (hits - first) * stride], stride, space.states)
-        if found < hits:
+        if hits > first:
             boundary = hits * self._setup.chunk_tokens
             request.shared_prefix_boundary = max(getattr(request, "shared_prefix_boundary", 0), boundary)
         return found
