@@ -179,7 +179,7 @@ Status Import::disk() {
       path, [](unsigned char c) { return std::isalnum(c) != 0 || c == '/' || c == '.' || c == '_' || c == '-'; });
   if (!path.starts_with('/') || !plain) {
     note(Counterpart::kNone, *disk_path_,
-         path + (plain ? " is a path from where the engine starts" : " is no path that is understood here") +
+         path + (plain ? " is a path from where the engine starts" : " is no plain path") +
              ": set disk.path to a directory that exists, as an absolute path, and disk.size to " + disk_size_->text);
     return {};
   }

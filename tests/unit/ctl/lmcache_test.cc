@@ -116,7 +116,7 @@ TEST_F(LmcacheTest, PathAndSizeAreADiskTier) {
   EXPECT_THAT(yaml_of("max_local_disk_size: 0.5\nlocal_disk: /mnt/kv/\n"),
               HasSubstr("disk:\n  path: /mnt/kv/\n  size: 512MiB\n"));
   EXPECT_THAT(yaml_of("local_disk: file:///mnt/kv\n"),
-              AllOf(HasSubstr("nothing there without max_local_disk_size"), Not(HasSubstr("disk:\n"))));
+              AllOf(HasSubstr("no chunk there without max_local_disk_size"), Not(HasSubstr("disk:\n"))));
   EXPECT_THAT(yaml_of("max_local_disk_size: 3\n"), AllOf(HasSubstr("without local_disk"), Not(HasSubstr("disk:\n"))));
   EXPECT_THAT(yaml_of("max_local_disk_size: 0\nlocal_disk: null\n"), Not(HasSubstr("disk")));
   const Result<ImportedLmcache> relative = import("local_disk: file://kv/\nmax_local_disk_size: 3\n");
@@ -218,7 +218,7 @@ TEST_F(LmcacheTest, PasswordsGoIntoAFile) {
 TEST_F(LmcacheTest, UnknownKeysAreNamedAndNearOnesGuessed) {
   const std::string yaml = yaml_of("max_local_cpu_sizes: 5\nsomething_else: 1\nextra_config: {x: 1}\n");
   EXPECT_THAT(yaml, HasSubstr("max_local_cpu_sizes (" + file_ + ":1): left out; was max_local_cpu_size meant?"));
-  EXPECT_THAT(yaml, HasSubstr("something_else (" + file_ + ":2): left out, as LMCache ignores"));
+  EXPECT_THAT(yaml, HasSubstr("something_else (" + file_ + ":2): left out, because LMCache ignores unknown settings"));
   EXPECT_THAT(yaml, HasSubstr("extra_config.x (" + file_ + ":3): Larder does not know it"));
   EXPECT_EQ(import("max_local_cpu_sizes: 5\nsave_decode_cache: true\n")->unserved, 1U);
   EXPECT_EQ(nearest_lmcache_key("MAX-LOCAL-CPU_SIZE"), "max_local_cpu_size");
