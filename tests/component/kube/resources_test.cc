@@ -139,7 +139,7 @@ TEST_F(ResourcesTest, ExplainTellsEveryFieldAndWhatItMeans) {
   for (const char* field : {"placement", "hugepages", "chunkTokens", "updateStrategy", "podSecurity", "enum: Sidecar, Node"})
     EXPECT_THAT(pool, HasSubstr(field));
   EXPECT_THAT(api_server().kubectl("explain cachepool.spec.memory.size").text,
-              HasSubstr("Memory for chunks, of each larderd: 8Gi"));
+              HasSubstr("Memory for chunks in each larderd: 8Gi"));
   EXPECT_THAT(api_server().kubectl("explain cachebackend.spec.managed.memory").text, HasSubstr("maxmemory"));
 }
 
