@@ -56,14 +56,6 @@ std::size_t count_present(const Attachment& attachment, ChunkParts parts, const 
   return hashes.count;
 }
 
-std::size_t last_present(const Attachment& attachment, ChunkParts parts, const Hashes& hashes) {
-  for (std::size_t chunk = hashes.count; chunk > 0; --chunk) {
-    const Hashes one{hashes.bytes + (chunk - 1) * hashes.stride_bytes, hashes.stride_bytes, 1, hashes.ns};
-    if (count_present(attachment, parts, one) == 1) return chunk;
-  }
-  return 0;
-}
-
 std::size_t count_reachable(const Attachment& attachment, ChunkParts parts, const Hashes& hashes,
                             const protocol::NamespaceId& id) {
   const protocol::IndexReader& index = attachment.index();
@@ -87,6 +79,14 @@ std::size_t count_reachable(const Attachment& attachment, ChunkParts parts, cons
       if (!index.finish(probes[i].above) && !(below.valid() && below.has(probes[i].below))) return (first + i) / walk.parts();
   }
   return hashes.count;
+}
+
+std::size_t last_present(const Attachment& attachment, ChunkParts parts, const Hashes& hashes) {
+  for (std::size_t chunk = hashes.count; chunk > 0; --chunk) {
+    const Hashes one{hashes.bytes + (chunk - 1) * hashes.stride_bytes, hashes.stride_bytes, 1, hashes.ns};
+    if (count_present(attachment, parts, one) == 1) return chunk;
+  }
+  return 0;
 }
 
 HoldSet::HoldSet(std::shared_ptr<Attachment> attachment, ChunkParts parts, const Hashes& hashes)

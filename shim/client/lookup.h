@@ -24,7 +24,7 @@ struct Hashes {
 
 // Each chunk of a namespace has a part in every shard and group.
 struct ChunkParts {
-  std::uint32_t shards = 0, groups = 0;
+  std::size_t shards = 0, groups = 0;
 };
 
 // The number of chunks, from the first on, that are in memory in every shard and group.
