@@ -14,15 +14,15 @@ case $locked,$next in "$wanted"* | *,"$wanted"*) ;; *) fail "VLLM=$wanted: teste
 cd ..
 
 status=0
-# VERSION, FOLDER: its tests, with that folder first on Python's path.
+# VERSION, FOLDER, TEST...: its tests and those, with that folder first on Python's path.
 run() {
   [[ $1 == "$wanted"* ]] || return 0
   rm -rf "build/models/$1"
   PYTHONPATH=${2:+$2:}$PYTHONPATH LARDER_MODELS=all LARDER_MODELS_RECORD=build/models/$1 \
-    "$venv/bin/python" -m pytest tests/python/models -p no:cacheprovider --timeout 600 -v || status=$?
+    "$venv/bin/python" -m pytest tests/python/models "${@:3}" -p no:cacheprovider --timeout 600 -v || status=$?
 }
 run "$locked" ""
-run "$next" "$vllm_next"
+run "$next" "$vllm_next" tests/python/unit/test_late_stores.py  # under its schedulers
 if [ -z "$wanted" ]; then
   "$venv/bin/python" tests/python/models/record.py docs/reference/compatibility.md "build/models/$locked" "build/models/$next"
 fi

@@ -64,10 +64,3 @@ def read_matching(url, wanted):
     """{name: content} of the members of a wheel whose names are wanted."""
     with zipfile.ZipFile(io.BufferedReader(_Remote(url), 1 << 20)) as wheel:
         return {name: wheel.read(name).decode() for name in wheel.namelist() if wanted(name)}
-
-
-def unpack_python(url, folder):
-    """All of the wheel's Python, without its machine code. sys.path must name the folder before the installed vLLM."""
-    with zipfile.ZipFile(io.BufferedReader(_Remote(url), 1 << 20)) as wheel:
-        names = [name for name in wheel.namelist() if name.startswith("vllm/") and name.endswith((".py", ".json"))]
-        wheel.extractall(folder, names)

@@ -1,12 +1,8 @@
-"""The connector over other vLLM releases, read out of their wheels, which have no build for a CPU.
+"""The connector over the base classes of other vLLM releases, read out of their wheels, which have no build for a CPU: loads, leaves nothing
+abstract, takes what each hook is called with. The rest of vLLM is the installed one."""
 
-- Over their base classes, with the rest of the installed vLLM: loads, leaves nothing abstract, takes what each hook is called with.
-- Under the schedulers of the latest one, with all of its Python: tests/python/unit/test_late_stores.py, with its controls."""
-
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import config_fields
 import pytest
@@ -61,26 +57,3 @@ def test_the_connector_loads_over_the_base_classes_of(requirement, tmp_path):
 @pytest.mark.parametrize("release", config_fields.records())
 def test_the_recorded_fields_are_those_of_the_release(release):
     assert config_fields.records()[release] == config_fields.record_of(f"vllm=={release}")
-
-
-LATE_STORES = Path(__file__).parents[1] / "unit" / "test_late_stores.py"
-OF_FOLDER = """
-import sys, pytest, vllm
-folder, version, *told = sys.argv[1:]
-assert vllm.__file__.startswith(folder) and vllm.__version__ == version, (vllm.__file__, vllm.__version__)
-sys.exit(pytest.main(told))
-"""
-
-
-@slow
-def test_stores_that_end_late_under_the_schedulers_of_the_latest_release(tmp_path):
-    version, url = released.wheel_url("vllm")
-    with record.named(f"late_{version}", f"schedulers of vLLM {version} with stores that end late (no engine)", 0) as told:
-        released.unpack_python(url, tmp_path)
-        path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
-        command = [sys.executable, "-c", OF_FOLDER, str(tmp_path), version, str(LATE_STORES), "-q", "-p", "no:cacheprovider", "--no-header"]
-        done = subprocess.run(
-            command, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=540
-        )
-        told(result="no block is written under a store")
-        assert done.returncode == 0, done.stdout[-3000:]

@@ -251,6 +251,6 @@ def _open(setup, shard, who):
         [(group.page_bytes, len(group.layers), group.blocks) for group in setup.groups],
         setup.shards.count,
         shard if setup.shards.stages > 1 else None,
-        len(setup.groups) - len(setup.token_groups),
+        setup.states,
     )
     return client

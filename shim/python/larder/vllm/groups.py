@@ -114,7 +114,7 @@ def check_sizes(groups, shards):
     if shards.count > MOST_SHARDS:
         raise Unsupported(f"{shards.count} ranks hold parts of the KV (pipeline times tensor parallel), and Larder serves {MOST_SHARDS} at most")
     for group in groups:
-        if group.state and group.page_bytes * len(group.layers) > MOST_PART_BYTES or group.state and group.page_bytes > MOST_PAGE_BYTES:
+        if group.state and (group.page_bytes > MOST_PAGE_BYTES or group.page_bytes * len(group.layers) > MOST_PART_BYTES):
             raise Unsupported(
                 f"a recurrent state has {_mib(group.page_bytes)} MiB in each of {len(group.layers)} layers, and Larder serves "
                 f"{_mib(MOST_PAGE_BYTES)} MiB in a layer and {_mib(MOST_PART_BYTES)} MiB on one rank at most: set a larger --tensor-parallel-size"

@@ -49,6 +49,11 @@ class Setup:
         return tuple(group for group in self.groups if not group.state)
 
     @property
+    def states(self):
+        """The number of groups of states."""
+        return len(self.groups) - len(self.token_groups)
+
+    @property
     def chunk_bytes(self):
         """Of one shard, all groups of tokens."""
         return sum(group.page_bytes * len(group.layers) * group.blocks for group in self.token_groups)

@@ -33,7 +33,7 @@ class Space:
 def open_space(client, setup, text, line=""):
     """The Space of the engine with the fingerprint `text`. LarderError."""
     number = client.add_namespace(text + line, OPEN_WAIT_MS)
-    if not _has_states(setup):
+    if not setup.states:
         return Space(number, line)
     try:
         return Space(number, line, client.add_namespace(text + line + _STATES, OPEN_WAIT_MS, states=True))
@@ -48,14 +48,10 @@ def close_space(client, space, drop=False):
         client.close_namespace(space.states, drop)
 
 
-def _has_states(setup):
-    return len(setup.groups) > len(setup.token_groups)
-
-
 class Spaces:
     def __init__(self, client, setup):
         self._client, self._setup = client, setup
-        self._most = (_PLACES // 2 if setup is not None and _has_states(setup) else _PLACES) - 1  # besides the engine's own
+        self._most = (_PLACES // 2 if setup is not None and setup.states else _PLACES) - 1  # besides the engine's own
         self._text = self._own = None
         self._private = ""
         self._open: dict[str, Space] = {}  # by line, the least recently used first
