@@ -17,6 +17,7 @@ using larder::Code;
 using larder::Status;
 using larder::capi::answered;
 using larder::capi::guarded;
+using larder::capi::looked_up;
 using larder::capi::read_hashes;
 using larder::capi::read_struct;
 using larder::capi::to_c;
@@ -77,19 +78,6 @@ larder_status add_namespace(larder_client* client, const char* function, Namespa
     if (added.ok()) *ns = *added;
     return answered(client, function, added.status());
   });
-}
-
-// The answer of a look-up; 0 where it cannot be made.
-size_t count(larder_client* client, const larder_hashes* hashes,
-             std::size_t (client::Client::*look)(const client::Hashes&) const) {
-  size_t found = 0;
-  guarded(client, [&] {
-    client::Hashes given;
-    if (!read_hashes(hashes, given)) return LARDER_INVALID_ARGUMENT;
-    found = (client->impl.*look)(given);
-    return LARDER_OK;
-  });
-  return found;
 }
 
 }  // namespace
@@ -244,11 +232,11 @@ size_t larder_next_log(larder_client* client, char* line, size_t line_bytes) {
 }
 
 size_t larder_lookup(larder_client* client, const larder_hashes* hashes) {
-  return count(client, hashes, &client::Client::lookup);
+  return looked_up(client, hashes, &client::Client::lookup);
 }
 
 size_t larder_last(larder_client* client, const larder_hashes* hashes) {
-  return count(client, hashes, &client::Client::last);
+  return looked_up(client, hashes, &client::Client::last);
 }
 
 larder_status larder_hold(larder_client* client, const larder_hashes* hashes, uint64_t* hold, size_t* held) {

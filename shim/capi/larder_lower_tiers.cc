@@ -6,6 +6,7 @@
 using larder::Code;
 using larder::capi::answered;
 using larder::capi::guarded;
+using larder::capi::looked_up;
 using larder::capi::read_hashes;
 using larder::capi::read_struct;
 using larder::capi::to_c;
@@ -67,14 +68,7 @@ larder_status larder_get_lower_tiers(larder_client* client, larder_lower_tiers* 
 }
 
 size_t larder_reachable(larder_client* client, const larder_hashes* hashes) {
-  size_t reachable = 0;
-  guarded(client, [&] {
-    client::Hashes given;
-    if (!read_hashes(hashes, given)) return LARDER_INVALID_ARGUMENT;
-    reachable = client->impl.reachable(given);
-    return LARDER_OK;
-  });
-  return reachable;
+  return looked_up(client, hashes, &client::Client::reachable);
 }
 
 larder_status larder_fetch(larder_client* client, const larder_hashes* hashes, uint32_t deadline_ms, uint64_t* ticket) {
