@@ -103,7 +103,7 @@ larder_status larder_open(const larder_options* options, larder_client** client)
     chosen.socket = given.socket != nullptr ? given.socket : default_socket();
     chosen.engine = given.engine != nullptr ? given.engine : "";
     chosen.copy_threads = given.copy_threads != 0 ? std::min(given.copy_threads, 64U) : by_processors;
-    *client = new larder_client{{std::move(chosen), larder::capi::copy_engine()}};
+    *client = new larder_client{{std::move(chosen), larder::capi::copy_engines()}};
     return LARDER_OK;
   } catch (const std::system_error&) {
     return LARDER_RESOURCE_EXHAUSTED;

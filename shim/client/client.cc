@@ -72,9 +72,9 @@ class Parting final : public CopyJob {
 
 }  // namespace
 
-Client::Client(Options options, const copy::CopyEngine& engine)
+Client::Client(Options options, const copy::CopyEngines& engines)
     : options_(std::move(options)),
-      copies_(engine, log_),
+      copies_(engines, log_),
       pool_(options_.copy_threads),
       loads_(pool_, copies_, spec_, pages_, &sidecar_),
       stores_(pool_, copies_, spec_, pages_, std::chrono::milliseconds(protocol::kMaxStoreAgeMs), &sidecar_) {

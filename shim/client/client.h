@@ -45,7 +45,7 @@ struct State {
 class Client final : public ControlListener {
  public:
   // `engine` outlives the client. Throws std::system_error when a thread cannot be made.
-  Client(Options options, const copy::CopyEngine& engine);
+  Client(Options options, const copy::CopyEngines& engines);
   // Waits until no thread writes into registered pages.
   ~Client() override;
 
