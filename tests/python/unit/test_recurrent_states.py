@@ -230,6 +230,7 @@ class TestLateStates:
         made = made or handed_over({}, cached=[("r", 600, 1)], tables={"r": TABLES})
         return [list(pages(part.pages)) for move in half.build_connector_meta(made).stores for part in move.parts if part.group == 1]
 
+    # covers F-048
     def test_it_is_stored_again_twice_at_most(self, half):
         one = request()
         assert self.first(half, one) == [[77]]

@@ -135,6 +135,7 @@ class TestFetches:
         assert half.get_num_new_matched_tokens(one, 256) == (256, True)
 
     @pytest.mark.parametrize("came", ["tokens", "state"])
+    # covers F-257
     def test_one_without_the_other_is_no_hit_and_no_gain(self, half, client, one, came):
         attention(client.on_disk, one, 4)
         states(client.on_disk, one, 4)
@@ -150,6 +151,7 @@ class TestFetches:
         states(client.on_disk, other, 4)
         assert half.get_num_new_matched_tokens(other, 0) == (0, False), "after a loss there is a pause"
 
+    # covers F-258
     def test_with_room_for_one_fetch_alone_it_fetches_neither_and_may_ask_later(self, half, client, one):
         attention(client.on_disk, one, 4)
         states(client.on_disk, one, 4)
@@ -254,6 +256,7 @@ class TestProbes:
         self.answer(client, read_bytes_per_s=0)
         assert half.get_num_new_matched_tokens(one, 0) == (0, False)
 
+    # covers F-259
     def test_an_older_larderd_is_not_asked(self, half, client, one):
         client.tier, client.fail = SHARED, "probe each"
         attention(client.in_backend, one, 4)
