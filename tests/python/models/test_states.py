@@ -63,9 +63,9 @@ def stored(walk, texts):
     return [step for text in texts for step in (ask(text), *walk.settled())]
 
 
-def judge_fetched(texts, alone, results):
+def judge_fetched(texts, alone, results, hit=512):
     """Each prompt was fetched by itself: one as ever, the others with a load that leaves a part out or takes another state."""
-    assert [one["hit"] for one in results] == [512] * len(texts)
+    assert [one["hit"] for one in results] == [hit] * len(texts)
     assert results[0]["tokens"] == alone[0]["tokens"]
     for name, one, right in zip(("no state", "no KV of tokens", "the state of another prompt"), results[1:], alone[1:]):
         assert one["tokens"] != right["tokens"], f"{name}: the answer must change, else equal tokens prove nothing"
@@ -75,15 +75,24 @@ def fetched(texts):
     return [step for name, text in zip(("all", "tokens", "states", "another"), texts) for step in (CLEAR, part(name), ask(text), {"reset": True})]
 
 
+HYBRIDS = {
+    "qwen3_next": ("Qwen3-Next", 256, {}),
+    "granite4": ("Granite 4 (with the stand-in)", 640, {"LARDER_TEST_MAMBA2": "1"}),
+}
+
+
 @slow
-def test_states_come_back_from_disk(models, tmp_path):
+@pytest.mark.parametrize("model", HYBRIDS)
+def test_states_come_back_from_disk(models, tmp_path, model):
     """larderd is killed and started anew with an empty memory. What it has on its disk is hit."""
     (tmp_path / "disk").mkdir()
     how = "512MiB", f"larder-states-{os.getpid()}", f"disk:\n  path: {tmp_path}/disk\n  size: 1GiB\n  write: through\n"
-    texts = [prompt(f"disk {i}", 514) for i in range(4)]
-    with record.named("states_disk", "Qwen3-Next: states from the disk after a kill of larderd", 514) as told:
+    name, block, env = HYBRIDS[model]
+    tokens = 2 * block + 2
+    texts = [prompt(f"disk {i}", tokens) for i in range(4)]
+    with record.named(f"states_disk_{model}", f"{name}: states from the disk after a kill of larderd", tokens) as told:
         with start_larderd(tmp_path, *how) as larderd:
-            walk = Walk(larderd, tmp_path, models("qwen3_next"), block_size=256)
+            walk = Walk(larderd, tmp_path, models(model), env=env, block_size=block)
             results, _ = walk.run([step for text in texts for step in (ask(text, off=True), {"reset": True})] + stored(walk, texts), script=SCRIPT)
             alone = results[:4]
             wait_for(lambda: larderd.status()["disk"]["chunks"] == 3 * len(texts), PATIENCE_S, "writing to the disk")
@@ -93,7 +102,7 @@ def test_states_come_back_from_disk(models, tmp_path):
         with start_larderd(tmp_path, *how) as walk.larderd:
             assert walk.larderd.status()["memory"]["slots"]["committed"] == 0
             again, _ = walk.run(fetched(texts), script=SCRIPT)
-            judge_fetched(texts, alone, again)
+            judge_fetched(texts, alone, again, 2 * block)
         told(result="equal tokens", hits=again[0]["hit"], zeroed="other tokens")
 
 

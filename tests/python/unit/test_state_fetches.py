@@ -212,7 +212,7 @@ class TestProbes:
         attention(client.in_backend, one, 4)
         states(client.in_backend, one, 2, 4)
         assert half.get_num_new_matched_tokens(one, 0) == LATER
-        assert client.call_names() == ["probe", "probe each"]
+        assert client.call_names() == ["probe each", "probe"]
         assert [len(keys) for keys, _ in client.probes.values()] == [4, 4]
         self.answer(client)
         assert half.get_num_new_matched_tokens(one, 0) == LATER
@@ -262,7 +262,12 @@ class TestProbes:
         attention(client.in_backend, one, 4)
         states(client.in_backend, one, 4)
         assert half.get_num_new_matched_tokens(one, 0) == (0, False)
-        assert client.probes == {}, "the question about chunks is ended"
+        assert client.calls == [], "nor about the chunks"
+
+    def test_a_question_about_states_alone_is_ended(self, half, client, one):
+        client.tier, client.fail = SHARED, "probe"
+        assert half.get_num_new_matched_tokens(one, 0) == (0, False)
+        assert client.call_names() == ["probe each", "probe end"]
 
     def test_what_is_on_the_disk_is_fetched_where_the_backend_has_no_more(self, half, client, one):
         client.tier = FAST_AND_SHARED

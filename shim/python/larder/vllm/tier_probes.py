@@ -133,10 +133,10 @@ class TierProbes:
         deadline_ms = math.ceil(max(probe.plan.deadline_s, probe.until - self._clock()) * 1e3)
         asks = [(self._client.probe, probe.space.number)]
         if probe.space.states is not None:  # in the same moment, so that both take one round trip
-            asks.append((self._client.probe_each, probe.space.states))
+            asks.insert(0, (self._client.probe_each, probe.space.states))  # the one that an older larderd refuses
         for ask, number in asks:
             try:
-                probe.tickets += (ask(probe.hashes, probe.stride, deadline_ms, number),)
+                probe.tickets = ask(probe.hashes, probe.stride, deadline_ms, number), *probe.tickets
             except LarderError:
                 self._end_tickets(probe)
                 return False
