@@ -68,12 +68,12 @@ inline bool read_hashes(const larder_hashes* from, client::Hashes& to) {
 
 // The answer of a look-up; 0 where it cannot be made.
 inline size_t looked_up(larder_client* client, const larder_hashes* hashes,
-                        std::size_t (client::Client::*look)(const client::Hashes&) const) {
+                        std::size_t (client::Lookups::*look)(const client::Hashes&) const) {
   size_t found = 0;
   guarded(client, [&] {
     client::Hashes given;
     if (!read_hashes(hashes, given)) return LARDER_INVALID_ARGUMENT;
-    found = (client->impl.*look)(given);
+    found = (client->impl.lookups().*look)(given);
     return LARDER_OK;
   });
   return found;

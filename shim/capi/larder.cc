@@ -89,8 +89,8 @@ const char* larder_status_text(larder_status status) {
 }
 
 const char* larder_version(void) {
-  static_assert(larder::protocol::kVersionMajor == 1 && larder::protocol::kVersionMinor == 6, "change the text");
-  return LARDER_VERSION " protocol 1.6";
+  static_assert(larder::protocol::kVersionMajor == 1 && larder::protocol::kVersionMinor == 7, "change the text");
+  return LARDER_VERSION " protocol 1.7";
 }
 
 larder_status larder_open(const larder_options* options, larder_client** client) {
@@ -232,11 +232,11 @@ size_t larder_next_log(larder_client* client, char* line, size_t line_bytes) {
 }
 
 size_t larder_lookup(larder_client* client, const larder_hashes* hashes) {
-  return looked_up(client, hashes, &client::Client::lookup);
+  return looked_up(client, hashes, &client::Lookups::present);
 }
 
 size_t larder_last(larder_client* client, const larder_hashes* hashes) {
-  return looked_up(client, hashes, &client::Client::last);
+  return looked_up(client, hashes, &client::Lookups::last);
 }
 
 larder_status larder_hold(larder_client* client, const larder_hashes* hashes, uint64_t* hold, size_t* held) {

@@ -6,6 +6,7 @@
 // behind the fields that it knows, so a minor version can add fields.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -214,6 +215,9 @@ enum class Verb : std::uint32_t {
   kPin = 2,       // keep until unpinned, evicted or dropped
   kUnpin = 3,
   kEvict = 4,  // out of memory, pinned or not
+  // Since 1.7: promote the last hash of which all chunks can be reached, and no other. For recurrent
+  // states, of which a hit needs the last one.
+  kPrefetchLast = 5,
 };
 
 // For display; empty for an unknown verb.
@@ -223,6 +227,7 @@ constexpr std::string_view verb_name(Verb verb) {
     case Verb::kPin: return "pin";
     case Verb::kUnpin: return "unpin";
     case Verb::kEvict: return "evict";
+    case Verb::kPrefetchLast: return "prefetch last";
   }
   return "";
 }
@@ -292,11 +297,15 @@ struct EndFetch {         // FETCH_END
   std::uint32_t reserved;
 };
 
+// Flag of PROBE, since 1.7: the answer tells of each hash by itself, in ProbedEach. An older sidecar
+// ignores the flag, so an engine asks this of a sidecar of 1.7 alone.
+inline constexpr std::uint32_t kProbeEach = 1;
+
 struct Probe {  // followed by BlockHash[count], as in Fetch
   std::uint32_t namespace_handle;
   std::uint32_t deadline_ms;  // from now; the answer counts the chunks known by then
   std::uint32_t count;
-  std::uint32_t reserved;
+  std::uint32_t flags;  // kProbeEach; other bits are ignored
 };
 
 // The reason for the length of a probed prefix.
@@ -316,7 +325,14 @@ struct Probed {
   std::uint32_t elapsed_us;        // UINT32_MAX: as long or longer
   std::uint32_t reason;            // ProbeEnd
 };
-static_assert(sizeof(Probe) == 16 && sizeof(Probed) == 32);
+
+// Behind Probed, in the answer to a PROBE with kProbeEach. `families` is then the number of the last
+// family that a FETCH finds, counted from 1; `shared` is 1 if the FETCH would read that family from
+// the backend, and the speed is that of a FETCH of that family alone.
+struct ProbedEach {
+  std::array<std::uint64_t, kMaxKeysPerProbe / 64> there;  // bit i % 64 of word i / 64: a FETCH finds hash i
+};
+static_assert(sizeof(Probe) == 16 && sizeof(Probed) == 32 && sizeof(ProbedEach) == 128);
 
 struct Error {         // followed by text_bytes of text
   std::uint32_t code;  // larder::Code

@@ -298,7 +298,11 @@ Result<Reply> SessionProtocol::probe(Decoder& decoder) {
     return malformed(decoder.type(), "count " + std::to_string(probe.count) + " is over the limit or the packet");
   const Result<bool> open = may_use("PROBE", probe.namespace_handle);
   if (!open.ok()) return open.status();
-  if (!*open) return Reply{probed_packet({facts_.number, decoder.request(), {}})};
+  if (!*open) {
+    tiering::TierProbes::Answer nothing{facts_.number, decoder.request(), {}, std::nullopt};
+    if ((probe.flags & protocol::kProbeEach) != 0) nothing.each.emplace();
+    return Reply{probed_packet(nothing)};
+  }
   if (Status begun = tier_probes_->probe(facts_.number, decoder.request(), probe, hashes_); !begun.ok())
     return malformed(decoder.type(), begun.text());
   return Reply{};
@@ -307,6 +311,7 @@ Result<Reply> SessionProtocol::probe(Decoder& decoder) {
 std::vector<std::byte> probed_packet(const tiering::TierProbes::Answer& answer) {
   Encoder encoder(MessageType::kProbed, answer.request);
   encoder.append(answer.probed);
+  if (answer.each) encoder.append(*answer.each);
   return finish(encoder);
 }
 

@@ -22,7 +22,7 @@ class FakeSession {
  public:
   static constexpr std::uint64_t kArenaBytes = 4 << 20;
 
-  explicit FakeSession(std::uint64_t capabilities = protocol::kCapabilityAct) {
+  explicit FakeSession(std::uint64_t capabilities = protocol::kCapabilityAct, std::uint32_t version_minor = 0) {
     const store::IndexShape shape{64, store::IndexShape::buckets_for(64), kArenaBytes, 1, 1};
     std::vector<Fd> fds;
     fds.push_back(memory(kArenaBytes));
@@ -39,6 +39,7 @@ class FakeSession {
     peer_ = Fd(pair[1]);
     protocol::Welcome welcome{};
     welcome.version_major = 1;
+    welcome.version_minor = version_minor;
     welcome.epoch = 1;
     welcome.capabilities = capabilities;
     welcome.arena_bytes = kArenaBytes;
@@ -62,7 +63,7 @@ class FakeSession {
 
   // The next packet from the client, which must be of this type; its list of records. Empty after 5 s.
   template <typename Head, typename Record>
-  std::vector<Record> receive(protocol::MessageType type, std::uint32_t* request = nullptr) {
+  std::vector<Record> receive(protocol::MessageType type, std::uint32_t* request = nullptr, Head* told = nullptr) {
     std::vector<Record> records;
     pollfd waited{peer_.get(), POLLIN, 0};
     const bool came = ::poll(&waited, 1, 5000) == 1;
@@ -75,6 +76,7 @@ class FakeSession {
     EXPECT_TRUE(decoder.ok() && decoder->type() == type && decoder->read(head));
     EXPECT_TRUE(decoder->read_all(head.count, 1U << 20, records));
     if (request != nullptr) *request = decoder->request();
+    if (told != nullptr) *told = head;
     return records;
   }
   // The same of a message without a list.

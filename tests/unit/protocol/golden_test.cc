@@ -112,6 +112,8 @@ TEST(Golden, GrantsAskedAbout) {
 TEST(Golden, Acts) {
   expect_bytes(MessageType::kAct, 17, le(3, 4) + le(2, 4) + le(1, 4) + zeros(4) + le(kA, 8) + le(kB, 8),
                Act{3, static_cast<std::uint32_t>(Verb::kPin), 1, 0}, BlockHash{kA, kB});
+  expect_bytes(MessageType::kAct, 17, le(3, 4) + le(5, 4) + le(1, 4) + zeros(4) + le(kA, 8) + le(kB, 8),
+               Act{3, static_cast<std::uint32_t>(Verb::kPrefetchLast), 1, 0}, BlockHash{kA, kB});
   expect_bytes(MessageType::kActed, 18, le(4, 4) + le(5, 4) + le(6, 4) + le(7, 4),
                Acted{static_cast<std::uint32_t>(Verb::kEvict), 5, 6, 7});
 }
@@ -129,6 +131,11 @@ TEST(Golden, TierProbes) {
                BlockHash{kA, kB});
   expect_bytes(MessageType::kProbed, 21, le(5, 4) + le(4, 4) + le(kA, 8) + le(kB, 8) + le(6, 4) + le(2, 4),
                Probed{5, 4, kA, kB, 6, static_cast<std::uint32_t>(ProbeEnd::kFailed)});
+  expect_bytes(MessageType::kProbe, 20, le(3, 4) + le(250, 4) + le(1, 4) + le(1, 4) + le(kA, 8) + le(kB, 8),
+               Probe{3, 250, 1, kProbeEach}, BlockHash{kA, kB});
+  expect_bytes(MessageType::kProbed, 21,
+               le(5, 4) + le(1, 4) + le(kA, 8) + le(kB, 8) + le(6, 4) + le(0, 4) + le(kA, 8) + zeros(112) + le(kB, 8),
+               Probed{5, 1, kA, kB, 6, 0}, ProbedEach{{kA, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kB}});
 }
 
 TEST(Golden, Error) {

@@ -58,6 +58,11 @@ class Setup:
         """Of one shard, all groups of tokens."""
         return sum(group.page_bytes * len(group.layers) * group.blocks for group in self.token_groups)
 
+    @property
+    def state_bytes(self):
+        """Of one shard, all groups of states."""
+        return sum(group.page_bytes * len(group.layers) * group.blocks for group in self.groups if group.state)
+
 
 def setup_of(vllm_config, kv_cache_config):
     """Setup, or Unsupported."""

@@ -8,8 +8,9 @@ state inside it. Owned by the scheduler's thread."""
 from array import array
 
 from larder.vllm.fail_safe import late
-from larder.vllm.keys import chunk_hashes, stride_of
+from larder.vllm.keys import chunk_hashes
 from larder.vllm.messages import Move, Part
+from larder.vllm.offered_states import OfferedStates
 
 
 class States:
@@ -19,6 +20,7 @@ class States:
         self._tracked, self._items, self._foreign = tracked, items, foreign
         groups = setup.groups if setup else ()
         self._groups = {group.table: number for number, group in enumerate(groups) if group.state}
+        self._offered = OfferedStates(setup, client)
 
     def __bool__(self):
         return bool(self._groups)
@@ -28,28 +30,40 @@ class States:
         anew."""
         return (request.num_tokens - bool(self)) // chunk_tokens
 
-    def hit(self, request, space, first, hashes, hits):
+    def reach(self, space, first, hashes, stride, hits):
         """The chunks of a hit, of `hits` chunks that attention could hit; `hashes` are those from
-        chunk `first` on.
+        chunk `first` on."""
+        if not self or hits == first:
+            return hits
+        return first + self._client.last(hashes[: (hits - first) * stride], stride, space.states)
+
+    def ask_boundary(self, request, first, hits):
+        """Call this when vLLM is told the request's hit, of `hits` chunks for attention. vLLM sets
+        the boundary anew before each question.
 
         The shared-prefix boundary of vLLM does two things. Where attention reaches further than
         states, this request computes the state of that place, and later requests hit it. Where
         both end together, vLLM's own cache keeps the loaded state, and requests with the same
         prefix need no load of their own."""
-        if not self or hits == first:
-            return hits
-        stride = stride_of(request)
-        found = first + self._client.last(hashes[: (hits - first) * stride], stride, space.states)
-        if hits > first:
+        if self and hits > first:
             boundary = hits * self._setup.chunk_tokens
             request.shared_prefix_boundary = max(getattr(request, "shared_prefix_boundary", 0), boundary)
-        return found
+
+    def bind_gpu_block_pool(self, pool):
+        """See OfferedStates."""
+        self._offered.bind(pool)
+
+    def allocated(self, blocks, local_tokens):
+        """vLLM has given blocks to a request; see WindowBlocks."""
+        if self:
+            self._offered.allocated(blocks, local_tokens)
 
     def stores(self, scheduler_output):
-        """Moves of the states that vLLM hands over in this step."""
+        """Moves of the states that vLLM hands over in this step, and of earlier ones that were late.
+        Call this in each step."""
+        moves = self._offered.again(scheduler_output, self._tracked) if self else []
         if not self or scheduler_output.kv_connector_block_state is None:
-            return []
-        moves = []
+            return moves
         for request_id, entries in scheduler_output.kv_connector_block_state.boundary_state_offloads.items():
             tracked = self._tracked.get(request_id)
             if tracked is not None and not tracked.stale:
@@ -70,7 +84,9 @@ class States:
                 continue
             late.info("Storing the state behind %d tokens for request %s", tokens, request_id)
             parts = [Part(number, key, array("I", [block]).tobytes()) for number, block in sorted(blocks.items())]
-            yield Move(request_id, parts, tracked.space.line, adapter=tracked.adapter)
+            move = Move(request_id, parts, tracked.space.line, adapter=tracked.adapter)
+            self._offered.given(tracked, move)
+            yield move
 
     def _may_store(self, request_id, tracked, tokens):
         """States inside a loaded prefix are not this engine's work: it never computed them."""
