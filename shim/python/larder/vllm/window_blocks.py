@@ -12,7 +12,7 @@ class WindowBlocks:
     def __init__(self, groups):
         """groups: of Setup, in any order."""
         self._windows = {number for number, group in enumerate(groups) if group.forgets}
-        self._sizes = [group.block_size for group in sorted(groups, key=lambda group: group.table)]
+        self._sizes = {group.table: group.block_size for group in groups}
         self._stored = {}  # number of a step: its blocks of windows
         self._handed_out = set()  # blocks, since the last step
 
@@ -59,5 +59,5 @@ class WindowBlocks:
         return numbers
 
     def _hand_out(self, tables, computed_tokens):
-        for table, size in zip(tables, self._sizes):
-            self._handed_out.update(table[computed_tokens // size :])
+        for number, size in self._sizes.items():
+            self._handed_out.update(tables[number][computed_tokens // size :])
