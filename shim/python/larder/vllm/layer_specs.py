@@ -32,7 +32,7 @@ def unlike_tensors(kv_cache_config, group):
 def page_of(tensor):
     """Bytes from one page of the tensor to the next: the padding behind a page is a part of it.
     Layers lie in blocks, or blocks in layers. The nearer of the two neighbours ends the page."""
-    return min(tensor.layer_stride, tensor.block_stride)
+    return min(tensor.layer_stride, tensor.block_stride)  # mutation: unlike-page
 
 
 def fits(spec, page_bytes):

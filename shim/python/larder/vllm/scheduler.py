@@ -307,7 +307,7 @@ class LarderConnectorScheduler(FailSafe):
                 self._local.blocks_are_bad()
         report = getattr(output, "kv_connector_worker_meta", None)
         if report is not None:
-            self._hear(report)
+            self.hear(report)
         for request_id in output.finished_recving or ():
             self._loads.release(request_id)
             self._shared.end(request_id)
@@ -320,7 +320,9 @@ class LarderConnectorScheduler(FailSafe):
                 # belongs to the old weights.
                 self._tracked[request_id] = Tracked(old.request, old.space, old.adapter, stale=old.stale)
 
-    def _hear(self, report):
+    @guarded(lambda: None)
+    def hear(self, report):
+        """report: the sum of the workers' WorkerReports."""
         self._stored.ended(report.ended)
         if report.disabled:
             self.turn_off(report.disabled)

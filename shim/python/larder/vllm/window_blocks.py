@@ -59,5 +59,5 @@ class WindowBlocks:
         return numbers
 
     def _hand_out(self, tables, computed_tokens):
-        for number, size in self._sizes.items():
+        for number, size in self._sizes.items():  # mutation: window-tables
             self._handed_out.update(tables[number][computed_tokens // size :])
