@@ -105,6 +105,7 @@ def test_workers_that_differ_turn_the_cache_off(scheduler):
     assert scheduler._half.off.startswith("the workers of this engine differ in the attention of their layers")
 
 
+# covers F-260
 def test_a_reason_that_a_worker_alone_found_comes_before_the_first_request(scheduler):
     scheduler.set_xfer_handshake_metadata_pp_aware({(0, 0): said(), (0, 1): Told(WorkerReport(disabled="pages of other sizes"))})
     assert scheduler._half.off == "pages of other sizes"
@@ -127,6 +128,7 @@ class TestWorker:
         assert half.report() == WorkerReport(disabled="a reason")
 
 
+# covers F-261
 def test_beside_another_connector_a_worker_tells_nothing(make, monkeypatch):  # noqa: F811
     """A MultiConnector takes the first word for that of all its children."""
     monkeypatch.setattr(Neighbour, "got", [])

@@ -81,9 +81,18 @@ def test_blocks_that_are_handed_out_are_counted_in_the_blocks_of_their_table():
     assert found.rewritten(nothing) == (2,), "64 tokens are two blocks of the first table, and none of the second"
 
 
-def test_tables_that_larder_does_not_serve_hand_out_nothing():
+def test_each_block_of_a_table_that_larder_does_not_serve_may_be_written():
+    """The ring of a compressor gets a block that a window has left behind."""
     found = WindowBlocks((group(1, window=WINDOW),))
-    found._stored = {1: {31}, 2: {42}}
-    found.allocated(blocks([31, 32], [41, 42], [51]), 0)
+    found._stored = {1: {31}, 2: {42}, 3: {51}}
+    found.allocated(blocks([31], [41, 42], [52]), 64)
     nothing = Fake(scheduled_new_reqs=[], scheduled_cached_reqs=Fake(req_ids=[], num_computed_tokens=[], new_block_ids=[], resumed_req_ids=set()))
-    assert found.rewritten(nothing) == (2,)
+    assert found.rewritten(nothing) == (1,)
+
+
+def test_where_vllm_rebuilds_kv_a_full_hit_gives_up_a_chunk(client):
+    """vLLM steps back one token of a full hit, into the middle of a block."""
+    half = LarderConnectorScheduler(setup(rebuilds=True), client, NAMED)
+    store_all(client, Request("s", range(512)))
+    assert half.get_num_new_matched_tokens(Request("r", range(256)), 0) == (128, True)
+    assert half.get_num_new_matched_tokens(Request("q", range(257)), 0) == (256, True)

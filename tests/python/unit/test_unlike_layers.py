@@ -2,6 +2,7 @@
 found, whole and alone."""
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace as Fake
 
 import pytest
@@ -13,16 +14,25 @@ import torch  # noqa: E402
 from fakes import setup  # noqa: E402
 from test_kv_layouts import full, mla, window  # noqa: E402
 from vllm.v1.core import kv_cache_utils  # noqa: E402
-from vllm.v1.kv_cache_interface import KVCacheGroupSpec, UniformTypeKVCacheSpecs  # noqa: E402
+from vllm.v1.kv_cache_interface import (  # noqa: E402
+    ChunkedLocalAttentionSpec,
+    CircularBufferSpec,
+    KVCacheGroupSpec,
+    MambaSpec,
+    MLAAttentionSpec,
+    SlidingWindowMLASpec,
+    UniformTypeKVCacheSpecs,
+)
 from vllm.v1.kv_cache_layout import KVCacheLayout  # noqa: E402
 from vllm.v1.worker.utils import allocate_kv_cache  # noqa: E402
 
 from larder.kv_pages import pages_of  # noqa: E402
 from larder.vllm import identity, pages  # noqa: E402
-from larder.vllm.groups import Shards, Unsupported, check_sizes, groups_of, shards_of  # noqa: E402
+from larder.vllm.groups import Shards, Unsupported, check_sizes, groups_of, is_rebuilt, shards_of  # noqa: E402
 from larder.vllm.setup import check_scales  # noqa: E402
 
 BLOCKS = 6
+LINES = Path(__file__).with_name("layer_lines.txt")
 
 
 def indexer(block=64, **more):
@@ -39,6 +49,8 @@ V32 = layers(mla(cache_dtype_str="fp8_ds_mla"), indexer())
 DRAFT = {**layers(full()), "draft.layers.0": full(heads=2)}
 # Blocks of 16 tokens, so that vLLM keeps the windows apart in two groups, each with one specification.
 GEMMA4 = layers(window(heads=4, head=64), full(heads=2, head=256))
+LOCAL = ChunkedLocalAttentionSpec(block_size=16, num_kv_heads=4, head_size=64, dtype=torch.bfloat16, attention_chunk_size=256)
+STATE = MambaSpec(block_size=16, shapes=((3, 64), (4, 16)), dtypes=(torch.bfloat16, torch.float32), mamba_cache_mode="align", page_size_padded=16384)
 PADDED = layers(mla(block_stride_alignment=4096), indexer(block_stride_alignment=4096))
 ONE_GROUP = {"V3.2": V32, "a draft of another shape": DRAFT, "padded": PADDED}
 
@@ -157,6 +169,92 @@ def test_layers_of_several_specifications_in_one_tensor_are_refused():
         groups_of(worker, 0)
 
 
+def v4(name, ratio=None, tail=None, head=512, **more):
+    """Specifications of DeepSeek V4, of plain full-cache rows: of compressed MLA, of windows (of compressor states too, in float32)."""
+    common = dict(num_kv_heads=1, max_tp_shards=1, head_size=head, alignment=512, **more)
+    if ratio:
+        return MLAAttentionSpec(block_size=256, dtype=torch.bfloat16, tokens_per_state=ratio, model_version="deepseek_v4", **common)
+    return SlidingWindowMLASpec(block_size=name, dtype=torch.float32 if name < 64 else torch.bfloat16, sliding_window=tail, **common)
+
+
+# In layers of ratio 4: compressed KV, keys of an indexer, a window, states of both compressors; of ratio 128: without the indexer.
+V4 = layers(
+    *(v4(256, 4), v4(256, 4, head=128), v4(64, tail=128), v4(4, tail=8, head=2048), v4(4, tail=8, head=512)),
+    *(v4(256, 128), v4(64, tail=128), v4(8, tail=128, head=1024)),
+    repeats=4,
+)
+
+
+class TestWindowsOfMla:
+    def test_of_a_chunk_the_last_blocks_of_each_window_are_kept(self):
+        """Windows of 128, 8 and 128 tokens in blocks of 64, 4 and 8."""
+        worker, scheduler = configured(V4, "BLHNC")
+        (workers, chunk), (schedulers, _) = groups_of(worker, 0), groups_of(scheduler, 0)
+        assert told(workers) == told(schedulers) and chunk == 256
+        assert identity._layer_lines(None, workers, Shards()) == identity._layer_lines(None, schedulers, Shards())
+        kept = {(one.window, one.block_size): one.blocks for one in workers}
+        assert kept == {(None, 256): 1, (128, 64): 2, (8, 4): 2, (128, 8): 16}
+        assert {name for one in workers for name in one.layers} == V4.keys() and len(workers) <= 16
+        assert not any(one.needs_more(512) for one in workers)
+
+    def test_every_page_is_found(self):
+        config, _ = configured(V4, "BLHNC")
+        tensors, (groups, _) = tensors_of(config, "BLHNC"), groups_of(config, 0)
+        given = {}
+        client = Fake(register_pages=lambda number, found: given.update(zip(groups[number].layers, found)))
+        pages.register(client, setup(groups=groups, blocks=BLOCKS), tensors)
+        assert given.keys() == V4.keys()
+        assert all(V4[name].unpadded_page_size_bytes <= size <= V4[name].page_size_bytes for name, (_, _, size, _) in given.items())
+
+    def test_their_pages_are_rows_as_those_of_mla(self):
+        from larder.vllm import attention_kernels
+
+        assert attention_kernels._kernel(None, v4(64, tail=128)) == "rows"
+
+
+class TestRebuiltKv:
+    """DeepSeek V4.1: the ring of a compressor, and a window that vLLM computes anew."""
+
+    RING = CircularBufferSpec(block_size=8, num_kv_heads=1, head_size=512, dtype=torch.float32)
+    REPLAYED = v4(64, tail=128, bounded_replay=True)
+
+    def of(self, *specs):
+        return Fake(kv_cache_groups=[KVCacheGroupSpec([f"l{i}"], spec) for i, spec in enumerate(specs)], kv_cache_tensors=[])
+
+    def test_its_tables_are_no_groups_and_their_blocks_do_not_count(self):
+        (one,), chunk = groups_of(self.of(self.RING, self.REPLAYED, mla(64)), 0)
+        assert (one.table, one.layers, chunk) == (2, ("l2",), 256)
+        (window, *_), _ = groups_of(self.of(v4(64, tail=128), self.RING), 0)
+        assert window.window == 128, "a window that vLLM caches is a group"
+
+    def test_the_setup_tells(self):
+        assert [is_rebuilt(group) for group in self.of(self.RING, self.REPLAYED, mla(64), v4(64, tail=128)).kv_cache_groups] == [True, True, False, False]
+
+    def test_a_model_of_such_kv_alone_is_refused(self):
+        with pytest.raises(Unsupported, match="vLLM computes all KV of this model anew behind a hit"):
+            groups_of(self.of(self.RING), 0)
+
+
+# Models of one specification a group, by name as in layer_lines.txt.
+ALIKE = {
+    "llama": layers(full()),
+    "gemma3": layers(window(), window(), full()),
+    "gemma4": layers(window(), full(head=128)),
+    "mla": layers(mla()),
+    "llama4": layers(*[LOCAL] * 3, full()),
+    "qwen3_next": layers(STATE, full()),
+    "fp8": layers(full(dtype=torch.uint8)),
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_lines_of_other_groups_stay_as_they_are(name):
+    """Another line is another namespace: every cache would be cold after an update."""
+    known = [line.removeprefix(f"{name}: ") for line in LINES.read_text().splitlines() if line.startswith(f"{name}: ")]
+    for config in configured(ALIKE[name], "LBHNC"):
+        assert identity._layer_lines(None, groups_of(config, 0)[0], Shards()) == known
+
+
 class TestRefusals:
     """The scheduler knows the first layer alone: the worker finds these, and tells them."""
 
@@ -165,11 +263,11 @@ class TestRefusals:
         return Fake(kv_cache_groups=[KVCacheGroupSpec(["a", "b"], found)], kv_cache_tensors=[])
 
     def test_a_kind_that_is_not_served_behind_one_that_is(self):
-        class CircularBufferSpec(Fake):
+        class CrossAttentionSpec(Fake):
             __hash__ = object.__hash__
 
-        with pytest.raises(Unsupported, match="KV of the kind CircularBufferSpec is not served yet"):
-            groups_of(self.of(full(), CircularBufferSpec(block_size=16)), 0)
+        with pytest.raises(Unsupported, match="KV of the kind CrossAttentionSpec is not served yet"):
+            groups_of(self.of(full(), CrossAttentionSpec(block_size=16)), 0)
 
     def test_layers_that_attend_in_both_directions(self):
         with pytest.raises(Unsupported, match="non_causal"):

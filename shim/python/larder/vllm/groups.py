@@ -12,7 +12,8 @@ of Larder lies in one span, whose blocks live until the next span begins.
 A recurrent state (Mamba and the like) stands for all tokens before it. The chunk of a state group is
 the state behind the last token of a chunk, in one block.
 
-A block table whose layers are unlike (layer_specs) is several groups, one for each specification."""
+A block table whose layers are unlike (layer_specs) is several groups, one for each specification. A
+table whose KV vLLM rebuilds behind a hit (DeepSeek V4.1) is none."""
 
 import math
 import re
@@ -23,7 +24,10 @@ from larder.vllm.layer_specs import fits, inner_specs, layer_specs, page_of, unl
 DEFAULT_CHUNK_TOKENS = 256
 # As in shim/protocol/limits.h: kMaxGroups, kMaxShards, kMaxPieceBytes, kMaxPayloadBytes.
 MOST_GROUPS, MOST_SHARDS, MOST_PAGE_BYTES, MOST_PART_BYTES = 16, 256, 64 << 20, 1 << 30
-_KINDS = ("FullAttentionSpec", "MLAAttentionSpec", "SlidingWindowSpec", "ChunkedLocalAttentionSpec", "MambaSpec")
+_WINDOWS = ("SlidingWindowSpec", "SlidingWindowMLASpec")
+_KINDS = ("FullAttentionSpec", "MLAAttentionSpec", *_WINDOWS, "ChunkedLocalAttentionSpec", "MambaSpec")
+# Kinds that vLLM may keep out of its own prefix cache too: it computes their KV anew behind a hit, from the other groups' KV.
+_REBUILT = ("CircularBufferSpec", "SlidingWindowMLASpec")
 
 
 class Unsupported(Exception):
@@ -97,7 +101,10 @@ def groups_of(kv_cache_config, chunk_tokens):
         raise Unsupported("this model keeps no KV cache, as encoders and many embedding models: Larder has nothing to store for it")
     for group in found:
         _check_group(group)
-    specs = [inner_specs(group.kv_cache_spec)[0] for group in found]
+    kept = [(table, group) for table, group in enumerate(found) if not is_rebuilt(group)]
+    if not kept:
+        raise Unsupported("vLLM computes all KV of this model anew behind a hit: no prefix can be reused")
+    specs = [inner_specs(group.kv_cache_spec)[0] for _, group in kept]
     if all(_is_state(spec) for spec in specs):
         raise Unsupported("a model whose layers all keep a recurrent state is not served yet, only those with attention layers besides")
     least = math.lcm(*(spec.block_size for spec in specs))
@@ -110,7 +117,7 @@ def groups_of(kv_cache_config, chunk_tokens):
             f"a chunk of {chunk} tokens does not divide the {span} tokens of a span of chunked local attention: set chunk_tokens in "
             f"kv_connector_extra_config, or --block-size, to a divisor of {span}"
         )
-    groups = [one for table, group in enumerate(found) for one in _groups(kv_cache_config, table, group, chunk)]
+    groups = [one for table, group in kept for one in _groups(kv_cache_config, table, group, chunk)]
     return tuple(sorted(groups, key=lambda group: (group.state, group.forgets, group.table))), chunk
 
 
@@ -159,8 +166,14 @@ def _mib(size):
     return -(-size >> 20)
 
 
+def is_rebuilt(group):
+    """Whether vLLM computes the KV of this group anew behind a hit. Larder has nothing of it."""
+    specs = inner_specs(group.kv_cache_spec)
+    return all(type(spec).__name__ in _REBUILT and not getattr(spec, "prefix_cacheable", True) for spec in specs)
+
+
 def _check_group(group):
-    for spec in inner_specs(group.kv_cache_spec):
+    for spec in () if is_rebuilt(group) else inner_specs(group.kv_cache_spec):
         _check_spec(spec)
     if not group.layer_names:
         raise Unsupported("a pipeline stage without a layer of each KV group is not served yet")
@@ -182,15 +195,15 @@ def _groups(kv_cache_config, table, group, chunk_tokens):
     """The groups of one block table."""
     spec = inner_specs(group.kv_cache_spec)[0]
     span = chunk_tokens // spec.block_size
-    window = spec.sliding_window if type(spec).__name__ == "SlidingWindowSpec" else None
+    window = spec.sliding_window if type(spec).__name__ in _WINDOWS else None
     blocks = span if window is None else max(1, min(span, math.ceil((window - 1) / spec.block_size)))
     if _is_state(spec):
         blocks = 1
-    kept = spec.block_size, span, blocks, window, _local_of(spec), _is_state(spec)
+    shape = spec.block_size, span, blocks, window, _local_of(spec), _is_state(spec)
     tensors = unlike_tensors(kv_cache_config, group)
     if not tensors:
-        return [Group(table, spec, tuple(group.layer_names), _content_bytes(spec), *kept)]
-    return [Group(table, _own_spec(group, one) or spec, tuple(one.layers), page_of(one), *kept, spec) for one in tensors]
+        return [Group(table, spec, tuple(group.layer_names), _content_bytes(spec), *shape)]
+    return [Group(table, _own_spec(group, one) or spec, tuple(one.layers), page_of(one), *shape, spec) for one in tensors]
 
 
 def _own_spec(group, tensor):

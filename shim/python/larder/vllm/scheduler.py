@@ -103,7 +103,7 @@ class LarderConnectorScheduler(FailSafe):
         hits = self._states.hit(request, space, first, hashes, hits)
         if hits < last and not self._states and self.setup.fetches and self._fetches.begin(request, space, first, hashes, hits - first, local_tokens):
             return None, False
-        if hits * chunk == request.num_tokens and any(group.needs_more(request.num_tokens) for group in self.setup.groups):
+        if hits * chunk == request.num_tokens and self.setup.needs_more(request.num_tokens):
             hits -= 1
         if hits > first and self._shared.join(request, space, hashes[: (hits - first) * stride], stride, hits, local_tokens):
             return None, False

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from larder.vllm import reusable, sleep_mode
 from larder.vllm.attention_kernels import Attention, attention_of
-from larder.vllm.groups import Shards, Unsupported, check_sizes, groups_of, shards_of
+from larder.vllm.groups import Shards, Unsupported, check_sizes, groups_of, is_rebuilt, shards_of
 from larder.vllm.identity import facts_of
 from larder.vllm.items import items_hidden
 from larder.vllm.layer_specs import inner_specs
@@ -43,6 +43,7 @@ class Setup:
     v2_runner: bool = False  # vLLM's second model runner, CUDA's default
     trusts_other_connectors: bool = False  # KV that they bring is stored (foreign_kv)
     zeroes: bool = False  # ... zeroes new blocks before it tells the connector of preemptions
+    rebuilds: bool = False  # ... computes the KV of some layers anew behind a hit, from a block's end on
 
     @property
     def token_groups(self):
@@ -53,6 +54,10 @@ class Setup:
     def states(self):
         """The number of groups of states."""
         return len(self.groups) - len(self.token_groups)
+
+    def needs_more(self, tokens):
+        """Whether a hit of a whole prompt of so many tokens has to give up a chunk."""
+        return self.rebuilds or any(group.needs_more(tokens) for group in self.groups)  # mutation: rebuilt-hit
 
     @property
     def chunk_bytes(self):
@@ -106,6 +111,7 @@ def setup_of(vllm_config, kv_cache_config):
         data_parallel=getattr(vllm_config.parallel_config, "data_parallel_size", 1) > 1,
         v2_runner=v2_runner,
         trusts_other_connectors=_switch(options, "trust_other_connectors", False),
+        rebuilds=any(map(is_rebuilt, kv_cache_config.kv_cache_groups)),
         zeroes=v2_runner and bool(getattr(kv_cache_config, "needs_kv_cache_zeroing", False)),
     )
 

@@ -59,5 +59,7 @@ class WindowBlocks:
         return numbers
 
     def _hand_out(self, tables, computed_tokens):
-        for number, size in self._sizes.items():  # mutation: window-tables
-            self._handed_out.update(tables[number][computed_tokens // size :])
+        for number, table in enumerate(tables):
+            size = self._sizes.get(number)  # mutation: window-tables
+            # A table that Larder does not serve has one block for a request, or windows: all of them may be new.
+            self._handed_out.update(table if size is None else table[computed_tokens // size :])
