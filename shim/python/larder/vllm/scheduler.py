@@ -105,7 +105,7 @@ class LarderConnectorScheduler(FailSafe):
         attention, hits = hits, self._states.reach(space, first, hashes, stride, hits)
         if hits < last and self.setup.fetches and self._fetches.begin(request, space, first, hashes, attention - first, local_tokens):
             return None, False
-        if hits * chunk == request.num_tokens and any(group.needs_more(request.num_tokens) for group in self.setup.groups):
+        if hits * chunk == request.num_tokens and self.setup.needs_more(request.num_tokens):
             hits -= 1
         if hits > first and self._shared.join(request, space, hashes[: (hits - first) * stride], stride, hits, local_tokens):
             return None, False
@@ -311,7 +311,7 @@ class LarderConnectorScheduler(FailSafe):
                 self._local.blocks_are_bad()
         report = getattr(output, "kv_connector_worker_meta", None)
         if report is not None:
-            self._hear(report)
+            self.hear(report)
         for request_id in output.finished_recving or ():
             self._loads.release(request_id)
             self._shared.end(request_id)
@@ -324,7 +324,9 @@ class LarderConnectorScheduler(FailSafe):
                 # belongs to the old weights.
                 self._tracked[request_id] = Tracked(old.request, old.space, old.adapter, stale=old.stale)
 
-    def _hear(self, report):
+    @guarded(lambda: None)
+    def hear(self, report):
+        """report: the sum of the workers' WorkerReports."""
         self._stored.ended(report.ended)
         if report.disabled:
             self.turn_off(report.disabled)

@@ -19,7 +19,8 @@ class States:
         self._setup, self._client = setup, client
         self._tracked, self._items, self._foreign = tracked, items, foreign
         groups = setup.groups if setup else ()
-        self._groups = {group.table: number for number, group in enumerate(groups) if group.state}
+        self._groups = {number: group.table for number, group in enumerate(groups) if group.state}
+        self._tables = set(self._groups.values())
         self._offered = OfferedStates(setup, client)
 
     def __bool__(self):
@@ -74,16 +75,16 @@ class States:
         """entries: (block table, block, tokens before the state)."""
         at = {}
         for table, block, tokens in entries:
-            if block and table in self._groups and self._may_store(request_id, tracked, tokens):
-                at.setdefault(tokens, {})[self._groups[table]] = block
+            if block and table in self._tables and self._may_store(request_id, tracked, tokens):
+                at.setdefault(tokens, {})[table] = block
         for tokens, blocks in at.items():
-            if len(blocks) < len(self._groups):  # a hit needs the states of all groups
+            if len(blocks) < len(self._tables):  # a hit needs the states of all groups
                 continue
             key = self._key(tracked, tokens // self._setup.chunk_tokens)
             if not key or self._client.last(key, len(key), tracked.space.states):
                 continue
             late.info("Storing the state behind %d tokens for request %s", tokens, request_id)
-            parts = [Part(number, key, array("I", [block]).tobytes()) for number, block in sorted(blocks.items())]
+            parts = [Part(number, key, array("I", [blocks[table]]).tobytes()) for number, table in self._groups.items()]
             move = Move(request_id, parts, tracked.space.line, adapter=tracked.adapter)
             self._offered.given(tracked, move)
             yield move

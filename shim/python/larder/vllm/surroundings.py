@@ -42,6 +42,12 @@ def prepare(connector, vllm_config, loads):
         _tell(outer, "kv_role", "kv_both", _OVERWRITES)
 
 
+def alone(connector, vllm_config):
+    """Whether vLLM makes `connector` itself, and not a MultiConnector. REQUIRES: called while
+    `connector` is made."""
+    return _outermost(connector, vllm_config) is vllm_config
+
+
 def objection():
     """Why loads are not safe with the scheduler that calls the connector. "": the loads are safe,
     or the scheduler is not known."""
