@@ -1,4 +1,5 @@
-// The copy engine of this library: the host's, or in liblarder_test.so one that can be told to verify nothing.
+// The copy engine of this library: the host's, or in liblarder_test.so an engine that can skip the
+// verification.
 #pragma once
 
 #include "cuda/copy_engine.h"
