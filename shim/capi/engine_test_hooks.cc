@@ -1,8 +1,9 @@
-// liblarder_test.so only, never in the product:
-// - LARDER_TEST_SKIP_VERIFY=1 in the environment, or from the moment when the file is there that it names: loads believe whatever stands
-//   in the slot. It is the negative control of the tests: with a zeroed chunk the answer must change, else they prove nothing.
-// - LARDER_TEST_SLOW_STORES_MS=N: a store waits so long before it reads a chunk's pages;
-//   LARDER_TEST_SLOW_LAYERS_MS=N: a load by layers before each of its parts.
+// In liblarder_test.so only, never in the product:
+// - LARDER_TEST_SKIP_VERIFY=1, or =/PATH once the file PATH exists: loads accept any bytes of the slot.
+//   This is the negative control of the tests: a zeroed chunk must change the answer, or the tests
+//   would pass without a verification.
+// - LARDER_TEST_SLOW_STORES_MS=N: a store waits N ms before reading the pages of a chunk.
+// - LARDER_TEST_SLOW_LAYERS_MS=N: a load by layers waits N ms before each part.
 #include <unistd.h>
 
 #include <chrono>
@@ -22,7 +23,7 @@ bool skip_verify() {
   return value != nullptr && (std::strcmp(value, "1") == 0 || (value[0] == '/' && ::access(value, F_OK) == 0));
 }
 
-// Sleeps as many milliseconds as the environment says.
+// Sleeps for the milliseconds in the variable.
 void delay(const char* variable) {
   const char* const value = std::getenv(variable);
   if (value != nullptr) std::this_thread::sleep_for(std::chrono::milliseconds(std::strtoul(value, nullptr, 10)));

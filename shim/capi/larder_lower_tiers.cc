@@ -1,4 +1,5 @@
-// The calls of larder.h about what is below memory, and those that keep chunks by hand.
+// The calls of larder.h about lower tiers and the shared backend, and the verbs on chunks (prefetch,
+// pin, unpin, evict).
 #include <algorithm>
 #include <optional>
 
@@ -16,7 +17,7 @@ namespace client = larder::client;
 
 namespace {
 
-// prefetch, pin, unpin, evict.
+// One verb on chunks. `result` may be NULL: the caller then gets only the status.
 larder_status act(larder_client* client, std::string_view function, larder::protocol::Verb verb, const larder_hashes* hashes,
                   std::uint32_t wait_ms, larder_act_result* result) noexcept {
   return guarded(client, [&] {
@@ -34,7 +35,7 @@ larder_status act(larder_client* client, std::string_view function, larder::prot
   });
 }
 
-// Begins a fetch or a look.
+// Begins a fetch or a tier probe. The ticket is 0 after an error.
 template <typename Begin>
 larder_status ask(larder_client* client, std::string_view function, const larder_hashes* hashes, std::uint64_t* ticket,
                   const Begin& begin) noexcept {

@@ -96,7 +96,7 @@ TEST_F(LmcacheTest, MemoryAsABufferBecomesATierAndIsSaidSo) {
     const Result<ImportedLmcache> imported = import(std::string("max_local_cpu_size: 2\nlocal_cpu: ") + off);
     ASSERT_TRUE(imported.ok()) << imported.status().text();
     EXPECT_THAT(imported->yaml,
-                AllOf(HasSubstr("# Nothing to set:\n#   local_cpu (" + file_ + ":2): LMCache's memory is a buffer"),
+                AllOf(HasSubstr("# No setting needed:\n#   local_cpu (" + file_ + ":2): LMCache's memory is a buffer"),
                       EndsWith("memory:\n  size: 2GiB\n")));
     EXPECT_EQ(imported->unserved, 0U);
   }
