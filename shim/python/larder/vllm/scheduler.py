@@ -101,7 +101,7 @@ class LarderConnectorScheduler(FailSafe):
         stride = stride_of(request) if hashes else 0
         hits = first + self.client.lookup(hashes, stride, space.number) if hashes else first
         hits = self._states.hit(request, space, first, hashes, hits)
-        if hits < last and not self._states and self.setup.fetches and self._fetches.begin(request, space, first, hashes, hits - first, local_tokens):
+        if hashes and hits < last and not self._states and self.setup.fetches and self._fetches.begin(request, space, first, hashes, hits - first, local_tokens):
             return None, False
         if hits * chunk == request.num_tokens and any(group.needs_more(request.num_tokens) for group in self.setup.groups):
             hits -= 1

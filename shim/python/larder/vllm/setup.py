@@ -41,6 +41,7 @@ class Setup:
     data_parallel: bool = False  # other ranks compute in step with this engine
     v2_runner: bool = False  # vLLM's second model runner, CUDA's default
     trusts_other_connectors: bool = False  # KV that they bring is stored (foreign_kv)
+    lookahead: int = 0  # tokens behind a position that decide the drafter's KV of the position
     zeroes: bool = False  # ... zeroes new blocks before it tells the connector of preemptions
 
     @property

@@ -7,6 +7,7 @@ state inside it. Owned by the scheduler's thread."""
 
 from array import array
 
+from larder.next_tokens import chunks_known
 from larder.vllm.fail_safe import late
 from larder.vllm.keys import chunk_hashes, stride_of
 from larder.vllm.messages import Move, Part
@@ -24,9 +25,10 @@ class States:
         return bool(self._groups)
 
     def chunks_to_hit(self, request, chunk_tokens):
-        """The chunks that a hit may have. A state cannot be stepped back to compute the last token
-        anew."""
-        return (request.num_tokens - bool(self)) // chunk_tokens
+        """The chunks that a hit may have. Their next tokens are known, and a state cannot be stepped
+        back to compute the last token anew."""
+        behind = max(self._setup.lookahead if self._setup else 0, bool(self))
+        return chunks_known(request.num_tokens, chunk_tokens, behind)
 
     def hit(self, request, space, first, hashes, hits):
         """The chunks of a hit, of `hits` chunks that attention could hit; `hashes` are those from

@@ -8,6 +8,7 @@ from array import array
 from dataclasses import dataclass
 from itertools import chain
 
+from larder.next_tokens import chunks_known
 from larder.vllm.adapters import NotYet
 from larder.vllm.block_tables import BlockTables
 from larder.vllm.fail_safe import late
@@ -95,7 +96,7 @@ class StorePlan:
             return None
         # Hashes cover accepted tokens only: speculative ones, which may be rejected, stay out.
         request = tracked.request
-        full = min(computed_after // self._setup.chunk_tokens, len(request.block_hashes) // self._setup.hashes_per_chunk)
+        full = self._full(request, computed_after)
         foreign = self._foreign.first(request_id)
         if foreign is not None:
             full = min(full, foreign // self._setup.chunk_tokens)
@@ -106,6 +107,8 @@ class StorePlan:
         else:
             return None
         hashes = chunk_hashes(self._setup, request, tracked.stored_chunks, full, places)
+        if not hashes:
+            return None
         stride = stride_of(request)
         present = self._client.lookup(hashes, stride, tracked.space.number)
         tracked.stored_chunks += present
@@ -121,6 +124,16 @@ class StorePlan:
         chunk, chunks = self._setup.chunk_tokens, len(move.parts[0].hashes) // stride
         late.info("Storing %d out of %d tokens for request %s", chunks * chunk, full * chunk, request_id)
         return move
+
+    def _full(self, request, computed_after):
+        """The chunks that are computed and have keys. Several drafting modules write the last positions before `lookahead` once more, with
+        the tokens that were accepted since."""
+        setup = self._setup
+        full = min(computed_after // setup.chunk_tokens, len(request.block_hashes) // setup.hashes_per_chunk)
+        if not setup.lookahead:
+            return full
+        computed = chunks_known(computed_after, setup.chunk_tokens, setup.lookahead - 1)
+        return min(full, computed, chunks_known(request.num_tokens, setup.chunk_tokens, setup.lookahead))
 
     def _move(self, request_id, tracked, tables, first, hashes, stride):
         """All parts of the chunks from `first` on, except chunks that a window has left behind."""
