@@ -8,6 +8,7 @@ from fakes import NAMED, Client, Request, blocks, group, setup, split, step  # n
 from scheduler_fakes import no_wait  # noqa: E402, F401
 
 from larder.next_tokens import chunks_known, key_behind  # noqa: E402
+from larder.vllm.drafts import Drafts  # noqa: E402
 from larder.vllm.keys import chunk_hashes  # noqa: E402
 from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
 
@@ -145,3 +146,41 @@ class TestStores:
         tables = {"r": [0, 0, 0, 0, 5, 6, 7, 8]}
         stores = half.build_connector_meta(step(cached=[("r", 128, 129)], tables=tables)).stores
         assert [part.hashes for move in stores for part in move.parts] == [keys_of(request, 1)[1]]
+
+
+class TestDraftKv:
+    """The scheduler's half with a drafter of one layer, whose steps have 250 tokens of a request at most."""
+
+    def half(self, **changes):
+        return half_of(1, drafts=Drafts("eagle", 1, 250, 1), **changes)
+
+    def test_a_chunk_with_draft_kv_of_other_tokens_is_left_out_and_the_next_one_stored(self):
+        half, one, other = self.half(), Request("R1", [*range(128), 700, 701]), Request("R3", [*range(128), *range(800, 930)])
+        half.get_num_new_matched_tokens(one, 0)
+        half.update_state_after_alloc(one, blocks(TABLE), 0)
+        assert stored_at(half, one, 0, 130, "new") == keys_of(one, 1)
+        half.get_num_new_matched_tokens(other, 128)
+        table = [*TABLE[:4], *range(20, 30)]
+        half.update_state_after_alloc(other, blocks(table), 0)
+        stores = half.build_connector_meta(step(new=[("R3", 128, 122)], tables={"R3": table})).stores
+        assert stores == [] and half.off is None
+        stores = half.build_connector_meta(step(cached=[("R3", 250, 8)], tables={"R3": table})).stores
+        assert stores == [], "the step has no drafter"
+
+        again = Request("R4", [*range(128), *range(800, 930)])
+        half.get_num_new_matched_tokens(again, 96)
+        half.update_state_after_alloc(again, blocks(table), 0)
+        stores = half.build_connector_meta(step(new=[("R4", 96, 150)], tables={"R4": table})).stores
+        assert [part.hashes for move in stores for part in move.parts] == [keys_of(again, 1)[0]]
+
+    def test_a_request_that_ends_and_a_reset_are_told(self):
+        half, one = self.half(), Request("R1", range(130))
+        half.get_num_new_matched_tokens(one, 0)
+        half.update_state_after_alloc(one, blocks(TABLE), 0)
+        stored_at(half, one, 0, 130, "new")
+        drafts = half._origins._drafts
+        assert set(drafts._lives) == {"R1"} and set(drafts._blocks) == set(TABLE[:4])
+        half.request_finished(one)
+        assert drafts._lives == {} and set(drafts._blocks) == set(TABLE[:4])
+        half.reset_cache()
+        assert drafts._blocks == {}

@@ -13,12 +13,12 @@ from larder.vllm.adapters import Adapters, NotYet
 from larder.vllm.engine_metrics import Observed
 from larder.vllm.fetches import IDLE_WAIT_MS, Fetches
 from larder.vllm.first_tokens import FirstTokens
-from larder.vllm.foreign_kv import ForeignKv
 from larder.vllm.groups import Unsupported
 from larder.vllm.fail_safe import FailSafe, guarded, late, logger
 from larder.vllm.hosts import this_host
 from larder.vllm.items import Items
 from larder.vllm.keys import chunk_hashes, stride_of
+from larder.vllm.kv_origins import KvOrigins
 from larder.vllm.load_plan import LoadPlan, Lookup
 from larder.vllm.local_cache import LocalCache
 from larder.vllm.messages import COMPUTES, RESTS, Move, StepWork
@@ -49,9 +49,9 @@ class LarderConnectorScheduler(FailSafe):
         self._observed = Observed()
         self._items = Items(setup, self._observed)
         note = events.note if events else None
-        self._foreign = ForeignKv(setup)
-        self._stores = StorePlan(setup, client, self._tracked, self._items, self._foreign, note)
-        self._states = States(setup, client, self._tracked, self._items, self._foreign)
+        self._origins = KvOrigins(setup, self._items)
+        self._stores = StorePlan(setup, client, self._tracked, self._items, self._origins, note)
+        self._states = States(setup, client, self._tracked, self._items, self._origins)
         self._neighbours = Neighbours(getattr(vllm_config, "max_concurrent_batches", 1))
         self._stored = StoredBlocks(setup)
         self._worth = LoadOrRecompute(setup.chunk_bytes * setup.shards.count, setup.chunk_tokens) if setup else None
@@ -148,7 +148,7 @@ class LarderConnectorScheduler(FailSafe):
         own = self._local_tokens.pop(request.request_id, None)
         self._stored.allocated(blocks, max(own or 0, request.num_computed_tokens))
         if own is not None:  # else a load has ended, or a streaming session goes on: nothing was looked up
-            self._foreign.admitted(request.request_id, own, external_tokens, blocks)
+            self._origins.admitted(request, own, external_tokens, blocks)
             if request.request_id in self._tracked:
                 self._tracked[request.request_id].due_tokens = 0
 
@@ -287,7 +287,7 @@ class LarderConnectorScheduler(FailSafe):
         """(namespace, stores, prefill_tokens) of StepWork."""
         scheduled = scheduler_output.num_scheduled_tokens
         self._neighbours.step(scheduler_output, self._tracked)
-        self._foreign.step(scheduler_output)
+        self._origins.step(scheduler_output)
         may_store = scheduled and self.setup.stores and self._stored.may_store()
         stores = self._stores.of_step(scheduler_output) + self._states.stores(scheduler_output) if may_store else []
         namespace = "" if self._announced else self._text
@@ -382,7 +382,7 @@ class LarderConnectorScheduler(FailSafe):
         self._fetches.forget(request.request_id)
         self._items.forget(request.request_id)
         self._stores.forget(request.request_id)
-        self._foreign.forget(request.request_id)
+        self._origins.forget(request.request_id)
         self._tracked.pop(request.request_id, None)
         self._lookups.pop(request.request_id, None)
         self._local_tokens.pop(request.request_id, None)
@@ -416,4 +416,5 @@ class LarderConnectorScheduler(FailSafe):
             self._fetches.reset()
             self._shared.reset()
             self._items.reset()
+            self._origins.reset()
             self._spaces.leave()

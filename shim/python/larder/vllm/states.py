@@ -14,10 +14,10 @@ from larder.vllm.messages import Move, Part
 
 
 class States:
-    def __init__(self, setup, client, tracked, items, foreign):
+    def __init__(self, setup, client, tracked, items, origins):
         """The arguments of StorePlan."""
         self._setup, self._client = setup, client
-        self._tracked, self._items, self._foreign = tracked, items, foreign
+        self._tracked, self._items, self._origins = tracked, items, origins
         groups = setup.groups if setup else ()
         self._groups = {group.table: number for number, group in enumerate(groups) if group.state}
 
@@ -76,7 +76,7 @@ class States:
 
     def _may_store(self, request_id, tracked, tokens):
         """States inside a loaded prefix are not this engine's work: it never computed them."""
-        foreign = self._foreign.first(request_id)
+        foreign = self._origins.first(request_id)
         return (
             tokens % self._setup.chunk_tokens == 0
             and tokens > tracked.loaded_tokens
