@@ -238,6 +238,10 @@ class Request:
         return len(self.tokens)
 
     @property
+    def all_token_ids(self):
+        return self.tokens
+
+    @property
     def block_hashes(self):
         chain, state = [], hashlib.sha256(b"start")
         for end in range(self.block_size, len(self.tokens) + 1, self.block_size):

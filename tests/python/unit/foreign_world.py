@@ -98,7 +98,7 @@ class ForeignWorker(Worker):
                 self.foreign = self.foreign | written if is_foreign else self.foreign - written
 
     def _count_false_alarm(self, request_id, is_foreign):
-        said = self.half._foreign.first(request_id) is not None
+        said = self.half._origins._foreign.first(request_id) is not None
         self.counts["hit"] += is_foreign
         self.counts["false"] += said and not is_foreign
 

@@ -92,7 +92,18 @@ def test_the_list_names_only_fields_that_a_tested_vllm_has():
     known = {".".join(path.split(".")[:end]) for path in paths for end in range(1, 9)}
     derived = {"model_config.original_max_model_len", "model_config.model_arch_config", "model_config.encoder_config",
                "model_config.config_updated"}  # fmt: skip  # attributes that vLLM adds
+    derived |= {f"speculative_config.draft_{path}" for path in derived}
     assert set(engine_config.HARMLESS) - known - derived == set()
+
+
+def test_speculation_without_draft_kv_is_harmless_as_a_whole():
+    def fields(method):
+        config = with_leaf("speculative_config.quantization", "fp8")
+        config.speculative_config.method = method
+        return engine_config.fields_of(config, engine_config.harmless_of(config))
+
+    assert fields("ngram") == fields("suffix") != fields("eagle")
+    assert "speculative_config.quantization" in set(fields("eagle")) - set(fields("ngram"))
 
 
 def test_each_reason_is_one_line():

@@ -82,7 +82,7 @@ def test_own_kv_is_stored_as_before(model, monkeypatch):
 
 CONTROLS = {
     "the option trusts the neighbour": dict(options={"trust_other_connectors": True}),
-    "a hit of foreign blocks is not seen": dict(change=lambda half: setattr(half._foreign, "_hit", lambda tables, local: None)),
+    "a hit of foreign blocks is not seen": dict(change=lambda half: setattr(half._origins._foreign, "_hit", lambda tables, local: None)),
 }
 
 
@@ -160,7 +160,7 @@ class TestRequests:
         admit(half, Request("r", range(300)), TABLE)
         stored(half, step())
         assert begin(half, "r", 0, TABLE) == [("r", 2)]
-        assert half._foreign._blocks == set()
+        assert half._origins._foreign._blocks == set()
 
     def test_a_request_that_is_preempted_and_computed(self, half):
         brought(half, "r", TABLE)
@@ -261,7 +261,7 @@ class TestBlocks:
         half.request_finished(Request("r", range(300)))
         admit(half, Request("q", range(1000, 1300)), TABLE[::-1])
         assert begin(half, "q", 0, TABLE[::-1]) == [("q", 2)]
-        assert half._foreign._blocks == set()
+        assert half._origins._foreign._blocks == set()
 
     def test_a_block_that_a_running_request_is_given(self, half):
         admit(half, Request("q", range(1000, 1600)), range(21, 31))
@@ -269,7 +269,7 @@ class TestBlocks:
         brought(half, "r", TABLE)
         half.request_finished(Request("r", range(300)))
         stored(half, step(cached=[("q", 300, 20)], tables={"q": [*range(21, 31), 1]}, added={"q": ([1],)}))
-        assert half._foreign._blocks == set(TABLE[1:])
+        assert half._origins._foreign._blocks == set(TABLE[1:])
 
     def test_null_blocks_behind_a_window_are_no_ones(self, client):
         half = LarderConnectorScheduler(setup(groups=(group(), group(1, window=64))), client, NAMED)
@@ -278,7 +278,7 @@ class TestBlocks:
         half.get_num_new_matched_tokens(request, 0)
         half.update_state_after_alloc(request, blocks(*tables), 0)
         stored(half, step())
-        assert half._foreign._blocks == {*TABLE, *range(37, 41)}
+        assert half._origins._foreign._blocks == {*TABLE, *range(37, 41)}
 
     def test_a_vllm_that_does_not_tell_the_blocks(self, half):
         """No hit is believed any more."""
@@ -295,8 +295,8 @@ class TestBlocks:
         for i in range(50):
             brought(half, f"r{i}", TABLE)
             half.request_finished(Request(f"r{i}", range(300)))
-        assert half._foreign._first == {} == half._foreign._admitted and len(half._foreign._blocks) <= len(TABLE)
+        assert half._origins._foreign._first == {} == half._origins._foreign._admitted and len(half._origins._foreign._blocks) <= len(TABLE)
 
     def test_an_engine_without_such_kv_notes_nothing(self, half):
         run_prefill(half, Request("r", range(300)), TABLE, 300)
-        assert half._foreign._first == {} and half._foreign._blocks == set()
+        assert half._origins._foreign._first == {} and half._origins._foreign._blocks == set()

@@ -23,6 +23,8 @@ COUNTED = {
     "ec_transfer_config.ec_parallel_size", "ec_transfer_config.ec_rank", "model_config.override_attention_dtype",
     "parallel_config.sd_worker_cls", "attention_config.indexer_tp_shard_min_rows", "attention_config.minimax_m3_indexer_cp",
     "attention_config.trtllm_ragged_backend", "kernel_config.monokernel",
+    "speculative_config.draft_model_config.override_attention_dtype", "speculative_config.draft_parallel_config.sd_worker_cls",
+    "speculative_config.xpress_topc",
 }  # fmt: skip
 COUNTED_VARIABLES = {
     "K_SCALE_CONSTANT", "Q_SCALE_CONSTANT", "V_SCALE_CONSTANT", "VLLM_CPU_SGL_KERNEL", "VLLM_FLASHINFER_ALLREDUCE_FUSION_THRESHOLDS_MB",

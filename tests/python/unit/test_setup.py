@@ -312,8 +312,8 @@ def test_stages_of_a_pipeline_reach_one_fingerprint_although_each_knows_its_own_
 
 def test_speculation_other_than_ngram_is_refused():
     vllm_config = config(named())
-    vllm_config.speculative_config = Fake(method="eagle")
-    with pytest.raises(Unsupported, match="eagle"):
+    vllm_config.speculative_config = Fake(method="dflash")
+    with pytest.raises(Unsupported, match="dflash"):
         setup_of(vllm_config, caches(spec()))
     vllm_config.speculative_config = Fake(method="ngram")
     setup_of(vllm_config, caches(spec()))

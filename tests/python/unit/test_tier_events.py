@@ -42,7 +42,6 @@ class World:
 
     def request(self, tokens=256, seed=0, **fields):
         made = Request("r", range(seed, seed + tokens), **fields)
-        made.all_token_ids = made.tokens
         return made
 
     def later(self, seconds=1.0):

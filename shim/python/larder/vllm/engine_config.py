@@ -8,6 +8,8 @@ import dataclasses
 import enum
 import re
 
+from larder.vllm.drafts import has_kv
+
 _LIMITS = "limits how much runs at once; a token's KV depends on the tokens before it alone"
 _MEMORY = "the amount of memory, not its content"
 _PLACE = "the place where something runs or listens"
@@ -21,6 +23,7 @@ _FACTS = "has a line of its own (identity.facts_of)"
 _ORDER = "the time at which a request runs"
 _SPREAD = "the rank that computes something, not the result"
 _TOKENS = "acts before the engine: the block hashes cover the tokens"
+_PROPOSED = "which tokens are proposed, and which proposals are accepted"
 
 # Path of a field, or of a whole part of the configuration, and the reason why it does not change KV.
 HARMLESS = {
@@ -39,7 +42,6 @@ HARMLESS = {
     "weight_transfer_config": "new weights move the engine to a namespace of its own (weight_changes)",
     "offload_config": "says where weights lie",
     "lora_config": "a part of each adapter's line (adapters)",
-    "speculative_config": "only n-gram drafts are served: proposals, of which rejected ones are never stored",
     "quant_config": "made from model_config and files that the line `weights` covers",
     "device_config.device": "the number of the device; device_type is in the fingerprint",
     # ---- the model
@@ -196,11 +198,54 @@ HARMLESS = {
     "kernel_config.enable_jit_warmup": _START,
 }
 
+# ---- a drafter whose KV is stored. Fields that only a method without such KV has are the whole configuration of others.
+_DRAFTS = "speculative_config"
+HARMLESS.update(
+    {
+        f"{_DRAFTS}.{name}": _PROPOSED
+        for name in (
+            "num_speculative_tokens", "num_speculative_tokens_per_batch_size", "prompt_lookup_max", "prompt_lookup_min",
+            "suffix_decoding_max_tree_depth", "suffix_decoding_max_cached_requests", "suffix_decoding_max_spec_factor",
+            "suffix_decoding_min_token_prob", "rejection_sample_method", "synthetic_acceptance_rates", "synthetic_acceptance_length",
+            "draft_sample_method", "fly_window_size", "fly_entropy_threshold", "fly_entropy_top_k", "use_local_argmax_reduction",
+            "draft_lm_head_quantization", "enable_adaptive_verification", "disable_padded_drafter_batch",
+        )
+    }
+)
+HARMLESS.update(
+    {
+        f"{_DRAFTS}.disable_eagle_block_drop": "vLLM's own cache, whose hits DraftKv checks",
+        f"{_DRAFTS}.disable_lookahead_block_hashes": "0 hashed tokens ahead in engines with a connector",
+        f"{_DRAFTS}.max_model_len": "draft_rope_max_model_len has it where a model depends on it; steps without the drafter store nothing",
+        f"{_DRAFTS}.target_model_config": "model_config",
+        f"{_DRAFTS}.target_parallel_config": "parallel_config",
+        f"{_DRAFTS}.model": _WEIGHTS,
+        f"{_DRAFTS}.revision": _WEIGHTS,
+        f"{_DRAFTS}.code_revision": _WEIGHTS,
+        f"{_DRAFTS}.enforce_eager": "compilation_config.mode has the result",
+    }
+)
+# The format decides which files of the draft model are read.
+_COUNTS_OF_DRAFTS = {"load_config.load_format"}
+HARMLESS.update(
+    {
+        f"{_DRAFTS}.draft_{path}": reason
+        for path, reason in tuple(HARMLESS.items())
+        if path.startswith(("model_config.", "load_config.", "parallel_config.")) and path not in _COUNTS_OF_DRAFTS
+    }
+)
+_WITHOUT_DRAFT_KV = {**HARMLESS, _DRAFTS: "proposals by a method without KV; rejected ones are never stored"}
+
 # Fields of a Hugging Face configuration that differ between equal models.
 _OF_NO_MODEL = {"_name_or_path", "name_or_path", "transformers_version", "_commit_hash"}
 _MAX_DEPTH = 12
 # Ends of names of secrets. vLLM's loaders take keys of object stores, and a newer vLLM may count a variable with a key.
 _SECRET = re.compile(r"(key|key_id|secret|password|credentials?|(auth|access|api|bearer|hf|session)_token|^[A-Z_]*_TOKEN)$", re.IGNORECASE)
+
+
+def harmless_of(vllm_config):
+    """The harmless paths of an engine: the speculation of one without a drafter's KV is harmless as a whole."""
+    return HARMLESS if has_kv(getattr(vllm_config, _DRAFTS, None)) else _WITHOUT_DRAFT_KV
 
 
 def fields_of(config, harmless=HARMLESS):
@@ -219,7 +264,7 @@ def may_be_secret(path):
 def set_by_hand(vllm_config):
     """Paths of fields_of() that differ from vLLM's own defaults, which engine_version fixes."""
     chosen = set()
-    _differing(vllm_config, "", chosen)
+    _differing(vllm_config, "", chosen, harmless_of(vllm_config))
     return chosen
 
 
@@ -260,17 +305,17 @@ def _attributes(part):
     return {name: value for name, value in vars(part).items() if not name.startswith("_") and not hasattr(kind, name)}
 
 
-def _differing(part, path, chosen):
+def _differing(part, path, chosen, harmless):
     if hasattr(part, "to_dict"):
         chosen.add(path)
         return
     chosen.update(f"{path}.{name}" if path else name for name in _attributes(part))
     for field in dataclasses.fields(part):
         value, at = getattr(part, field.name, None), f"{path}.{field.name}" if path else field.name
-        if at in HARMLESS:
+        if at in harmless:
             continue
         if _is_part(value) and not isinstance(value, enum.Enum):
-            _differing(value, at, chosen)
+            _differing(value, at, chosen, harmless)
         elif plain(value) != plain(_default_of(field)):
             chosen.add(at)
 

@@ -6,6 +6,7 @@ from importlib import metadata
 
 from larder import fingerprint
 from larder.vllm import engine_config, engine_variables
+from larder.vllm.drafts import has_kv
 from larder.vllm.groups import Unsupported, parallel_sizes
 
 _WEAK_HASHES = ("xxhash", "xxhash_cbor")
@@ -28,7 +29,7 @@ _SHOWN = (
 _FIXED_ROPE = {None, "default", "linear", "llama3", "yarn", "mrope"}
 
 
-def facts_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens, hash_block):
+def facts_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens, hash_block, drafts=None):
     """The first part of the text: the shape of the KV and of its keys. Equal in the scheduler and
     in every worker. The lines of the attention follow (attention_kernels.Attention)."""
     from vllm.version import __version__
@@ -49,6 +50,7 @@ def facts_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens
             "hash_algorithm": cache.prefix_caching_hash_algo,
             "none_hash": _none_hash(cache, options),
             "layers": _layer_lines(model, groups, shards),
+            **({"drafts": {"method": drafts.method, "lookahead": drafts.lookahead}} if drafts else {}),
         }
     )
 
@@ -60,8 +62,11 @@ def text_of(facts, vllm_config):
 
 def configuration_of(vllm_config):
     """({path: value} of all that may decide KV, the paths that have a line for people)."""
-    fields, variables = engine_config.fields_of(vllm_config), engine_variables.variables()
+    fields, variables = engine_config.fields_of(vllm_config, engine_config.harmless_of(vllm_config)), engine_variables.variables()
     own = _own(vllm_config.model_config)
+    speculative = getattr(vllm_config, "speculative_config", None)
+    if has_kv(speculative):
+        own.update({f"draft_{name}": value for name, value in _own(speculative.draft_model_config).items()})
     fields.update(own)
     by_hand = tuple(engine_config.set_by_hand(vllm_config))
     shown = {path for path in fields if path.startswith(by_hand)} | set(own)

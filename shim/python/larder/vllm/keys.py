@@ -4,32 +4,54 @@
 The key of a chunk is vLLM's block hash at the chunk's end. A chunk that ends behind the begin of a
 multi-modal item has the key H(block hash, name). The name covers all items that begin before the
 chunk's end, by their digests and places. vLLM's own hash covers an item by an identifier, which a
-client may choose or a counter gives."""
+client may choose or a counter gives.
+
+Where the KV of drafters depends on the next tokens (Setup.lookahead), the key covers these tokens as
+well (larder.next_tokens), and an item that begins among them. A chunk has no key before its next
+tokens are known."""
 
 from bisect import bisect_left
 from operator import itemgetter
 
+from larder.next_tokens import chunks_known, key_behind
 from larder.vllm.item_digest import digest
 
 _BEGIN = itemgetter(0)
 
 
 def chunk_hashes(setup, request, first, last, places):
-    """The keys of chunks first..last-1, as far as the request has block hashes.
+    """The keys of chunks first..last-1, as far as the request has block hashes and next tokens.
 
     places: of the request's items, by places_of. Empty: the request has no items. None: the items
     have no names yet, and the request has no keys."""
     if places is None:
         return b""
     step, tokens = setup.hashes_per_chunk, setup.chunk_tokens
+    if setup.lookahead:
+        if getattr(request, "prompt_embeds", None) is not None:  # an embedding is not told by a token's number
+            return b""
+        last = min(last, chunks_known(request.num_tokens, tokens, setup.lookahead))
     hashes = request.block_hashes[(first + 1) * step - 1 : last * step : step]
+    ends = range((first + 1) * tokens, (last + 1) * tokens, tokens)
+    if setup.lookahead:
+        hashes = _behind(setup.lookahead, request.all_token_ids, hashes, ends)
     if places:
         from blake3 import blake3
 
-        ends = range((first + 1) * tokens, (last + 1) * tokens, tokens)
-        named = zip(hashes, (name_before(places, end) for end in ends))
+        named = zip(hashes, (name_before(places, end + setup.lookahead) for end in ends))
         hashes = [_mixed(blake3, block_hash, name) for block_hash, name in named]
     return b"".join(hashes)
+
+
+def _behind(lookahead, tokens, hashes, ends):
+    """The keys of chunks that end at `ends`, up to the first chunk in front of a number that is no token's."""
+    keys = []
+    for block_hash, end in zip(hashes, ends):
+        try:
+            keys.append(key_behind(block_hash, tokens[end : end + lookahead]))
+        except OverflowError:
+            break
+    return keys
 
 
 def stride_of(request):

@@ -1,5 +1,8 @@
 """Where one vLLM engine reads its model from: a larder.weights.Source of its configuration."""
 
+from dataclasses import replace
+
+from larder.vllm.drafts import has_kv
 from larder.weights import Source
 from larder.weights_source import DEFAULT_FORMATS
 
@@ -9,7 +12,23 @@ _TOWERS = ("audio_model_id", "text_model_id")
 
 
 def weights_source(vllm_config):
-    model, load = vllm_config.model_config, vllm_config.load_config
+    """The engine's model, with its draft model."""
+    return _source(vllm_config.model_config, vllm_config.load_config, _drafter(vllm_config))
+
+
+def _drafter(vllm_config):
+    """MTP modules lie in the target's own files."""
+    speculative = getattr(vllm_config, "speculative_config", None)
+    if not has_kv(speculative):
+        return
+    target = _source(vllm_config.model_config, vllm_config.load_config)
+    draft = _source(speculative.draft_model_config, speculative.draft_load_config or vllm_config.load_config)
+    if (draft.model, draft.revision, draft.load_format) != (target.model, target.revision, target.load_format):
+        yield replace(draft, others=())
+        yield from draft.others
+
+
+def _source(model, load, drafter=()):
     own_class = _is_of_vllm(model)
     load_format = getattr(load.load_format, "value", load.load_format)
     return Source(
@@ -21,7 +40,7 @@ def weights_source(vllm_config):
         quantization=model.quantization,
         dummy=f"device {_device()}" if load_format == "dummy" else "",
         own_class=own_class,
-        others=(*_settings(model), *_code(model), *_towers(model, load_format, own_class)),
+        others=(*_settings(model), *_code(model), *_towers(model, load_format, own_class), *drafter),
     )
 
 

@@ -13,12 +13,12 @@ from larder.vllm.adapters import Adapters, NotYet
 from larder.vllm.engine_metrics import Observed
 from larder.vllm.fetches import IDLE_WAIT_MS, Fetches
 from larder.vllm.first_tokens import FirstTokens
-from larder.vllm.foreign_kv import ForeignKv
 from larder.vllm.groups import Unsupported
 from larder.vllm.fail_safe import FailSafe, guarded, late, logger
 from larder.vllm.hosts import this_host
 from larder.vllm.items import Items
 from larder.vllm.keys import chunk_hashes, stride_of
+from larder.vllm.kv_origins import KvOrigins
 from larder.vllm.load_plan import LoadPlan, Lookup
 from larder.vllm.local_cache import LocalCache
 from larder.vllm.messages import COMPUTES, RESTS, Move, StepWork
@@ -50,9 +50,9 @@ class LarderConnectorScheduler(FailSafe):
         self._observed = Observed()
         self._items = Items(setup, self._observed)
         note = events.note if events else None
-        self._foreign = ForeignKv(setup)
-        self._stores = StorePlan(setup, client, self._tracked, self._items, self._foreign, note)
-        self._states = States(setup, client, self._tracked, self._items, self._foreign)
+        self._origins = KvOrigins(setup, self._items)
+        self._stores = StorePlan(setup, client, self._tracked, self._items, self._origins, note)
+        self._states = States(setup, client, self._tracked, self._items, self._origins)
         self._neighbours = Neighbours(getattr(vllm_config, "max_concurrent_batches", 1))
         self._stored = StoredBlocks(setup)
         count = setup.shards.count if setup else 0
@@ -103,7 +103,7 @@ class LarderConnectorScheduler(FailSafe):
         stride = stride_of(request) if hashes else 0
         hits = first + self.client.lookup(hashes, stride, space.number) if hashes else first
         attention, hits = hits, self._states.reach(space, first, hashes, stride, hits)
-        if hits < last and self.setup.fetches and self._fetches.begin(request, space, first, hashes, attention - first, local_tokens):
+        if hashes and hits < last and self.setup.fetches and self._fetches.begin(request, space, first, hashes, attention - first, local_tokens):
             return None, False
         if hits * chunk == request.num_tokens and self.setup.needs_more(request.num_tokens):
             hits -= 1
@@ -152,7 +152,7 @@ class LarderConnectorScheduler(FailSafe):
         for keeper in (self._stored, self._states):
             keeper.allocated(blocks, max(own or 0, request.num_computed_tokens))
         if own is not None:  # else a load has ended, or a streaming session goes on: nothing was looked up
-            self._foreign.admitted(request.request_id, own, external_tokens, blocks)
+            self._origins.admitted(request, own, external_tokens, blocks)
             if request.request_id in self._tracked:
                 self._tracked[request.request_id].due_tokens = 0
 
@@ -291,7 +291,7 @@ class LarderConnectorScheduler(FailSafe):
         """(namespace, stores, prefill_tokens) of StepWork."""
         scheduled = scheduler_output.num_scheduled_tokens
         self._neighbours.step(scheduler_output, self._tracked)
-        self._foreign.step(scheduler_output)
+        self._origins.step(scheduler_output)
         may_store = scheduled and self.setup.stores and self._stored.may_store()
         stores = self._stores.of_step(scheduler_output) + self._states.stores(scheduler_output) if may_store else []
         namespace = "" if self._announced else self._text
@@ -389,7 +389,7 @@ class LarderConnectorScheduler(FailSafe):
         self._fetches.forget(request.request_id)
         self._items.forget(request.request_id)
         self._stores.forget(request.request_id)
-        self._foreign.forget(request.request_id)
+        self._origins.forget(request.request_id)
         self._tracked.pop(request.request_id, None)
         self._lookups.pop(request.request_id, None)
         self._local_tokens.pop(request.request_id, None)
@@ -423,4 +423,5 @@ class LarderConnectorScheduler(FailSafe):
             self._fetches.reset()
             self._shared.reset()
             self._items.reset()
+            self._origins.reset()
             self._spaces.leave()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from larder.vllm import reusable, sleep_mode
 from larder.vllm.attention_kernels import Attention, attention_of
+from larder.vllm.drafts import Drafts, drafts_of
 from larder.vllm.groups import Shards, Unsupported, check_sizes, groups_of, is_rebuilt, shards_of
 from larder.vllm.identity import facts_of
 from larder.vllm.items import items_hidden
@@ -42,6 +43,8 @@ class Setup:
     data_parallel: bool = False  # other ranks compute in step with this engine
     v2_runner: bool = False  # vLLM's second model runner, CUDA's default
     trusts_other_connectors: bool = False  # KV that they bring is stored (foreign_kv)
+    drafts: Drafts | None = None  # of a drafter whose KV is in vLLM's pages
+    lookahead: int = 0  # Drafts.lookahead; without drafts 0
     zeroes: bool = False  # ... zeroes new blocks before it tells the connector of preemptions
     rebuilds: bool = False  # ... computes the KV of some layers anew behind a hit, from a block's end on
 
@@ -77,12 +80,15 @@ def setup_of(vllm_config, kv_cache_config):
     if unknown:
         raise Unsupported(f"unknown key {sorted(unknown)[0]} in kv_connector_extra_config; known: {', '.join(_OPTIONS)}")
     socket = _socket(options)
+    drafts = None
     if kv_cache_config.kv_cache_groups:  # else groups_of() has the better reason
         _check_engine(vllm_config)
+        drafts = drafts_of(vllm_config)
         _check_pages(vllm_config, kv_cache_config)
         check_scales(vllm_config, kv_cache_config)
     groups, chunk_tokens = groups_of(kv_cache_config, _count(options, "chunk_tokens"))
-    shards = shards_of(vllm_config.parallel_config, kv_cache_config, vllm_config.model_config)
+    # The draft layers may have other heads than the model's configuration says.
+    shards = shards_of(vllm_config.parallel_config, kv_cache_config, None if drafts else vllm_config.model_config)
     check_sizes(groups, shards)
     if any(group.state for group in groups) and getattr(vllm_config.cache_config, "prefix_cache_retention_interval", 0) != 0:
         raise Unsupported("recurrent states with a prefix_cache_retention_interval are not served yet; leave it at 0")
@@ -99,7 +105,7 @@ def setup_of(vllm_config, kv_cache_config):
         hashes_per_chunk=chunk_tokens // hash_block,
         groups=groups,
         shards=shards,
-        facts=facts_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens, hash_block),
+        facts=facts_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens, hash_block, drafts),
         weights_id=_text(options, "weights_id"),
         model=_served_name(vllm_config.model_config),
         socket=socket,
@@ -117,6 +123,8 @@ def setup_of(vllm_config, kv_cache_config):
         v2_runner=v2_runner,
         trusts_other_connectors=_switch(options, "trust_other_connectors", False),
         rebuilds=any(map(is_rebuilt, kv_cache_config.kv_cache_groups)),
+        drafts=drafts,
+        lookahead=drafts.lookahead if drafts else 0,
         zeroes=v2_runner and bool(getattr(kv_cache_config, "needs_kv_cache_zeroing", False)),
     )
 
@@ -137,9 +145,6 @@ def _check_engine(vllm_config):
         raise Unsupported("this vLLM does not tell which requests it preempts, whose blocks stores may still read (preempted_req_ids is missing)")
     if not current_platform.is_cpu() and not current_platform.is_cuda():
         raise Unsupported(f"KV pages on {current_platform.device_type} are not served yet, only on cpu and cuda")
-    speculative = getattr(vllm_config, "speculative_config", None)
-    if speculative is not None and speculative.method != "ngram":
-        raise Unsupported(f"speculative decoding by {speculative.method} is not served yet, only ngram")
     if getattr(vllm_config.cache_config, "use_replayssm", False):
         raise Unsupported("recurrent states that vLLM replays (use_replayssm) are not served yet")
     _check_hosts(vllm_config.parallel_config)

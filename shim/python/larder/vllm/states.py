@@ -7,6 +7,7 @@ state inside it. Owned by the scheduler's thread."""
 
 from array import array
 
+from larder.next_tokens import chunks_known
 from larder.vllm.fail_safe import late
 from larder.vllm.keys import chunk_hashes
 from larder.vllm.messages import Move, Part
@@ -14,10 +15,10 @@ from larder.vllm.offered_states import OfferedStates
 
 
 class States:
-    def __init__(self, setup, client, tracked, items, foreign):
+    def __init__(self, setup, client, tracked, items, origins):
         """The arguments of StorePlan."""
         self._setup, self._client = setup, client
-        self._tracked, self._items, self._foreign = tracked, items, foreign
+        self._tracked, self._items, self._origins = tracked, items, origins
         groups = setup.groups if setup else ()
         self._groups = {number: group.table for number, group in enumerate(groups) if group.state}
         self._tables = set(self._groups.values())
@@ -27,9 +28,10 @@ class States:
         return bool(self._groups)
 
     def chunks_to_hit(self, request, chunk_tokens):
-        """The chunks that a hit may have. A state cannot be stepped back to compute the last token
-        anew."""
-        return (request.num_tokens - bool(self)) // chunk_tokens
+        """The chunks that a hit may have. Their next tokens are known, and a state cannot be stepped
+        back to compute the last token anew."""
+        behind = max(self._setup.lookahead if self._setup else 0, bool(self))
+        return chunks_known(request.num_tokens, chunk_tokens, behind)
 
     def reach(self, space, first, hashes, stride, hits):
         """The chunks of a hit, of `hits` chunks that attention could hit; `hashes` are those from
@@ -91,7 +93,7 @@ class States:
 
     def _may_store(self, request_id, tracked, tokens):
         """States inside a loaded prefix are not this engine's work: it never computed them."""
-        foreign = self._foreign.first(request_id)
+        foreign = self._origins.first(request_id)
         return (
             tokens % self._setup.chunk_tokens == 0
             and tokens > tracked.loaded_tokens

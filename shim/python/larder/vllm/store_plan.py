@@ -8,6 +8,7 @@ from array import array
 from dataclasses import dataclass
 from itertools import chain
 
+from larder.next_tokens import chunks_known
 from larder.vllm.adapters import NotYet
 from larder.vllm.block_tables import BlockTables
 from larder.vllm.fail_safe import late
@@ -36,14 +37,14 @@ class Tracked:
 
 
 class StorePlan:
-    def __init__(self, setup, client, tracked, items, foreign, note=None):
+    def __init__(self, setup, client, tracked, items, origins, note=None):
         """tracked: the requests by id, which the scheduler's half adds and takes away. items: Items.
-        foreign: ForeignKv. note: is told what is given to the workers."""
+        origins: KvOrigins. note: is told what is given to the workers."""
         self._setup = setup
         self._client = client
         self._tracked = tracked
         self._items = items
-        self._foreign = foreign
+        self._origins = origins
         self._note = note
         self._tables = BlockTables()
 
@@ -54,6 +55,7 @@ class StorePlan:
         new = scheduler_output.scheduled_new_reqs
         tables_of = self._tables.of_step(scheduler_output)
         self._items.step(scheduler_output, tables_of)
+        self._origins.computes(scheduler_output, tables_of)
         stores = []
         for request_id, computed in chain(
             ((one.req_id, one.num_computed_tokens) for one in new), zip(cached.req_ids, cached.num_computed_tokens)
@@ -86,7 +88,7 @@ class StorePlan:
                 self._tracked[request_id] = Tracked(old.request, space, old.adapter, stale=old.stale)
 
     def _next_due(self, request_id, asked_chunks):
-        foreign, end = self._foreign.first(request_id), (asked_chunks + 1) * self._setup.chunk_tokens
+        foreign, end = self._origins.first(request_id), (asked_chunks + 1) * self._setup.chunk_tokens
         return end if foreign is None or end <= foreign else math.inf  # until the request is admitted anew
 
     def _of_request(self, request_id, tracked, computed_after, tables_of):
@@ -95,8 +97,8 @@ class StorePlan:
             return None
         # Hashes cover accepted tokens only: speculative ones, which may be rejected, stay out.
         request = tracked.request
-        full = min(computed_after // self._setup.chunk_tokens, len(request.block_hashes) // self._setup.hashes_per_chunk)
-        foreign = self._foreign.first(request_id)
+        full = self._full(request, computed_after)
+        foreign = self._origins.first(request_id)
         if foreign is not None:
             full = min(full, foreign // self._setup.chunk_tokens)
         if full > tracked.asked_chunks:
@@ -106,6 +108,8 @@ class StorePlan:
         else:
             return None
         hashes = chunk_hashes(self._setup, request, tracked.stored_chunks, full, places)
+        if not hashes:
+            return None
         stride = stride_of(request)
         present = self._client.lookup(hashes, stride, tracked.space.number)
         tracked.stored_chunks += present
@@ -122,13 +126,23 @@ class StorePlan:
         late.info("Storing %d out of %d tokens for request %s", chunks * chunk, full * chunk, request_id)
         return move
 
+    def _full(self, request, computed_after):
+        """The chunks that are computed and have keys. Several drafting modules write the last positions before `lookahead` once more, with
+        the tokens that were accepted since."""
+        setup = self._setup
+        full = min(computed_after // setup.chunk_tokens, len(request.block_hashes) // setup.hashes_per_chunk)
+        if not setup.lookahead:
+            return full
+        computed = chunks_known(computed_after, setup.chunk_tokens, setup.lookahead - 1)
+        return min(full, computed, chunks_known(request.num_tokens, setup.chunk_tokens, setup.lookahead))
+
     def _move(self, request_id, tracked, tables, first, hashes, stride):
-        """All parts of the chunks from `first` on, except chunks that a window has left behind."""
+        """All parts of the chunks from `first` on, except chunks that a window has left behind and chunks with other draft KV."""
         groups = self._setup.token_groups
         parts = [Part(number, b"", b"") for number in range(len(groups))]
         for i in range(len(hashes) // stride):
             pages = [array("I", group.pages(tables[group.table], first + i)) for group in groups]
-            if any(0 in kept for kept in pages):
+            if any(0 in kept for kept in pages) or not self._origins.may_store(request_id, first + i):
                 continue
             for part, kept in zip(parts, pages):
                 part.hashes += hashes[i * stride : (i + 1) * stride]

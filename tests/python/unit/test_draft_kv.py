@@ -1,0 +1,246 @@
+"""Whose tokens the draft pages of a request stand for."""
+
+import random
+
+import pytest
+
+pytest.importorskip("vllm")
+
+from draft_world import BLOCK, LONGEST, NoItems, Tables, World, draft_kv  # noqa: E402
+from fakes import Request, step  # noqa: E402
+
+P = list(range(100, 116))  # two chunks
+
+
+class Engine:
+    """A DraftKv, and requests that compute."""
+
+    def __init__(self, **how):
+        self.kv, self.requests = draft_kv(**how), {}
+
+    def admit(self, name, tokens, table, local=0, external=0, **fields):
+        request = Request(name, tokens, block_size=BLOCK, **fields)
+        self.requests[name] = request, table
+        self.kv.admitted(request, local, external, Tables(table))
+        return request
+
+    def step(self, new=(), cached=()):
+        made = step(new=new, cached=cached)
+        self.kv.step(made, lambda name: (self.requests[name][1],))
+
+    def compute(self, name, tokens, table, local=0, external=0, begin=None, **fields):
+        self.admit(name, tokens, table, local, external, **fields)
+        begin = local + external if begin is None else begin
+        self.step(new=[(name, begin, len(tokens) - begin)])
+
+    def good(self, name, chunks=2):
+        return [self.kv.may_store(name, chunk) for chunk in range(chunks)]
+
+
+class TestHits:
+    def test_a_request_that_computes_everything_stores_everything(self):
+        engine = Engine()
+        engine.compute("r", [*P, 1], range(1, 6))
+        assert engine.good("r") == [True, True]
+
+    @pytest.mark.parametrize(("layers", "behind"), [(1, True), (2, False), (None, False)])
+    def test_a_block_of_vllms_cache_that_was_computed_with_another_next_token(self, layers, behind):
+        """R1 = P x; R2 = P y has the last block of P in a second block of the same hash; R3 = R2's prompt hits the first one."""
+        engine = Engine(layers=layers)
+        engine.compute("R1", [*P, 7], [1, 2, 3, 4, 5])
+        engine.compute("R2", [*P, 8], [1, 2, 3, 6, 7], local=12)
+        assert engine.good("R2") == [True, True]
+        more = list(range(200, 212))
+        engine.compute("R3", [*P, 8, *more], [1, 2, 3, 4, 8, 9, 10, 11], local=16)
+        assert engine.good("R3", 3) == [True, False, behind]
+        engine.compute("R4", [*P, 7, *more], [1, 2, 3, 4, 12, 13, 14, 15], local=16)
+        assert engine.good("R4", 3) == [True, True, True]
+
+    def test_a_block_that_a_request_without_larder_filled_anew(self):
+        engine = Engine()
+        engine.compute("R1", [*P, 7], [1, 2, 3, 4, 5])
+        engine.kv.forget("R1")
+        engine.compute("off", [*P, 8], [1, 2, 3, 4, 5])
+        engine.compute("R3", [*P, 7, 9], [1, 2, 3, 4, 6], local=16)
+        assert engine.good("R3") == [True, False]
+
+    def test_a_block_loses_its_entry_before_its_next_token_is_known(self):
+        engine = Engine()
+        engine.compute("R1", [*P, 7], [1, 2, 3, 4, 5])
+        engine.kv.forget("R1")
+        engine.compute("R2", P, [1, 2, 3, 4])
+        engine.compute("R3", [*P, 7, 9], [1, 2, 3, 4, 6], local=16)
+        assert engine.good("R3") == [True, False]
+        engine.requests["R2"][0].tokens.append(7)
+        engine.step(cached=[("R2", 16, 1)])
+        engine.compute("R4", [*P, 7, 9], [1, 2, 3, 4, 8], local=16)
+        assert engine.good("R4") == [True, True]
+
+    def test_a_chunk_that_is_hit_in_part(self):
+        engine = Engine()
+        engine.compute("r", [*P, 1], [1, 2, 3, 4, 5], local=4)
+        assert engine.good("r") == [False, True]
+
+    def test_a_request_admitted_in_the_step_that_computes_its_hit(self):
+        engine = Engine()
+        engine.admit("R1", [*P, 7, 8], [1, 2, 3, 4, 5])
+        engine.step(new=[("R1", 0, 8)])
+        engine.admit("R2", [*P, 7, 9], [1, 2, 3, 4, 6], local=16)
+        engine.step(new=[("R2", 16, 2)], cached=[("R1", 8, 10)])
+        assert engine.good("R2") == [True, True]
+
+    def test_pictures_and_streaming_sessions(self):
+        class Items:
+            def places(self, request):
+                return request.places
+
+        engine = Engine(items=Items())
+        engine.compute("R1", [*P, 7], [1, 2, 3, 4, 5], places=((16, b"a"),))
+        for name, places, good in (("same", ((16, b"a"),), True), ("other", ((16, b"b"),), False), ("no name", None, False), ("none", (), False)):
+            engine.compute(name, [*P, 7, 9], [1, 2, 3, 4, 6], local=16, places=places)
+            assert engine.good(name)[1] is good, name
+        session = Engine()
+        session.compute("R1", [*P, 7], [1, 2, 3, 4, 5], resumable=True)
+        session.compute("R2", [*P, 7], [1, 2, 3, 4, 6], local=16)
+        assert session.good("R2") == [False, False]
+
+    def test_weights_that_change(self):
+        engine = Engine()
+        engine.compute("R1", [*P, 7], [1, 2, 3, 4, 5])
+        engine.kv.reset()
+        engine.compute("R2", [*P, 7], [1, 2, 3, 4, 6], local=16)
+        assert engine.good("R2") == [False, False]
+
+
+class TestStepsWithoutTheDrafter:
+    LONG = list(range(300, 300 + LONGEST + 10))
+
+    @pytest.mark.parametrize("layers", [1, 2])
+    def test_a_prompt_longer_than_the_drafter_serves(self, layers):
+        engine = Engine(layers=layers)
+        engine.admit("r", self.LONG, range(1, 11))
+        for begin in range(0, 40, 8):
+            engine.step(**{"cached" if begin else "new": [("r", begin, 8)]})
+        assert engine.good("r", 5) == [True, True, True, False, False]
+
+    def test_another_request_of_the_step_is_that_long(self):
+        engine = Engine()
+        engine.admit("long", self.LONG, range(1, 11))
+        engine.admit("r", [*P, *range(8), 7], range(11, 18))
+        engine.step(new=[("long", 0, 24), ("r", 0, 8)])
+        engine.step(cached=[("long", 24, 16), ("r", 8, 4)])
+        engine.step(cached=[("r", 12, 13)])
+        assert engine.good("r", 3) == [True, False, True], "a block that a good step completes stays bad"
+        engine.compute("s", [*P, *range(8), 7], [11, 12, 13, 14, 15, 16, 20], local=24)
+        assert engine.good("s", 3) == [True, False, True]
+
+    def test_with_several_layers_all_that_follows_is_bad(self):
+        engine = Engine(layers=2)
+        engine.admit("long", self.LONG, range(1, 11))
+        engine.admit("r", [*P, *range(8), 7], range(11, 18))
+        engine.step(new=[("long", 0, 40), ("r", 0, 4)])
+        engine.step(cached=[("r", 4, 21)])
+        assert engine.good("r", 3) == [False, False, False]
+
+    def test_a_preempted_request_begins_anew(self):
+        engine = Engine()
+        engine.admit("long", self.LONG, range(1, 11))
+        engine.admit("r", [*P, 7], range(11, 16))
+        engine.step(new=[("long", 0, 40), ("r", 0, 17)])
+        assert engine.good("r") == [False, False]
+        engine.compute("r", [*P, 7], range(16, 21))
+        assert engine.good("r") == [True, True]
+
+    def test_drafts_that_may_be_rejected_are_no_part_of_the_tokens(self):
+        """With asynchronous scheduling the step counts from token 14, and may begin at token 12."""
+        engine = Engine()
+        engine.compute("r", P[:13], range(1, 8))
+        engine.admit("long", self.LONG, range(11, 21))
+        engine.step(cached=[("r", 16, 2)], new=[("long", 0, 40)])
+        engine.requests["r"][0].tokens += [*P[13:], 7]
+        engine.step(cached=[("r", 16, 1)])
+        assert engine.good("r") == [True, False]
+
+
+class TestLoads:
+    def test_loaded_blocks_are_trusted_once_the_request_computes(self):
+        engine = Engine()
+        engine.compute("r", [*P, 7], [1, 2, 3, 4, 5], external=16)
+        assert engine.good("r") == [True, True]
+        engine.compute("s", [*P, 7, 9], [1, 2, 3, 4, 6], local=16)
+        assert engine.good("s") == [True, True]
+
+    def test_a_load_that_fails_is_computed(self):
+        engine = Engine()
+        engine.compute("r", [*P, 7], [1, 2, 3, 4, 5], external=16, begin=0)
+        assert engine.good("r") == [True, True]
+
+    def test_kv_of_another_connector_is_not_trusted(self):
+        engine = Engine()
+        engine.compute("r", [*P, 7], [1, 2, 3, 4, 5], begin=16)
+        assert engine.good("r") == [False, False]
+
+    def test_a_waiting_request_has_nothing_to_store(self):
+        engine = Engine()
+        engine.admit("r", [*P, 7], [1, 2, 3, 4, 5], external=16)
+        engine.step()
+        assert engine.kv._blocks == {}
+
+
+class TestBounds:
+    def test_a_request_that_is_not_known_ends_all_trust(self):
+        engine = Engine()
+        engine.compute("R1", [*P, 7], [1, 2, 3, 4, 5])
+        engine.requests["unknown"] = None, [4, 5]
+        engine.step(new=[("unknown", 0, 8)])
+        assert engine.kv._blocks == {} and not engine.kv.may_store("unknown", 0)
+
+    def test_entries_go_with_their_requests_and_blocks(self):
+        world = World(lag=1)
+        walk(world, 300)
+        for name in list(world.running):
+            world.end(name)
+        assert world.kv._lives == world.kv._admitted == {} and set(world.kv._blocks) <= set(world.pages)
+
+    def test_an_engine_without_drafts_stores_and_notes_nothing(self):
+        from fakes import setup
+
+        from larder.vllm.draft_kv import DraftKv
+
+        kv = DraftKv(setup(), NoItems())
+        kv.admitted(Request("r", P), 0, 0, Tables([1]))
+        kv.step(step(new=[("r", 0, 16)]), None)
+        assert kv.may_store("r", 0) and kv._lives == {}
+
+
+def walk(world, steps):
+    choose = random.Random(5)
+    for number in range(steps):
+        if len(world.running) < 3 and choose.random() < 0.5:
+            tokens = [choose.randrange(2) if at % BLOCK == 0 else 0 for at in range(choose.randrange(6, 36))]
+            world.admit(f"r{number}", tokens)
+        elif world.running and choose.random() < 0.15:
+            world.end(choose.choice(list(world.running)))
+        elif world.running and choose.random() < 0.05:
+            world.preempt(choose.choice(list(world.running)))
+        world.step()
+
+
+@pytest.mark.parametrize(("lookahead", "layers"), [(1, 1), (1, 2), (0, 1), (0, 2)])
+@pytest.mark.parametrize("lag", [0, 1])
+def test_random_steps_never_store_draft_kv_of_other_tokens(lookahead, layers, lag):
+    world = World(lookahead=lookahead, layers=layers, lag=lag)
+    walk(world, 6000)
+    assert world.counts["wrong"] == 0
+    assert min(world.counts["hit"], world.counts["skipped"], world.counts["bad"]) > 100 and world.counts["good"] > 1000
+
+
+@pytest.mark.parametrize("broken", ["hits are trusted", "skipped steps are not seen"])
+def test_the_random_steps_find_each_fault(broken, monkeypatch):
+    world = World()
+    if broken == "hits are trusted":
+        monkeypatch.setattr(world.kv, "_hit", lambda life, tables: None)
+    else:
+        world.kv._longest = 10**6
+    walk(world, 6000)
+    assert world.counts["wrong"] > 0
