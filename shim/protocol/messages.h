@@ -32,7 +32,7 @@ enum class MessageType : std::uint16_t {
   kBad = 10,            // engine -> sidecar, one way
   kDropNamespace = 11,  // engine -> sidecar, one way: the engine's weights or cache were reset
   kError = 12,          // sidecar -> engine, last: why the session ends
-  kFetch = 13,          // engine -> sidecar, with capability below: promote these chunks and keep them
+  kFetch = 13,          // engine -> sidecar, with capability residency: promote these chunks and keep them
   kFetched = 14,        // sidecar -> engine: the number of families, from the first on, in memory now
   kAskGrants = 15,      // sidecar -> engine, since 1.1: are these old grants still being written?
   kStillWriting = 16,   // engine -> sidecar, one way: these grants are; the engine disowns the others
@@ -54,7 +54,7 @@ enum class MessageType : std::uint16_t {
 inline constexpr std::uint64_t kCapabilityAct = 1;
 // HELLO: the engine takes a fifth descriptor, the residency filter. WELCOME: the descriptor is
 // there, and FETCH reads from a tier below memory.
-inline constexpr std::uint64_t kCapabilityBelow = 2;
+inline constexpr std::uint64_t kCapabilityResidency = 2;
 // WELCOME: FETCH also reads from a backend that other larderd write to. The residency filter does
 // not show the backend; PROBE asks about it.
 inline constexpr std::uint64_t kCapabilityShared = 4;
@@ -102,7 +102,7 @@ struct Welcome {
   std::uint64_t index_bytes;
   std::uint64_t session_bytes;
   std::uint64_t arena_page_bytes;  // 4 KiB, 2 MiB or 1 GiB
-  std::uint64_t below_bytes;       // since 1.2: of the residency filter; 0: there is none
+  std::uint64_t residency_bytes;   // since 1.2: of the residency filter; 0: there is none
   std::uint8_t reserved[40];
 };
 static_assert(sizeof(Welcome) == 128);

@@ -14,8 +14,8 @@ namespace {
 // Called after the drop is done in memory: waits until each tier has done the drop for good.
 // Returns the largest count of a tier, because tiers mostly have the same chunks. A tier may have
 // several parts, of several namespaces.
-Result<std::uint64_t> with_below(const Result<std::uint64_t>& dropped, const tiering::LowerTierDrop& below,
-                                 const base::Clock& clock, std::uint64_t end_ms) {
+Result<std::uint64_t> with_residency(const Result<std::uint64_t>& dropped, const tiering::LowerTierDrop& below,
+                                     const base::Clock& clock, std::uint64_t end_ms) {
   if (!dropped.ok()) return dropped;
   std::uint64_t most = *dropped;
   std::map<std::string, std::uint64_t> by_tier;
@@ -71,7 +71,7 @@ Result<std::uint64_t> AdminCommands::drop_namespace(const std::string& id, std::
         return chunks;
       },
       deadline_ms);
-  return with_below(dropped, *below, clock_, end_ms);
+  return with_residency(dropped, *below, clock_, end_ms);
 }
 
 // One slice of a drop. The first slice also begins the drop in the lower tiers, and removes the
@@ -152,7 +152,7 @@ Result<std::uint64_t> AdminCommands::clear(std::uint32_t deadline_ms) {
         return drop.dropped;
       },
       deadline_ms);
-  return with_below(dropped, *below, clock_, end_ms);
+  return with_residency(dropped, *below, clock_, end_ms);
 }
 
 }  // namespace larder::loop

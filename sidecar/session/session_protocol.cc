@@ -155,7 +155,7 @@ Result<Reply> SessionProtocol::hello(Decoder& decoder) {
   protocol::Welcome welcome{};
   welcome.version_major = protocol::kVersionMajor;
   welcome.version_minor = protocol::kVersionMinor;
-  welcome.capabilities = protocol::kCapabilityAct | (promoter_ != nullptr ? protocol::kCapabilityBelow : 0) |
+  welcome.capabilities = protocol::kCapabilityAct | (promoter_ != nullptr ? protocol::kCapabilityResidency : 0) |
                          (tier_probes_ != nullptr ? protocol::kCapabilityShared : 0) |
                          (transfers_ != nullptr ? protocol::kCapabilityTransfer : 0);
   welcome.epoch = facts_.epoch;
@@ -168,11 +168,11 @@ Result<Reply> SessionProtocol::hello(Decoder& decoder) {
   welcome.index_bytes = facts_.index_bytes;
   welcome.session_bytes = sizeof(protocol::SessionRegion);
   welcome.arena_page_bytes = facts_.arena_page_bytes;
-  const bool below = promoter_ != nullptr && (hello.capabilities & protocol::kCapabilityBelow) != 0;
-  if (below) welcome.below_bytes = facts_.below_bytes;
+  const bool residency = promoter_ != nullptr && (hello.capabilities & protocol::kCapabilityResidency) != 0;
+  if (residency) welcome.residency_bytes = facts_.residency_bytes;
   Encoder encoder(MessageType::kWelcome, decoder.request());
   encoder.append(welcome);
-  return Reply{finish(encoder), true, below};
+  return Reply{finish(encoder), true, residency};
 }
 
 Result<Reply> SessionProtocol::attached(Decoder& decoder) {

@@ -25,7 +25,7 @@ class TierProbeTest : public testing::Test {
     return ticket.ok() ? *ticket : 0;
   }
 
-  FakeSession session_{protocol::kCapabilityBelow | protocol::kCapabilityShared};
+  FakeSession session_{protocol::kCapabilityResidency | protocol::kCapabilityShared};
   TierProbes tier_probes_;
   std::uint32_t request_ = 0;
 };
@@ -63,7 +63,7 @@ class ProbeEachTest : public testing::Test {
     for (std::uint64_t n = 0; n < count; ++n) hashes.push_back(hash_of(n));
     return hashes;
   }
-  static constexpr std::uint64_t kShared = protocol::kCapabilityBelow | protocol::kCapabilityShared;
+  static constexpr std::uint64_t kShared = protocol::kCapabilityResidency | protocol::kCapabilityShared;
   TierProbes tier_probes_;
 };
 
@@ -104,7 +104,7 @@ TEST_F(TierProbeTest, WhatItTookIsCountedHere) {
 
 TEST(LooksOfASidecarThatSharesNothing, AreNotAskedFor) {
   const std::vector<protocol::BlockHash> hashes{hash_of(0)};
-  for (const std::uint64_t capabilities : {protocol::kCapabilityBelow, protocol::kCapabilityShared}) {
+  for (const std::uint64_t capabilities : {protocol::kCapabilityResidency, protocol::kCapabilityShared}) {
     FakeSession session(capabilities);
     TierProbes probes;
     EXPECT_FALSE(ProbeKind::shares(*session.attachment));

@@ -17,7 +17,7 @@ using testing_support::FakeSession;
 using testing_support::hash_of;
 using testing_support::hashes_of;
 
-constexpr std::uint64_t kAll = protocol::kCapabilityAct | protocol::kCapabilityBelow | protocol::kCapabilityShared;
+constexpr std::uint64_t kAll = protocol::kCapabilityAct | protocol::kCapabilityResidency | protocol::kCapabilityShared;
 
 std::uint32_t& families_of(protocol::Fetched& answer) {
   return answer.families;

@@ -63,7 +63,7 @@ TEST(Golden, Welcome) {
   welcome.index_bytes = 8;
   welcome.session_bytes = 9;
   welcome.arena_page_bytes = 10;
-  welcome.below_bytes = 11;
+  welcome.residency_bytes = 11;
   expect_bytes(MessageType::kWelcome, 2,
                le(1, 4) + le(2, 4) + le(kA, 8) + le(kB, 8) + le(kC, 8) + le(3, 4) + le(4, 4) + le(5, 4) + le(6, 4) + le(7, 8) +
                    le(8, 8) + le(9, 8) + le(10, 8) + le(11, 8) + zeros(40),
@@ -145,7 +145,7 @@ TEST(Golden, Error) {
 TEST(Golden, ThePlaceBelow) {
   const std::string key = le(kA, 8) + le(kB, 8) + le(kC, 8) + le(5, 8) + le(3, 2) + le(2, 2) + zeros(4);
   const XXH128_hash_t hash = XXH3_128bits(key.data(), key.size());
-  const ResidencyPlace place = below_place({kA, kB}, {kC, 5}, 3, 2, 1024);
+  const ResidencyPlace place = residency_place({kA, kB}, {kC, 5}, 3, 2, 1024);
   EXPECT_EQ(place.bucket[0], hash.low64 % 1024);
   EXPECT_EQ(place.bucket[1], (hash.low64 >> 32) % 1024);
   EXPECT_EQ(place.tag, hash.high64 | 1);
