@@ -60,7 +60,7 @@ class Name(Naming):
 def whole(half):
     """A LarderConnector over this half."""
     made = object.__new__(connector.LarderConnector)
-    made._half, made._alone = half, True
+    made._half, made._tells = half, True
     return made
 
 

@@ -21,6 +21,7 @@ from vllm.v1.kv_cache_interface import (  # noqa: E402
     MambaSpec,
     MLAAttentionSpec,
     SlidingWindowMLASpec,
+    SlidingWindowSpec,
     UniformTypeKVCacheSpecs,
 )
 from vllm.v1.kv_cache_layout import KVCacheLayout  # noqa: E402
@@ -51,6 +52,10 @@ DRAFT = {**layers(full()), "draft.layers.0": full(heads=2)}
 GEMMA4 = layers(window(heads=4, head=64), full(heads=2, head=256))
 LOCAL = ChunkedLocalAttentionSpec(block_size=16, num_kv_heads=4, head_size=64, dtype=torch.bfloat16, attention_chunk_size=256)
 STATE = MambaSpec(block_size=16, shapes=((3, 64), (4, 16)), dtypes=(torch.bfloat16, torch.float32), mamba_cache_mode="align", page_size_padded=16384)
+MIMO = layers(
+    full(heads=4, head=192, head_size_v=128),
+    SlidingWindowSpec(block_size=16, num_kv_heads=8, head_size=192, head_size_v=128, dtype=torch.bfloat16, sliding_window=128),
+)
 PADDED = layers(mla(block_stride_alignment=4096), indexer(block_stride_alignment=4096))
 ONE_GROUP = {"V3.2": V32, "a draft of another shape": DRAFT, "padded": PADDED}
 
@@ -102,27 +107,48 @@ def test_both_halves_find_the_same_groups_and_the_same_lines(name, layout):
     assert lines == identity._layer_lines(None, schedulers, Shards()) and len(set(lines)) == 2
 
 
-@pytest.mark.parametrize(("name", "layout"), CASES)
-def test_every_page_is_found_whole_and_alone(name, layout):
-    config, _ = configured(ONE_GROUP[name], layout)
+def runs_of(specs, layout):
+    """{block table: [(begin, end) of each page that the library is given, in bytes of vLLM's memory]}, and the size of this memory."""
+    config, _ = configured(specs, layout)
     tensors, (groups, _) = tensors_of(config, layout), groups_of(config, 0)
     given = []
-    client = Fake(register_pages=lambda number, found: given.extend(zip(groups[number].layers, found)))
+    client = Fake(register_pages=lambda number, found: given.extend((groups[number].table, *one) for one in zip(groups[number].layers, found)))
     blocks = pages.register(client, setup(groups=groups, blocks=BLOCKS), tensors)
-    assert blocks == (groups[0].block_size,) * 2
+    assert blocks == tuple(one.block_size for one in groups)
     backing = next(iter(tensors.values())).untyped_storage()
-    runs = []
-    for layer, (address, stride, size, count) in given:
+    runs = {}
+    for table, layer, (address, stride, size, count) in given:
         assert count == BLOCKS
-        spec = ONE_GROUP[name][layer]
         for block in range(count):
             begin = address + block * stride - backing.data_ptr()
             content = tensors[layer][block].view(torch.int8)
-            assert content.data_ptr() - backing.data_ptr() == begin and content.numel() == spec.unpadded_page_size_bytes <= size
-            runs.append((begin, begin + size))
-    runs.sort()
-    assert len(runs) == BLOCKS * len(ONE_GROUP[name]) and runs[-1][1] <= backing.nbytes()
-    assert all(one[1] <= other[0] for one, other in zip(runs, runs[1:])), "no page reaches into another"
+            assert content.data_ptr() - backing.data_ptr() == begin and content.numel() == specs[layer].unpadded_page_size_bytes <= size
+            runs.setdefault(table, []).append((begin, begin + size))
+    assert sum(map(len, runs.values())) == BLOCKS * len(specs)
+    return runs, backing.nbytes()
+
+
+def check_alone(runs, end):
+    for found in runs.values():  # tables share memory: a block belongs to one of them at a time
+        found.sort()
+        assert found[-1][1] <= end
+        assert all(one[1] <= other[0] for one, other in zip(found, found[1:])), "no page reaches into another"
+
+
+@pytest.mark.parametrize(("name", "layout"), CASES)
+def test_every_page_is_found_whole_and_alone(name, layout):
+    check_alone(*runs_of(ONE_GROUP[name], layout))
+
+
+def test_tables_of_unlike_blocks():
+    """MiMo-V2: full attention with 4 KV heads, windows with 8, values narrower than keys. vLLM gives one of the two longer blocks, or packs the layers."""
+    apart, chunk = groups_of(configured(MIMO, "LBHNC")[0], 0)
+    assert [(one.block_size, one.span, one.blocks) for one in apart] == [(32, 8, 8), (16, 16, 8)] and chunk == 256
+    packed, chunk = groups_of(configured(MIMO, "BLHNC")[0], 0)
+    assert [(one.block_size, one.span, one.blocks) for one in packed] == [(16, 16, 16), (16, 16, 8), (16, 16, 8)] and chunk == 256
+    for config in (*configured(MIMO, "LBHNC"), *configured(MIMO, "BLHNC")):
+        assert not any(one.unlike for one in groups_of(config, 0)[0])
+    check_alone(*runs_of(MIMO, "BLHNC"))
 
 
 def test_packed_groups_of_one_specification_are_as_any_group():

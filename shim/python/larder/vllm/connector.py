@@ -42,7 +42,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         super().__init__(vllm_config, role, kv_cache_config, **kwargs)
         self._client = self._pump = self._naming = None
         self._looked_around = False
-        self._alone = surroundings.alone(self, vllm_config)
+        self._tells = handshake.IS_HEARD and surroundings.alone(self, vllm_config)  # mutation: handshake-alone
         is_scheduler = role == KVConnectorRole.SCHEDULER
         setup, off, level = None, None, logging.WARNING
         shard, replica = 0, 0
@@ -150,7 +150,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         self._half.register_kv_caches(kv_caches, self._vllm_config)
 
     def get_handshake_metadata(self):
-        return handshake.Told(self._half.first_report()) if self._alone else None  # mutation: handshake-alone
+        return handshake.Told(self._half.first_report()) if self._tells else None
 
     def unregister_kv_caches(self):
         """Before the memory of the KV pages goes (sleep mode); vLLM 0.33 and newer. Raises if

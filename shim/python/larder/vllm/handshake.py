@@ -13,6 +13,10 @@ from vllm.distributed.kv_transfer.kv_connector.v1 import base
 from larder.vllm.messages import WorkerReport
 
 
+# Older vLLMs have a handshake with other keys, which Larder leaves alone.
+IS_HEARD = hasattr(base.KVConnectorBase_V1, "set_xfer_handshake_metadata_pp_aware")
+
+
 @dataclass
 class Told(getattr(base, "KVConnectorHandshakeMetadata", object)):
     """Of one worker. vLLM pickles it, and gives it again after each wake-up."""
