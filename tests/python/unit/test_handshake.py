@@ -140,6 +140,25 @@ def test_beside_another_connector_a_worker_tells_nothing(make, monkeypatch):  # 
     assert Neighbour.got == [{(0, 0): word}]
 
 
+def test_inside_a_connector_that_hands_on_its_own_configuration_a_worker_tells_nothing():
+    class Wrapper(ExampleConnector):
+        def __init__(self, vllm_config, role, kv_cache_config):
+            self.inner = connector.LarderConnector(vllm_config, role, kv_cache_config)
+
+    config = SimpleNamespace(kv_transfer_config=KVTransferConfig(**LARDER), lora_config=None)
+    assert Wrapper(config, KVConnectorRole.WORKER, None).inner.get_handshake_metadata() is None
+
+
+def test_an_error_while_the_makers_are_looked_for_turns_the_cache_off_alone(monkeypatch):
+    def fail(made):
+        raise RuntimeError("no frames here")
+
+    monkeypatch.setattr(connector.surroundings, "alone", fail)
+    config = SimpleNamespace(kv_transfer_config=KVTransferConfig(**LARDER), lora_config=None)
+    made = connector.LarderConnector(config, KVConnectorRole.WORKER, None)
+    assert "no frames here" in made._half.off and made.get_handshake_metadata() is None
+
+
 def test_alone_a_worker_tells(make):  # noqa: F811
     config = SimpleNamespace(kv_transfer_config=KVTransferConfig(**LARDER), lora_config=None)
     made = connector.LarderConnector(config, KVConnectorRole.WORKER, None)

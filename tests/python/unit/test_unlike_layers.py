@@ -179,6 +179,13 @@ def test_pages_of_another_size_change_the_lines():
     assert one[0] == two[0] and one[1] != two[1]
 
 
+def test_a_vllm_that_does_not_tell_the_pages_of_unlike_layers_is_not_served():
+    worker, _ = configured(V32, "LBHNC")
+    without = replace(worker, kv_cache_tensors=[Fake(size=1, shared_by=list(worker.kv_cache_groups[0].layer_names))])
+    with pytest.raises(Unsupported, match="does not tell the pages of a KV group with layers of several kinds"):
+        groups_of(without, 0)
+
+
 def test_a_worker_whose_pages_are_not_those_of_the_tensors_is_refused():
     """It would open another namespace than the scheduler, and never hit."""
     worker, _ = configured(V32, "LBHNC")

@@ -42,11 +42,12 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         super().__init__(vllm_config, role, kv_cache_config, **kwargs)
         self._client = self._pump = self._naming = None
         self._looked_around = False
-        self._tells = handshake.IS_HEARD and surroundings.alone(self, vllm_config)  # mutation: handshake-alone
+        self._tells = False
         is_scheduler = role == KVConnectorRole.SCHEDULER
         setup, off, level = None, None, logging.WARNING
         shard, replica = 0, 0
         try:
+            self._tells = handshake.IS_HEARD and surroundings.alone(self)  # mutation: handshake-alone
             setup = setup_of(vllm_config, kv_cache_config)
             one_process.check()
             if is_scheduler:

@@ -201,6 +201,8 @@ def _groups(kv_cache_config, table, group, chunk_tokens):
         blocks = 1
     shape = spec.block_size, span, blocks, window, _local_of(spec), _is_state(spec)
     tensors = unlike_tensors(kv_cache_config, group)
+    if not tensors and len(inner_specs(group.kv_cache_spec)) > 1:
+        raise Unsupported("this vLLM does not tell the pages of a KV group with layers of several kinds (layers of kv_cache_tensors are missing)")
     if not tensors:
         return [Group(table, spec, tuple(group.layer_names), _content_bytes(spec), *shape)]
     return [Group(table, _own_spec(group, one) or spec, tuple(one.layers), page_of(one), *shape, spec) for one in tensors]
@@ -255,7 +257,7 @@ def shards_of(parallel_config, kv_cache_config, model_config=None):
     return Shards(sizes["pipeline_parallel_size"], ranks, replicas if ranks % replicas == 0 else 1)
 
 
-_KV_HEADS = re.compile(r"(key_value|kv).*head|head.*kv")
+_KV_HEADS = re.compile(r"(key_value|kv).*head|head.*kv|heads_in_group")
 
 
 def _head_replicas(model_config, kv_cache_config, ranks):
@@ -271,8 +273,21 @@ def _head_replicas(model_config, kv_cache_config, ranks):
         return 1
     if any(type(spec).__name__ not in ("FullAttentionSpec", "SlidingWindowSpec") or spec.num_kv_heads != 1 for spec in specs):
         return 1
-    named = [value for name, value in model_config.hf_text_config.to_dict().items() if _KV_HEADS.search(name)]
+    config = model_config.hf_text_config.to_dict()
+    if any(_names_heads(value) for value in config.values()):  # mutation: nested-heads
+        return 1
+    named = [value for name, value in config.items() if _KV_HEADS.search(name)]
     return ranks // heads if all(value in (None, heads) for value in named) else 1
+
+
+def _names_heads(value):
+    """Whether a nested part of a model's configuration has KV heads of its own, as the block_configs
+    of Nemotron-NAS have: vLLM takes the model's number from one of them."""
+    if isinstance(value, (list, tuple)):
+        return any(map(_names_heads, value))
+    if not isinstance(value, dict):
+        return False
+    return any(_KV_HEADS.search(str(name)) or _names_heads(part) for name, part in value.items())
 
 
 def parallel_sizes(config):
