@@ -383,7 +383,7 @@ TEST_F(TierProbeTest, AFamilyThatAnEngineWritesHidesNoOther) {
 
 TEST_F(TierProbeTest, TheBoundOfKeysLeavesOutTheFirstFamilies) {
   const std::uint64_t families = protocol::kMaxKeysPerProbe / 2;
-  for (std::uint64_t n = 1; n <= families + 2; ++n) box_.put_into_backend(n);
+  for (std::uint64_t n = 3; n <= families + 2; ++n) box_.put_into_backend(n);
   box_.probe_each(7, numbers(1, families + 2));
   ASSERT_EQ(box_.backend.probes().size(), 1U);
   EXPECT_EQ(box_.backend.probes().front().keys.size(), protocol::kMaxKeysPerProbe);
