@@ -61,7 +61,7 @@ TEST_F(LmcacheTest, WrongValuesAreNamedByFileLineAndKey) {
   EXPECT_EQ(why("", {{"LMCACHE_LOCAL_CPU", "maybe"}}), "LMCACHE_LOCAL_CPU: local_cpu 'maybe' is neither true nor false");
   EXPECT_EQ(why("remote_url: secret@localhost:6379"), "F:1: remote_url is no URL: PROTOCOL://HOST:PORT is wanted");
   EXPECT_EQ(why("", {{"LMCACHE_LOG_LEVEL", "LOUD"}}),
-            "LMCACHE_LOG_LEVEL: log_level 'LOUD' is none of: debug, info, warning, error");
+            "LMCACHE_LOG_LEVEL: log_level 'LOUD' is not one of: debug, info, warning, error");
 }
 
 TEST_F(LmcacheTest, FilesAreReadStrictly) {
