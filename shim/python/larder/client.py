@@ -365,7 +365,7 @@ class Client:
         """Promotes chunks into memory ahead of their use; chunks in memory count as just used.
 
         Instead of hashes, the caller can give `tokens` and the arguments of hash_tokens():
-        block_size, and the engine's chunk_tokens."""
+        block_size, the engine's chunk_tokens, and the lookahead of an engine with a drafter."""
         if (hashes is None) == (tokens is None):
             raise TypeError("prefetch() takes hashes or tokens")
         return self._act("larder_prefetch", hashes if tokens is None else hash_tokens(tokens, **hashing), stride, wait_ms, ns)

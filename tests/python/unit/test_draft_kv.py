@@ -101,8 +101,12 @@ class TestHits:
             assert engine.good(name)[1] is good, name
         session = Engine()
         session.compute("R1", [*P, 7], [1, 2, 3, 4, 5], resumable=True)
+        assert session.good("R1") == [False, False], "it takes token 7 back, for another one"
         session.compute("R2", [*P, 7], [1, 2, 3, 4, 6], local=16)
         assert session.good("R2") == [False, False]
+        session = Engine(lookahead=0)
+        session.compute("R1", [*P, 7], [1, 2, 3, 4, 5], resumable=True)
+        assert session.good("R1") == [True, True]
 
     def test_weights_that_change(self):
         engine = Engine()
@@ -230,9 +234,9 @@ def walk(world, steps):
 @pytest.mark.parametrize("lag", [0, 1])
 def test_random_steps_never_store_draft_kv_of_other_tokens(lookahead, layers, lag):
     world = World(lookahead=lookahead, layers=layers, lag=lag)
-    walk(world, 6000)
+    walk(world, 2500)
     assert world.counts["wrong"] == 0
-    assert min(world.counts["hit"], world.counts["skipped"], world.counts["bad"]) > 100 and world.counts["good"] > 1000
+    assert min(world.counts["hit"], world.counts["skipped"], world.counts["bad"]) > 50 and world.counts["good"] > 500
 
 
 @pytest.mark.parametrize("broken", ["hits are trusted", "skipped steps are not seen"])
@@ -242,5 +246,5 @@ def test_the_random_steps_find_each_fault(broken, monkeypatch):
         monkeypatch.setattr(world.kv, "_hit", lambda life, tables: None)
     else:
         world.kv._longest = 10**6
-    walk(world, 6000)
+    walk(world, 2500)
     assert world.counts["wrong"] > 0
