@@ -174,6 +174,15 @@ class TestLoads:
         engine.compute("s", [*P, 7, 9], [1, 2, 3, 4, 6], local=16)
         assert engine.good("s") == [True, True]
 
+    def test_a_loaded_block_that_is_hit_before_its_request_computes(self):
+        engine = Engine()
+        engine.compute("R1", [*P, 7], [1, 2, 3, 4, 5])
+        engine.kv.forget("R1")
+        engine.admit("loads", [*P, 8], [1, 2, 3, 4, 6], local=12, external=4)
+        engine.step()
+        engine.compute("R3", [*P, 7, 9], [1, 2, 3, 4, 7], local=16)
+        assert engine.good("R3") == [True, False]
+
     def test_a_load_that_fails_is_computed(self):
         engine = Engine()
         engine.compute("r", [*P, 7], [1, 2, 3, 4, 5], external=16, begin=0)

@@ -95,7 +95,7 @@ class DraftKv:
                 self._compute(name, begins[name], scheduled[name], drafted, tables_of)
 
     def _hit(self, life, tables):
-        """Checks the blocks of vLLM's own hit."""
+        """Checks the blocks of vLLM's own hit. The others lose their entries: a load may fill them long before the request computes."""
         local, _ = life.loads
         for group in self._groups:
             table, size = tables[group.table], group.block_size
@@ -105,6 +105,8 @@ class DraftKv:
                     break
                 if table[i] and (end > local or self._blocks.get(table[i], 0) != self._content(life.request, end)):
                     self._spoil(life, begin, end)  # mutation: draft-hit
+            for block in table[-(-local // size) :]:
+                self._blocks.pop(block, None)
 
     def _compute(self, name, begin, count, drafted, tables_of):
         life, end = self._lives.get(name), begin + count
