@@ -22,7 +22,7 @@ run() {
     "$venv/bin/python" -m pytest tests/python/models "${@:3}" -p no:cacheprovider --timeout 600 -v || status=$?
 }
 run "$locked" ""
-run "$next" "$vllm_next" tests/python/unit/test_late_stores.py  # under its schedulers
+run "$next" "$vllm_next" tests/python/unit/test_late_stores.py tests/python/unit/test_drafter_order.py  # under its schedulers and runners
 if [ -z "$wanted" ]; then
   "$venv/bin/python" tests/python/models/record.py docs/reference/compatibility.md "build/models/$locked" "build/models/$next"
 fi

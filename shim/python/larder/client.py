@@ -379,8 +379,9 @@ class Client:
         """Promotes chunks into memory ahead of their use; chunks in memory count as just used.
 
         Instead of hashes, the caller can give `tokens` and the arguments of hash_tokens():
-        block_size, and the engine's chunk_tokens. states: the number of the namespace with the
-        states of these chunks. The last one that can be reached comes too, and counts as found."""
+        block_size, the engine's chunk_tokens, and the lookahead of an engine with a drafter.
+        states: the number of the namespace with the states of these chunks. The last one that can
+        be reached comes too, and counts as found."""
         if (hashes is None) == (tokens is None):
             raise TypeError("prefetch() takes hashes or tokens")
         hashes = hashes if tokens is None else hash_tokens(tokens, **hashing)

@@ -11,18 +11,22 @@ import operator
 import os
 import pickle
 
+from larder.next_tokens import key_behind
+
 # The start of vLLM's chain without PYTHONHASHSEED. vLLM before 0.32 may start at random then.
 DEFAULT_SEED = "vllm-none-hash"
 
 
-def hash_tokens(tokens, block_size, *, chunk_tokens=None, algorithm="sha256", seed=None, cache_salt=None, lora=None):
+def hash_tokens(tokens, block_size, *, chunk_tokens=None, algorithm="sha256", seed=None, cache_salt=None, lora=None, lookahead=0):
     """The hashes of the full blocks of `tokens`, as a list of bytes; with chunk_tokens, of each
     chunk's last block only.
 
     tokens: token ids. algorithm: vLLM's --prefix-caching-hash-algo, "sha256" (the default) or
     "sha256_cbor"; xxhash is not served. seed: default $PYTHONHASHSEED, which must be that of the
     engine, else vLLM's own. cache_salt: as in the request. lora: (name, path) of the request's
-    adapter. ValueError: an argument is not served. TypeError: a value is no token id; hashes of a
+    adapter. lookahead: of an engine with EAGLE, EAGLE-3 or MTP, 1 (vLLM's
+    num_prefill_lookahead_tokens): the names of chunks cover the next tokens, and a chunk without
+    them has no name. ValueError: an argument is not served. TypeError: a value is no token id; hashes of a
     text's characters would match no chunk."""
     if algorithm not in _DIGESTS:
         raise ValueError(f"hash algorithm {algorithm!r} is not served: {', '.join(_DIGESTS)}")
@@ -31,6 +35,8 @@ def hash_tokens(tokens, block_size, *, chunk_tokens=None, algorithm="sha256", se
         raise ValueError("block_size must be at least 1, and chunk_tokens a multiple of it")
     if isinstance(tokens, (str, bytes)):
         raise TypeError("hash_tokens() takes the token ids of a prompt, as the model's tokenizer gives them, not its text")
+    if lookahead < 0:
+        raise ValueError("lookahead must be at least 0")
     digest = _DIGESTS[algorithm]
     parent = digest(seed if seed is not None else os.environ.get("PYTHONHASHSEED", DEFAULT_SEED))
     always = [("lora", *lora)] if lora else []
@@ -40,7 +46,11 @@ def hash_tokens(tokens, block_size, *, chunk_tokens=None, algorithm="sha256", se
         block = tuple(operator.index(token) for token in tokens[start : start + block_size])
         parent = digest((parent, block, tuple(extra) or None))
         hashes.append(parent)
-    return hashes[step // block_size - 1 :: step // block_size]
+    chunks = hashes[step // block_size - 1 :: step // block_size]
+    if not lookahead:
+        return chunks
+    ends = range(step, len(tokens) - lookahead + 1, step)
+    return [key_behind(chunk, map(operator.index, tokens[end : end + lookahead])) for chunk, end in zip(chunks, ends)]
 
 
 def _sha256(value):

@@ -101,8 +101,12 @@ class TestHits:
             assert engine.good(name)[1] is good, name
         session = Engine()
         session.compute("R1", [*P, 7], [1, 2, 3, 4, 5], resumable=True)
+        assert session.good("R1") == [False, False], "it takes token 7 back, for another one"
         session.compute("R2", [*P, 7], [1, 2, 3, 4, 6], local=16)
         assert session.good("R2") == [False, False]
+        session = Engine(lookahead=0)
+        session.compute("R1", [*P, 7], [1, 2, 3, 4, 5], resumable=True)
+        assert session.good("R1") == [True, True]
 
     def test_weights_that_change(self):
         engine = Engine()
@@ -170,6 +174,15 @@ class TestLoads:
         engine.compute("s", [*P, 7, 9], [1, 2, 3, 4, 6], local=16)
         assert engine.good("s") == [True, True]
 
+    def test_a_loaded_block_that_is_hit_before_its_request_computes(self):
+        engine = Engine()
+        engine.compute("R1", [*P, 7], [1, 2, 3, 4, 5])
+        engine.kv.forget("R1")
+        engine.admit("loads", [*P, 8], [1, 2, 3, 4, 6], local=12, external=4)
+        engine.step()
+        engine.compute("R3", [*P, 7, 9], [1, 2, 3, 4, 7], local=16)
+        assert engine.good("R3") == [True, False]
+
     def test_a_load_that_fails_is_computed(self):
         engine = Engine()
         engine.compute("r", [*P, 7], [1, 2, 3, 4, 5], external=16, begin=0)
@@ -230,9 +243,9 @@ def walk(world, steps):
 @pytest.mark.parametrize("lag", [0, 1])
 def test_random_steps_never_store_draft_kv_of_other_tokens(lookahead, layers, lag):
     world = World(lookahead=lookahead, layers=layers, lag=lag)
-    walk(world, 6000)
+    walk(world, 2500)
     assert world.counts["wrong"] == 0
-    assert min(world.counts["hit"], world.counts["skipped"], world.counts["bad"]) > 100 and world.counts["good"] > 1000
+    assert min(world.counts["hit"], world.counts["skipped"], world.counts["bad"]) > 50 and world.counts["good"] > 500
 
 
 @pytest.mark.parametrize("broken", ["hits are trusted", "skipped steps are not seen"])
@@ -242,5 +255,5 @@ def test_the_random_steps_find_each_fault(broken, monkeypatch):
         monkeypatch.setattr(world.kv, "_hit", lambda life, tables: None)
     else:
         world.kv._longest = 10**6
-    walk(world, 6000)
+    walk(world, 2500)
     assert world.counts["wrong"] > 0

@@ -81,6 +81,22 @@ def test_chunks_are_named_by_their_last_block():
     assert hash_tokens(tokens[:63], 16, chunk_tokens=64) == []
 
 
+@pytest.mark.parametrize("algorithm", ["sha256", "sha256_cbor"])
+@pytest.mark.parametrize("lookahead", [1, 3])
+def test_names_with_a_lookahead_are_the_connectors_keys(algorithm, lookahead):
+    from fakes import setup
+
+    from larder.vllm.keys import chunk_hashes
+
+    for count in (0, 63, 64, 64 + lookahead - 1, 64 + lookahead, 16 * 11):
+        tokens = prompt(count)
+        request = SimpleNamespace(num_tokens=count, all_token_ids=tokens, block_hashes=vllm_hashes(tokens, 16, algorithm))
+        keys = chunk_hashes(setup(16, 64, lookahead=lookahead), request, 0, count // 64, ())
+        assert b"".join(hash_tokens(tokens, 16, chunk_tokens=64, algorithm=algorithm, lookahead=lookahead)) == keys
+    with pytest.raises(ValueError, match="lookahead"):
+        hash_tokens([], 16, lookahead=-1)
+
+
 def test_what_is_not_served_is_named():
     with pytest.raises(ValueError, match="xxhash"):
         hash_tokens([], 16, algorithm="xxhash")

@@ -55,7 +55,9 @@ class DraftKv:
         """vLLM has blocks for the request after a look-up; also for one that does not use the cache.
         local_tokens: of vLLM's own hit. external_tokens: of Larder's load."""
         if self._watches:
-            self._lives[request.request_id] = Life(request, (local_tokens, external_tokens))
+            life = self._lives[request.request_id] = Life(request, (local_tokens, external_tokens))
+            if self._lookahead and getattr(request, "resumable", False):  # a streaming session takes its last token back
+                life.bad_from = 0
             self._admitted[request.request_id] = blocks.get_block_ids()
 
     def may_store(self, request_id, chunk):
@@ -93,7 +95,7 @@ class DraftKv:
                 self._compute(name, begins[name], scheduled[name], drafted, tables_of)
 
     def _hit(self, life, tables):
-        """Checks the blocks of vLLM's own hit."""
+        """Checks the blocks of vLLM's own hit. The others lose their entries: a load may fill them long before the request computes."""
         local, _ = life.loads
         for group in self._groups:
             table, size = tables[group.table], group.block_size
@@ -102,7 +104,9 @@ class DraftKv:
                 if begin >= life.bad_from:
                     break
                 if table[i] and (end > local or self._blocks.get(table[i], 0) != self._content(life.request, end)):
-                    self._spoil(life, begin, end)
+                    self._spoil(life, begin, end)  # mutation: draft-hit
+            for block in table[-(-local // size) :]:
+                self._blocks.pop(block, None)
 
     def _compute(self, name, begin, count, drafted, tables_of):
         life, end = self._lives.get(name), begin + count
@@ -116,7 +120,7 @@ class DraftKv:
                 self._spoil(life, local + external, begin)
         elif begin < life.noted:
             life.noted, life.due = begin, 0
-        if not drafted:
+        if not drafted:  # mutation: draft-skipped
             # With asynchronous scheduling `begin` counts drafts that may be rejected. Several modules write the last positions once more.
             first = min(begin, life.request.num_tokens - 1) - max(self._lookahead - 1, 0)
             self._spoil(life, max(first, 0), end)
@@ -139,18 +143,16 @@ class DraftKv:
                 if content is not None and block:  # block 0 stands for blocks behind a window
                     self._blocks[block] = content
                 else:
-                    self._blocks.pop(block, None)
+                    self._blocks.pop(block, None)  # mutation: draft-old-entry
             touched.append(last * size)
         life.noted, life.touched = known, min(touched)
         life.due = (known // self._unit + 1) * self._unit
 
     def _content(self, request, end):
-        """What a block that ends at token `end` of the request should have; None: not known.
-
-        A streaming session takes its last token back. A prompt of embeddings has zeros for tokens."""
+        """What a block that ends at token `end` of the request should have; None: not known. A prompt of embeddings has zeros for tokens."""
         places = self._items.places(request)
         tokens = tuple(request.all_token_ids[end : end + self._lookahead])
-        unsure = self._lookahead and (getattr(request, "resumable", False) or getattr(request, "prompt_embeds", None) is not None)
+        unsure = self._lookahead and getattr(request, "prompt_embeds", None) is not None
         if places is None or unsure or len(tokens) < self._lookahead:
             return None
         return request.block_hashes[end // self._hash_block - 1], tokens, name_before(places, end + self._lookahead)

@@ -38,7 +38,7 @@ def chunk_hashes(setup, request, first, last, places):
     if places:
         from blake3 import blake3
 
-        named = zip(hashes, (name_before(places, end + setup.lookahead) for end in ends))
+        named = zip(hashes, (name_before(places, end + setup.lookahead) for end in ends))  # mutation: key-next-item
         hashes = [_mixed(blake3, block_hash, name) for block_hash, name in named]
     return b"".join(hashes)
 
@@ -48,7 +48,7 @@ def _behind(lookahead, tokens, hashes, ends):
     keys = []
     for block_hash, end in zip(hashes, ends):
         try:
-            keys.append(key_behind(block_hash, tokens[end : end + lookahead]))
+            keys.append(key_behind(block_hash, tokens[end : end + lookahead]))  # mutation: key-next-tokens
         except OverflowError:
             break
     return keys

@@ -133,7 +133,7 @@ class StorePlan:
         full = min(computed_after // setup.chunk_tokens, len(request.block_hashes) // setup.hashes_per_chunk)
         if not setup.lookahead:
             return full
-        computed = chunks_known(computed_after, setup.chunk_tokens, setup.lookahead - 1)
+        computed = chunks_known(computed_after, setup.chunk_tokens, setup.lookahead - 1)  # mutation: draft-modules
         return min(full, computed, chunks_known(request.num_tokens, setup.chunk_tokens, setup.lookahead))
 
     def _move(self, request_id, tracked, tables, first, hashes, stride):
