@@ -56,7 +56,8 @@ def test_larderd_killed_under_its_supervisor(served):
     """The supervisor runs it again: Kubernetes sees nothing, the pod stays in its Service."""
     namespace, name, prompt, tokens = served
     for _ in range(RESTARTS):
-        supervisor, larderd = containers.processes(namespace, name, "larder")
+        both = wait_until("the supervisor has its larderd", lambda: (found := containers.processes(namespace, name, "larder"))[1:] and found, 30)
+        supervisor, larderd = both
         os.kill(larderd, signal.SIGKILL)
         ask(namespace, prompt, tokens)
         assert condition(namespace.get("pod", name), "Ready")["status"] == "True"
