@@ -398,7 +398,8 @@ typedef struct larder_act_result {
  * time, it may be done all the same. LARDER_RESOURCE_EXHAUSTED: too many calls wait. Chunks that come later are not affected. */
 
 /* Brings chunks into memory ahead of their use. What is there already counts as just used and goes last when room is needed. In a
- * namespace of larder_add_state_namespace(): the last chunk of which all shards and groups can be reached, and no other. */
+ * namespace of larder_add_state_namespace(): the last chunk of which all shards and groups can be reached, and no other;
+ * only the last 1,024 hashes are considered. */
 LARDER_API larder_status larder_prefetch(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms,
                                          larder_act_result* result);
 /* Keeps chunks in memory until they are unpinned, evicted by hand, found bad, or their namespace is dropped; not beyond larderd's

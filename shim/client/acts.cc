@@ -19,6 +19,9 @@ Result<protocol::ActCounts> Acts::run(const std::shared_ptr<Attachment>& attachm
     return Status(Code::kUnavailable, "larderd has not opened the namespace yet, or it is closed");
   const auto call = std::make_shared<Call>();
   call->attachment = attachment;
+  // A larderd before protocol 1.7 ends the session of a client that sends a verb it does not know.
+  const bool knows_last = attachment->welcome().version_minor >= 7;  // mutation: prefetch-last-old
+  if (verb == protocol::Verb::kPrefetchLast && !knows_last) verb = protocol::Verb::kPrefetch;
   std::unique_lock lock(mutex_);
   if (Status sent = send(call, verb, handle, hashes); !sent.ok()) return sent;
   if (wait_ms == 0) return protocol::ActCounts{};
@@ -31,9 +34,13 @@ Result<protocol::ActCounts> Acts::run(const std::shared_ptr<Attachment>& attachm
 // A call is registered before the message is sent, because the answer can arrive before send()
 // returns. REQUIRES: mutex_ is held.
 Status Acts::send(const std::shared_ptr<Call>& call, protocol::Verb verb, std::uint32_t handle, const Hashes& hashes) {
-  const std::size_t messages = (hashes.count + protocol::kMaxKeysPerAct - 1) / protocol::kMaxKeysPerAct;
+  // Each message for the last hash would have a last hash of its own, so one message alone is sent.
+  const bool last = verb == protocol::Verb::kPrefetchLast && hashes.count > protocol::kMaxKeysPerAct;  // mutation: one-last
+  const std::size_t first = last ? hashes.count - protocol::kMaxKeysPerAct : 0;
+  call->counts.absent += first;
+  const std::size_t messages = (hashes.count - first + protocol::kMaxKeysPerAct - 1) / protocol::kMaxKeysPerAct;
   if (waiting_.size() + messages > kMaxWaiting) return {Code::kResourceExhausted, "too many calls wait for larderd's answer"};
-  for (std::size_t at = 0; at < hashes.count; at += protocol::kMaxKeysPerAct) {
+  for (std::size_t at = first; at < hashes.count; at += protocol::kMaxKeysPerAct) {
     const std::size_t count = std::min<std::size_t>(hashes.count - at, protocol::kMaxKeysPerAct);
     const std::uint32_t request = ++last_request_;
     protocol::Encoder message(protocol::MessageType::kAct, request);

@@ -20,7 +20,8 @@ class Acts {
   // Messages without an answer, each of up to kMaxKeysPerAct hashes; run() refuses more.
   static constexpr std::size_t kMaxWaiting = 64;
 
-  // With wait_ms 0 the counts are 0. Errors: kUnavailable, `attachment` is nullptr or the session
+  // kPrefetchLast looks at the last kMaxKeysPerAct hashes alone, and becomes kPrefetch for a larderd
+  // before protocol 1.7. With wait_ms 0 the counts are 0. Errors: kUnavailable, `attachment` is nullptr or the session
   // is lost; kUnsupported, an older larderd; kOutOfRange, more hashes than kMaxWaiting messages
   // take; kResourceExhausted, too many messages wait for an answer; kDeadlineExceeded, no answer
   // yet, and larderd may still do the work.

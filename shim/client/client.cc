@@ -289,10 +289,8 @@ Status Client::drop_namespace() {
 
 Result<protocol::ActCounts> Client::act(protocol::Verb verb, const Hashes& hashes, std::uint32_t wait_ms) {
   if (control() == nullptr) return Status(Code::kFailedPrecondition, "set the namespace first");
-  const std::shared_ptr<Attachment> attachment = control()->attached();
-  const bool last = verb == protocol::Verb::kPrefetch && namespaces_.is_states(hashes.ns) && attachment &&
-                    attachment->welcome().version_minor >= 7;  // mutation: prefetch-states
-  return acts_.run(attachment, last ? protocol::Verb::kPrefetchLast : verb, hashes, wait_ms);
+  const bool last = verb == protocol::Verb::kPrefetch && namespaces_.is_states(hashes.ns);  // mutation: prefetch-states
+  return acts_.run(control()->attached(), last ? protocol::Verb::kPrefetchLast : verb, hashes, wait_ms);
 }
 
 void Client::attached(const std::shared_ptr<Attachment>& attachment) {

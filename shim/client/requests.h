@@ -39,9 +39,9 @@ class Requests {
   static constexpr std::chrono::milliseconds kAnswerGrace{15};
 
   // Asks about the chunks of `hashes`, at most the first kMostHashes, and returns the ticket for
-  // poll() and end(). `flags`: the last word of Ask. Errors: kUnavailable, `attachment` is nullptr, or larderd has not opened the
-  // namespace; kUnsupported, this larderd does not take the question; kInvalidArgument, no hashes
-  // or no deadline; kResourceExhausted, kMost questions are open.
+  // poll() and end(). `flags`: the last word of Ask. Errors: kUnavailable, `attachment` is nullptr,
+  // or larderd has not opened the namespace; kUnsupported, this larderd does not take the question;
+  // kInvalidArgument, no hashes or no deadline; kResourceExhausted, kMost questions are open.
   Result<std::uint64_t> start(const std::shared_ptr<Attachment>& attachment, const Hashes& hashes, std::uint32_t deadline_ms,
                               std::uint32_t flags = 0);
   // The state of a question; waits at most wait_ms for the end of a running one. kNotFound: the

@@ -40,6 +40,13 @@ Result<std::uint64_t> with_residency(const Result<std::uint64_t>& dropped, const
   return most;
 }
 
+// Drops of one namespace in two layouts are one part of a tier, if the tier has not begun the first.
+void add_parts(tiering::LowerTierDrop& below, const tiering::LowerTierDrop& more) {
+  for (const tiering::LowerTierDrop::Part& part : more.parts)
+    if (std::ranges::find(below.parts, part.chunks, &tiering::LowerTierDrop::Part::chunks) == below.parts.end())
+      below.parts.push_back(part);
+}
+
 }  // namespace
 
 Result<std::uint64_t> AdminCommands::drop_namespace(const std::string& id, std::uint32_t deadline_ms) {
@@ -48,30 +55,48 @@ Result<std::uint64_t> AdminCommands::drop_namespace(const std::string& id, std::
   const Result<std::uint64_t> dropped = control_.call(
       [this, id, below, drops = std::vector<store::Drop>()]() mutable -> std::optional<Result<std::uint64_t>> {
         if (drops.empty()) {
-          const Result<std::vector<std::uint32_t>> handles = store_.namespaces().by_prefix(id);
-          const std::optional<protocol::NamespaceId> whole = protocol::NamespaceId::from_hex(id);
-          if (!handles.ok() && whole &&
-              lower_tiers_ != nullptr) {  // only lower tiers have the namespace: from an earlier run or another larderd
-            *below = lower_tiers_->drop(*whole);
-            base::log_from("admin drop", base::LogLevel::kInfo, "admin: dropped namespace " + id + " from below the memory");
-            return std::uint64_t{0};
-          }
-          if (!handles.ok()) return handles.status();
-          for (const std::uint32_t handle : *handles) drops.push_back({handle});
-          const std::vector<std::uint32_t> states = states_beside(handles->front());
-          for (const std::uint32_t handle : states) drops.push_back({handle});  // mutation: states-dropped
+          Result<std::vector<store::Drop>> begun = begin_drop(id, *below);
+          if (!begun.ok()) return begun.status();
+          if (begun->empty()) return std::uint64_t{0};
+          drops = *std::move(begun);
         }
         const auto next = std::ranges::find(drops, false, &store::Drop::done);
         drop_slice(*next, *below);
         if (!drops.back().done) return std::nullopt;
         std::uint64_t chunks = 0;
-        for (const store::Drop& drop : drops) chunks += drop.dropped;
+        for (const store::Drop& drop : drops) {
+          chunks += drop.dropped;
+          store_.leave_namespace(*drop.handle);
+        }
         base::log_from("admin drop", base::LogLevel::kInfo,
                        "admin: dropped " + std::to_string(chunks) + " chunks of namespace " + id);
         return chunks;
       },
       deadline_ms);
   return with_residency(dropped, *below, clock_, end_ms);
+}
+
+Result<std::vector<store::Drop>> AdminCommands::begin_drop(const std::string& id, tiering::LowerTierDrop& below) {
+  std::vector<store::Drop> drops;
+  const Result<std::vector<std::uint32_t>> handles = store_.namespaces().by_prefix(id);
+  const std::optional<protocol::NamespaceId> whole = protocol::NamespaceId::from_hex(id);
+  if (!handles.ok() && whole &&
+      lower_tiers_ != nullptr) {  // only lower tiers have the namespace: from an earlier run or another larderd
+    below = lower_tiers_->drop(*whole);
+    base::log_from("admin drop", base::LogLevel::kInfo, "admin: dropped namespace " + id + " from below the memory");
+    return drops;
+  }
+  if (!handles.ok()) return handles.status();
+  for (const std::uint32_t handle : *handles) drops.push_back({handle});
+  const std::optional<protocol::NamespaceId> states = states_id(handles->front());
+  const std::vector<std::uint32_t> beside = states_beside(handles->front());
+  for (const std::uint32_t handle : beside) drops.push_back({handle});  // mutation: states-dropped
+  // The namespace of states closes with its last state in memory, while lower tiers still have states.
+  if (states && beside.empty() && lower_tiers_ != nullptr)
+    add_parts(below, lower_tiers_->drop(*states));  // mutation: states-dropped-below
+  // Keeps the namespaces open: the place of a closed one may serve another namespace before the last slice.
+  for (const store::Drop& drop : drops) store_.join_namespace(*drop.handle);  // mutation: drop-joins
+  return drops;
 }
 
 // One slice of a drop. The first slice also begins the drop in the lower tiers, and removes the
@@ -82,23 +107,27 @@ void AdminCommands::drop_slice(store::Drop& drop, tiering::LowerTierDrop& below)
   if (first && !drop.handle) reuse_tracker_.dropped();
   store_.drop(drop);
   if (!first || lower_tiers_ == nullptr) return;
-  for (tiering::LowerTierDrop::Part& part : lower_tiers_->last_drop().parts) below.parts.push_back(std::move(part));
+  add_parts(below, lower_tiers_->last_drop());
+}
+
+std::optional<protocol::NamespaceId> AdminCommands::states_id(std::uint32_t handle) const {
+  const std::string& text = *store_.namespaces().at(handle).spec.fingerprint;
+  if (protocol::is_of_states(text)) return std::nullopt;
+  return protocol::namespace_id(text + std::string(protocol::kStatesLine));
 }
 
 std::vector<std::uint32_t> AdminCommands::states_beside(std::uint32_t handle) const {
-  const std::string text = *store_.namespaces().at(handle).spec.fingerprint + std::string(protocol::kStatesLine);
-  const Result<std::vector<std::uint32_t>> found = store_.namespaces().by_prefix(protocol::namespace_id(text).to_hex());
+  const std::optional<protocol::NamespaceId> id = states_id(handle);
+  if (!id) return {};
+  const Result<std::vector<std::uint32_t>> found = store_.namespaces().by_prefix(id->to_hex());
   return found.ok() ? *found : std::vector<std::uint32_t>();
 }
 
-std::vector<session::ChunkVerb> AdminCommands::works(protocol::Verb verb, std::uint32_t handle,
-                                                     const std::vector<protocol::BlockHash>& hashes) const {
+session::ChunkVerb AdminCommands::work_on_states(protocol::Verb verb, std::uint32_t handle,
+                                                 std::vector<protocol::BlockHash> hashes, const session::ChunkVerb& tokens) {
   const bool brings = verb == protocol::Verb::kPrefetch || verb == protocol::Verb::kPin;
-  std::vector<session::ChunkVerb> works;
-  works.emplace_back(verb, handle, hashes);
-  const std::vector<std::uint32_t> states = states_beside(handle);
-  if (!states.empty()) works.emplace_back(verb, states.front(), hashes, brings);  // mutation: states-acted
-  return works;
+  if (brings) hashes.resize(tokens.prefix());  // mutation: states-in-prefix
+  return {verb, handle, std::move(hashes), brings};
 }
 
 Status AdminCommands::reconfigure(const config::Config& config, const std::string& why, std::uint32_t deadline_ms) {
@@ -116,18 +145,24 @@ Result<protocol::ActCounts> AdminCommands::act(protocol::Verb verb, const std::s
   // Shared: the caller may time out before the loop runs the command.
   const auto counts = std::make_shared<protocol::ActCounts>();
   const Result<std::uint64_t> done = control_.call(
-      [this, verb, id, hashes = hashes, counts, done = std::size_t{0},
-       all = std::vector<session::ChunkVerb>()]() mutable -> std::optional<Result<std::uint64_t>> {
+      [this, verb, id, hashes = hashes, counts, done = std::size_t{0}, all = std::vector<session::ChunkVerb>(),
+       joined = std::vector<std::uint32_t>()]() mutable -> std::optional<Result<std::uint64_t>> {
         if (all.empty()) {
           const Result<std::vector<std::uint32_t>> handles = store_.namespaces().by_prefix(id);
           if (!handles.ok()) return handles.status();
-          all = works(verb, handles->front(), hashes);
+          all.emplace_back(verb, handles->front(), hashes);
+          joined = states_beside(handles->front());
+          if (!joined.empty()) joined.resize(1);
+          joined.insert(joined.begin(), handles->front());
           // Keeps the namespaces open: with its last chunk one would close before the eviction in lower tiers.
-          for (const session::ChunkVerb& work : all) store_.join_namespace(work.handle());
+          for (const std::uint32_t handle : joined) store_.join_namespace(handle);
         }
-        if (all[done].go_on(store_, stats_, lower_tiers_ != nullptr ? &lower_tiers_->promotions() : nullptr)) ++done;
+        if (!all[done].go_on(store_, stats_, lower_tiers_ != nullptr ? &lower_tiers_->promotions() : nullptr))
+          return std::nullopt;
+        if (++done == 1 && joined.size() > 1)
+          all.push_back(work_on_states(verb, joined.back(), hashes, all.front()));  // mutation: states-acted
         if (done < all.size()) return std::nullopt;
-        for (const session::ChunkVerb& work : all) store_.leave_namespace(work.handle());
+        for (const std::uint32_t handle : joined) store_.leave_namespace(handle);
         *counts = all.front().counts();
         const std::string name(protocol::verb_name(verb));
         base::log_from("admin " + name, base::LogLevel::kInfo,

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,12 +50,18 @@ class AdminCommands {
   void close() { control_.close(); }
 
  private:
+  // Begins a drop by hand: of the namespace in each layout, and of the states beside. The caller
+  // leaves the namespaces of all drops at the end. No drops: only lower tiers have the namespace.
+  // `below` has the drops that begin in lower tiers at once.
+  Result<std::vector<store::Drop>> begin_drop(const std::string& id, tiering::LowerTierDrop& below);
+  // The id of the states beside the namespace of the handle. Empty if that is one of states itself.
+  std::optional<protocol::NamespaceId> states_id(std::uint32_t handle) const;
   // The namespace of states beside that of the handle, most chunks first; empty without one.
   std::vector<std::uint32_t> states_beside(std::uint32_t handle) const;
-  // What act() does: on the hashes of a namespace, and then on the states beside. A verb that brings
-  // or keeps chunks takes the last state alone, because a hit needs no other.
-  std::vector<session::ChunkVerb> works(protocol::Verb verb, std::uint32_t handle,
-                                        const std::vector<protocol::BlockHash>& hashes) const;
+  // What act() does on the states beside, once `tokens` is done on the hashes. A verb that brings or
+  // keeps chunks takes one state alone: the last in the prefix of tokens, with which a hit ends.
+  static session::ChunkVerb work_on_states(protocol::Verb verb, std::uint32_t handle, std::vector<protocol::BlockHash> hashes,
+                                           const session::ChunkVerb& tokens);
   void drop_slice(store::Drop& drop, tiering::LowerTierDrop& below);
 
   store::Store& store_;

@@ -32,9 +32,18 @@ bool ChunkVerb::go_on(store::Store& store, stats::Stats& stats, tiering::Promote
   if (last_alone_)
     go_on_to_last(store, act);
   else
-    counts_ += act(std::span<const protocol::BlockHash>(hashes_).subspan(before));
+    go_on_from_first(store, act);
   stats.*what.asked += counts_.all() - before;
   return counts_.all() == hashes_.size();
+}
+
+template <typename Act>
+void ChunkVerb::go_on_from_first(const store::Store& store, const Act& act) {
+  const std::uint64_t until = store.effort() + store::Store::kSliceEffort;
+  while (counts_.all() < hashes_.size() && store.effort() < until) {
+    counts_ += act(std::span<const protocol::BlockHash>(hashes_).subspan(counts_.all(), 1));
+    if (counts_.absent == 0) prefix_ = counts_.all();
+  }
 }
 
 template <typename Act>

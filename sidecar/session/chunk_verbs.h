@@ -28,10 +28,14 @@ class ChunkVerb {
   // The counts of the slices so far.
   const protocol::ActCounts& counts() const { return counts_; }
   std::size_t asked() const { return hashes_.size(); }
+  // The hashes before the first absent one, of the slices so far. 0 for the verbs of the last hash.
+  std::size_t prefix() const { return prefix_; }
   std::uint32_t handle() const { return handle_; }
 
  private:
-  // One slice over the hashes from the last one on.
+  // One slice over the hashes from the first one on, and from the last one on.
+  template <typename Act>
+  void go_on_from_first(const store::Store& store, const Act& act);
   template <typename Act>
   void go_on_to_last(const store::Store& store, const Act& act);
 
@@ -40,6 +44,7 @@ class ChunkVerb {
   std::vector<protocol::BlockHash> hashes_;
   bool last_alone_;
   protocol::ActCounts counts_;
+  std::size_t prefix_ = 0;
 };
 
 }  // namespace larder::session

@@ -81,9 +81,9 @@ bool Removals::verify_next() {
 
 void Removals::drop(Drop& drop) {
   // The earlier index may have chunks that are missing here.
-  grace_.supersede();                                                          // mutation: supersede-drop
-  if (drop.announced.empty() && !drop.memory_only) listeners_.announce(drop);  // mutation: drop-reaches-disk
+  grace_.supersede();  // mutation: supersede-drop
   const bool gone = drop.handle && !namespaces_.is_open(*drop.handle);
+  if (!gone && drop.announced.empty() && !drop.memory_only) listeners_.announce(drop);  // mutation: drop-reaches-disk
   // A repeated drop need not look at every slot.
   if (drop.next == 0 && sessions_.granted() == 0 && !gone &&
       (drop.handle ? namespaces_.at(*drop.handle).slots : chunks_.committed()) == 0)

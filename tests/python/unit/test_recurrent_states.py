@@ -235,7 +235,13 @@ class TestLateStates:
         one = request()
         assert self.first(half, one) == [[77]]
         assert [self.stored(half) for _ in range(4)] == [[[77]], [[77]], [], []]
-        assert not half._states._offered._offers
+        assert not half._states._offered._states
+
+    def test_the_oldest_makes_room(self, half, monkeypatch):
+        monkeypatch.setattr(offered_states, "MOST_STATES", 1)
+        assert self.first(half, request(), ((1, 76, 256), (1, 77, 512))) == [[76], [77]]
+        assert len(half._states._offered._blocks._stored) == 1, "its block is watched no more"
+        assert self.stored(half) == [[77]]
 
     def test_not_before_larderd_had_time(self, half, monkeypatch):
         monkeypatch.setattr(offered_states, "RETRY_AFTER_S", 1000)

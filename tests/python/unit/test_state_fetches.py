@@ -23,7 +23,9 @@ from fakes import (  # noqa: E402
 )
 
 from larder import _native as native  # noqa: E402
+from larder.vllm import state_fetches, tier_probes  # noqa: E402
 from larder.client import LowerTiers  # noqa: E402
+from larder.vllm.groups import Shards  # noqa: E402
 from larder.vllm.messages import WorkerReport  # noqa: E402
 from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
 from larder.vllm.state_reach import MOST_ENDS, End, StateReach, Told  # noqa: E402
@@ -134,15 +136,16 @@ class TestFetches:
         arrive(client)
         assert half.get_num_new_matched_tokens(one, 256) == (256, True)
 
+    @pytest.mark.parametrize("reason", ["late", "absent", "over a bound"])
     @pytest.mark.parametrize("came", ["tokens", "state"])
     # covers F-257
-    def test_one_without_the_other_is_no_hit_and_no_gain(self, half, client, one, came):
+    def test_one_without_the_other_is_no_hit_and_no_gain(self, half, client, one, came, reason):
         attention(client.on_disk, one, 4)
         states(client.on_disk, one, 4)
         half.get_num_new_matched_tokens(one, 0)
         tokens, state = client.fetches
-        client.arrive(tokens, *((4, "done") if came == "tokens" else (0, "late")))
-        client.arrive(state, *((1, "done") if came == "state" else (0, "late")))
+        client.arrive(tokens, *((4, "done") if came == "tokens" else (0, reason)))
+        client.arrive(state, *((1, "done") if came == "state" else (0, reason)))
         assert half.get_num_new_matched_tokens(one, 0) == (0, False)
         half.update_state_after_alloc(one, blocks(list(range(10, 30)), [0] * 20), 0)
         assert client.fetches == {} and client.reported[-1][0] == native.DECIDED_RECOMPUTE
@@ -150,6 +153,17 @@ class TestFetches:
         attention(client.on_disk, other, 4)
         states(client.on_disk, other, 4)
         assert half.get_num_new_matched_tokens(other, 0) == (0, False), "after a loss there is a pause"
+
+    @pytest.mark.parametrize("absent", ["tokens", "state"])
+    def test_the_half_that_came_short_ends_the_wait(self, half, client, one, absent):
+        attention(client.on_disk, one, 4)
+        states(client.on_disk, one, 4)
+        half.get_num_new_matched_tokens(one, 0)
+        tokens, state = client.fetches
+        client.arrive(tokens if absent == "tokens" else state, 0, "absent")
+        assert half.get_num_new_matched_tokens(one, 0) == (0, False)
+        half.update_state_after_alloc(one, blocks(list(range(10, 30)), [0] * 20), 0)
+        assert client.fetches == {}
 
     # covers F-258
     def test_with_room_for_one_fetch_alone_it_fetches_neither_and_may_ask_later(self, half, client, one):
@@ -199,6 +213,36 @@ class TestFetches:
         client.on_disk.discard((SPACE, chunk_keys(one)[3]))
         assert half.get_num_new_matched_tokens(longer, 0) == LATER
         assert asked(client)[0] == [4, 3], "the load of the other ends with another state"
+
+    def test_a_fetch_up_to_an_earlier_state_is_not_waited_for(self, half, client):
+        one, two = Request("r", range(300)), Request("s", range(1000))
+        attention(client.on_disk, two, 7)
+        states(client.on_disk, two, 2, 7)
+        half.get_num_new_matched_tokens(one, 0)
+        assert half.get_num_new_matched_tokens(two, 0) == LATER
+        assert asked(client)[0] == [2, 7], "the longer one has a fetch of its own"
+
+    def test_where_no_fetch_pays_another_ones_is_not_waited_for(self, half, client):
+        one, two = Request("r", range(300)), Request("s", range(1000))
+        attention(client.on_disk, two, 2)
+        states(client.on_disk, two, 2)
+        half.get_num_new_matched_tokens(one, 0)
+        client.tier = LowerTiers(True, 1_000_000, 1000)
+        assert half.get_num_new_matched_tokens(two, 0) == (0, False)
+
+    def test_no_state_behind_the_bound_of_one_fetch_is_fetched(self, half, client, one, monkeypatch):
+        monkeypatch.setattr(state_fetches, "MOST_CHUNKS", 3)
+        attention(client.on_disk, one, 4)
+        states(client.on_disk, one, 2, 4)
+        half.get_num_new_matched_tokens(one, 0)
+        assert asked(client) == ([2], [(SPACE, chunk_keys(one)[1])])
+
+    def test_a_hit_from_memory_may_be_longer(self, half, client, one, monkeypatch):
+        monkeypatch.setattr(state_fetches, "MOST_CHUNKS", 1)
+        attention(client.stored, one, 4)
+        states(client.stored, one, 3)
+        states(client.on_disk, one, 1)
+        assert half.get_num_new_matched_tokens(one, 0) == (384, True)
 
 
 class TestProbes:
@@ -306,6 +350,27 @@ class TestProbes:
             assert half.get_num_new_matched_tokens(one, 0) == LATER
         assert asked(client) == ([4], [(SPACE, chunk_keys(one)[3])])
 
+    def test_await_is_content_where_the_prompt_ends_with_a_chunk(self, half, client):
+        """The other engine has the state behind the last chunk, and a hit here ends before that chunk."""
+        client.tier = SHARED
+        one = Request("r", range(512), kv_transfer_params={"larder": "await"})
+        attention(client.in_backend, one, 4)
+        states(client.in_backend, one, 2, 4)
+        half.get_num_new_matched_tokens(one, 0)
+        self.answer(client)
+        assert half.get_num_new_matched_tokens(one, 0) == LATER
+        assert asked(client) == ([2], [(SPACE, chunk_keys(one)[1])])
+
+    @pytest.mark.parametrize("here", [0, 1])
+    def test_states_are_asked_about_where_tokens_can_be_found(self, client, one, monkeypatch, here):
+        """larderd asks the backend about so many keys, the first of the tokens and the last of the states."""
+        monkeypatch.setattr(tier_probes, "MOST_KEYS", 4)
+        half = LarderConnectorScheduler(setup(groups=(group(), STATE), shards=Shards(ranks=2)), client, NAMED)
+        client.tier = SHARED
+        attention(client.stored, one, here)
+        half.get_num_new_matched_tokens(one, 0)
+        assert [len(keys) for keys, _ in client.probes.values()] == [2 + here, 4]
+
 
 class TestEnds:
     def ends(self, client, one, first=0, reach=4, beyond=0, told=None):
@@ -324,6 +389,13 @@ class TestEnds:
         states(client.on_disk, one, 1)
         assert self.ends(client, one, told=Told(0, 0b1010)) == [End(4, False), End(2, False), End(1, False)]
         assert self.ends(client, one, reach=3, told=Told(0, 0b1010)) == [End(2, False), End(1, False)]
+
+    def test_the_filter_is_searched_only_behind_what_a_probe_found(self, client, one, monkeypatch):
+        searched, last = [], client.last_reachable
+        monkeypatch.setattr(client, "last_reachable", lambda hashes, stride, ns: searched.append(len(hashes) // stride) or last(hashes, stride, ns))
+        states(client.on_disk, one, 1)
+        assert self.ends(client, one, told=Told(0, 0b0110)) == [End(3, False), End(2, False), End(1, False)]
+        assert searched == [1, 1], "chunk 4, and the first one"
 
     def test_a_probe_that_began_before_vllms_own_hit(self, client, one):
         assert self.ends(client, one, first=2, beyond=2, told=Told(1, 0b101)) == [End(4, False)]

@@ -54,6 +54,41 @@ TEST_F(ActsTest, ManyHashesAreAskedInMessagesAndTheirCountsSummed) {
   EXPECT_EQ(counts->refused, 3U);
 }
 
+Verb sent_verb(FakeSession& session, std::vector<protocol::BlockHash>& hashes, std::uint32_t* request = nullptr) {
+  protocol::Act head{};
+  hashes = session.receive<protocol::Act, protocol::BlockHash>(protocol::MessageType::kAct, request, &head);
+  return static_cast<Verb>(head.verb);
+}
+
+TEST_F(ActsTest, AnOlderLarderdIsAskedToPrefetchAll) {
+  const auto hashes = some_hashes(3);
+  std::vector<protocol::BlockHash> sent;
+  for (const std::uint32_t minor : {6U, 7U}) {
+    FakeSession session(protocol::kCapabilityAct, minor);
+    ASSERT_TRUE(acts_.run(session.attachment, Verb::kPrefetchLast, hashes_of(hashes), 0).ok());
+    EXPECT_EQ(sent_verb(session, sent), minor < 7 ? Verb::kPrefetch : Verb::kPrefetchLast);
+    EXPECT_EQ(sent, hashes);
+  }
+}
+
+TEST_F(ActsTest, TheLastOfManyHashesIsAskedForOnce) {
+  FakeSession session(protocol::kCapabilityAct, 7);
+  const auto hashes = some_hashes(2500);
+  std::vector<protocol::BlockHash> sent;
+  std::thread larderd([&] {
+    std::uint32_t request = 0;
+    EXPECT_EQ(sent_verb(session, sent, &request), Verb::kPrefetchLast);
+    acts_.acted(request, {5, 1, 1023, 0});
+  });
+  const Result<protocol::ActCounts> counts = acts_.run(session.attachment, Verb::kPrefetchLast, hashes_of(hashes), 5000);
+  larderd.join();
+  ASSERT_TRUE(counts.ok()) << counts.status().to_string();
+  EXPECT_EQ(sent, std::vector(hashes.end() - 1024, hashes.end()));
+  EXPECT_TRUE(session.silent());
+  EXPECT_EQ(counts->found, 1U);
+  EXPECT_EQ(counts->absent, 2499U) << "the hashes before count as absent";
+}
+
 TEST_F(ActsTest, WhereNobodyWaitsTheMessageIsSentAllTheSame) {
   const auto hashes = some_hashes(3);
   EXPECT_TRUE(acts_.run(session_.attachment, Verb::kPrefetch, hashes_of(hashes), 0).ok());

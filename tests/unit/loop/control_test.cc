@@ -209,6 +209,17 @@ TEST_F(StatesTest, PeopleKeepTheLastStateToo) {
   EXPECT_FALSE(has_state(1) || has_state(2));
 }
 
+TEST_F(StatesTest, PeopleKeepNoStateBehindAMissingChunk) {
+  using protocol::Verb;
+  for (const std::uint64_t n : {1, 3}) put(n);
+  for (const std::uint64_t n : {1, 3}) put_state(n);
+  ASSERT_TRUE(wait([&] { return has(3); }));
+  EXPECT_EQ(sidecar_->act(Verb::kPin, id_, {{1, 1}, {2, 2}, {3, 3}}, 1000)->found, 2U);
+  EXPECT_TRUE(wait([&] { return stats().slots_pinned == 3; }));
+  EXPECT_EQ(sidecar_->act(Verb::kUnpin, id_, {{1, 1}}, 1000)->found, 1U);
+  EXPECT_TRUE(wait([&] { return stats().slots_pinned == 1; })) << "the first state was pinned, not the last";
+}
+
 TEST_F(ControlTest, TheNearestNamespaceIsNamed) {
   std::string difference;
   client_->open_namespace("a: 2\n", 4096, &difference);

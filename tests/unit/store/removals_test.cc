@@ -4,6 +4,7 @@
 #include <random>
 
 #include "tests/unit/store/parts_fixture.h"
+#include "tests/unit/store/told.h"
 
 namespace larder::store::testing_support {
 namespace {
@@ -73,6 +74,18 @@ TEST_F(RemovalsTest, ADropQuarantinesTheGrantsOfTheNamespace) {
   EXPECT_EQ(box_.state(granted.number), SlotState::kQuarantined);
   EXPECT_EQ(box_.opened().slots, 0U);
   EXPECT_EQ(box_.free_slots(), 63U);
+}
+
+TEST_F(RemovalsTest, ADropOfAClosedNamespaceTellsNoTier) {
+  Told told;
+  parts_.listeners.set(0, &told);
+  Drop drop{box_.handle()};
+  box_.chunks().namespaces().join(box_.handle());
+  box_.chunks().leave_namespace(box_.handle());
+  ASSERT_FALSE(box_.chunks().namespaces().is_open(box_.handle()));
+  removals_.drop(drop);
+  EXPECT_TRUE(drop.done);
+  EXPECT_TRUE(told.drops.empty()) << "the handle may serve another namespace soon";
 }
 
 TEST_F(RemovalsTest, AtRandomExactlyTheSlotsWithoutAReaderAreFreed) {

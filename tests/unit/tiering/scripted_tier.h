@@ -28,11 +28,12 @@ class ScriptedTier final : public tiers::Tier {
   ScriptedTier() : message_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
   // ---- The script ----
-  Status refusal;          // not ok: nothing is taken
-  Status outcome;          // of what is taken
-  bool hold_back = false;  // answers wait for answer_held()
-  bool away = false;       // takes no gets
-  Status never;            // not ok: why it never takes a chunk
+  Status refusal;             // not ok: nothing is taken
+  Status outcome;             // of what is taken
+  bool hold_back = false;     // answers wait for answer_held()
+  bool away = false;          // takes no gets
+  Status never;               // not ok: why it never takes a chunk
+  std::uint64_t dropped = 0;  // the chunks of each drop
   // ---- What came ----
   std::vector<Stored> stored;                               // by puts that were answered well
   std::vector<std::optional<protocol::NamespaceId>> drops;  // none: clear
@@ -124,7 +125,7 @@ class ScriptedTier final : public tiers::Tier {
   void answer(const Held& one) {
     if (one.operation == Operation::kPut && outcome.ok())
       stored.push_back({one.key, one.facts, {one.slot.begin(), one.slot.end()}});
-    say({Message::Kind::kDone, one.operation, false, one.ticket, outcome, {}});
+    say({Message::Kind::kDone, one.operation, false, one.ticket, outcome, {}, one.operation == Operation::kDrop ? dropped : 0});
   }
   void say(Message message) {
     messages_.push_back(std::move(message));

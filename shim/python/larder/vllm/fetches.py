@@ -32,13 +32,13 @@ class Running:
 
 
 class Fetches:
-    def __init__(self, client, worth, shared):
+    def __init__(self, client, worth, shared, chunk_keys=1):
         """shared: SharedLoads, in which a request waits for the fetch of equal chunks by another
-        one."""
+        one. chunk_keys: of a chunk of tokens, one for each shard and group."""
         self._client = client
         self._worth = worth
         self._shared = shared
-        self._probes = TierProbes(client, worth)
+        self._probes = TierProbes(client, worth, chunk_keys)
         self._fetches: dict[str, Running] = {}  # until the request has its holds, or ends
         self._decided: set[str] = set()
         self._recomputed: set[str] = set()  # decided requests that had chunks below and fetched none
@@ -150,14 +150,18 @@ class Fetches:
 
     def _see(self, request_id, fetch, wait_ms):
         """Whether the fetch has ended; then notes the result."""
-        done = []
-        for ticket, _ in fetch.tickets:
-            done.append(self._client.fetch_poll(ticket, wait_ms))
-            if done[-1] is None:
-                return False
+        done = [self._client.fetch_poll(ticket, wait_ms) for ticket, _ in fetch.tickets]
+        told = [one for one in done if one is not None]
+        # Without the one, a hit up to a state has no use for the other.
+        short = fetch.plan.offer is not None and any(
+            one is not None and one.chunks < asked for one, (_, asked) in zip(done, fetch.tickets)
+        )
+        if len(told) < len(done) and not short:  # mutation: fetch-short
+            return False
         fetch.ended = True
-        brought, elapsed_s = self._brought(fetch, done), max(one.elapsed_s for one in done)
-        self._worth.ended(fetch.plan, brought, elapsed_s, any(one.late for one in done))
+        brought = 0 if short else self._brought(fetch, done)  # mutation: fetch-whole
+        elapsed_s = max(one.elapsed_s for one in told)
+        self._worth.ended(fetch.plan, brought, elapsed_s, short or any(one.late for one in told))  # mutation: fetch-short-loss
         if brought:
             self._shared.came(request_id)
         else:
@@ -166,10 +170,10 @@ class Fetches:
             "Fetched %d of %d chunks, %d bytes for request %s in %.1f ms%s",
             brought,
             fetch.plan.chunks,
-            sum(one.bytes for one in done),
+            sum(one.bytes for one in told),
             request_id,
             elapsed_s * 1e3,
-            next((f" ({one.reason})" for one in done if not one.complete), ""),
+            next((f" ({one.reason})" for one in told if not one.complete), ""),
         )
         return True
 
@@ -177,8 +181,7 @@ class Fetches:
     def _brought(fetch, done):
         """The chunks by which the request's hit grows."""
         if fetch.plan.offer is not None:  # a hit needs all chunks up to the state, and the state
-            whole = all(one.chunks >= asked for one, (_, asked) in zip(done, fetch.tickets))
-            return fetch.plan.chunks if whole else 0  # mutation: fetch-whole
+            return fetch.plan.chunks
         ((_, asked),) = fetch.tickets
         return max(min(done[0].chunks, asked) - fetch.there, 0)
 

@@ -12,9 +12,12 @@ from larder.vllm.messages import Move
 from larder.vllm.store_plan import RETRY_AFTER_S, STORE_RETRIES
 from larder.vllm.window_blocks import WindowBlocks
 
+# Stores that may be late. The oldest makes room, and is not offered again.
+MOST_STATES = 4096
+
 
 @dataclass
-class Offer:
+class GivenState:
     tracked: object
     move: Move
     hashes: dict  # vLLM's hash of each block
@@ -27,9 +30,9 @@ class OfferedStates:
         self._client = client
         self._blocks = WindowBlocks(setup.groups if setup else ())
         # A vLLM that zeroes blocks early may do so before it tells who gets them.
-        self._retries = setup is not None and not setup.zeroes
+        self._stores_again = setup is not None and not setup.zeroes
         self._pool = None
-        self._offers: dict[int, Offer] = {}
+        self._states: dict[int, GivenState] = {}
         self._last = 0
 
     def bind(self, pool):
@@ -38,14 +41,16 @@ class OfferedStates:
 
     def given(self, tracked, move):
         """A worker stores the states of this move."""
-        if not self._retries or self._pool is None:
+        if not self._stores_again or self._pool is None:
             return
         pages = [page for part in move.parts for page in array("I", part.pages)]
         hashes = {page: self._pool.blocks[page].block_hash for page in pages}
         if None not in hashes.values():
             self._last += 1
-            self._offers[self._last] = Offer(tracked, move, hashes, time.monotonic())
+            self._states[self._last] = GivenState(tracked, move, hashes, time.monotonic())
             self._blocks.stores(self._last, [move])
+            if len(self._states) > MOST_STATES:
+                self._forget(next(iter(self._states)))
 
     def allocated(self, blocks, local_tokens):
         """See WindowBlocks."""
@@ -54,20 +59,23 @@ class OfferedStates:
     def again(self, scheduler_output, tracked):
         """Moves to be stored again in this step. Call this in each step. tracked: by request."""
         for number in self._blocks.rewritten(scheduler_output):  # mutation: state-rewritten
-            self._offers.pop(number, None)
+            self._states.pop(number, None)
         now, moves = time.monotonic(), []
-        for number, offer in tuple(self._offers.items()):
-            lives = tracked.get(offer.move.request_id) is offer.tracked and not offer.tracked.stale and self._cached(offer)
-            if lives and now < offer.given_at + RETRY_AFTER_S:
+        for number, state in tuple(self._states.items()):
+            lives = tracked.get(state.move.request_id) is state.tracked and not state.tracked.stale and self._cached(state)
+            if lives and now < state.given_at + RETRY_AFTER_S:
                 continue
-            key = offer.move.parts[0].hashes
-            if not lives or self._client.last(key, len(key), offer.tracked.space.states) or not offer.retries:
-                self._blocks.ended(number)
-                del self._offers[number]
+            key = state.move.parts[0].hashes
+            if not lives or self._client.last(key, len(key), state.tracked.space.states) or not state.retries:
+                self._forget(number)
                 continue
-            offer.retries, offer.given_at = offer.retries - 1, now
-            moves.append(offer.move)
+            state.retries, state.given_at = state.retries - 1, now
+            moves.append(state.move)
         return moves
 
-    def _cached(self, offer):
-        return all(self._pool.blocks[page].block_hash == known for page, known in offer.hashes.items())  # mutation: state-cached
+    def _forget(self, number):
+        self._blocks.ended(number)
+        del self._states[number]
+
+    def _cached(self, state):
+        return all(self._pool.blocks[page].block_hash == known for page, known in state.hashes.items())  # mutation: state-cached

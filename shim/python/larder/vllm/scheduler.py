@@ -55,11 +55,14 @@ class LarderConnectorScheduler(FailSafe):
         self._states = States(setup, client, self._tracked, self._items, self._origins)
         self._neighbours = Neighbours(getattr(vllm_config, "max_concurrent_batches", 1))
         self._stored = StoredBlocks(setup)
-        count = setup.shards.count if setup else 0
-        self._worth = LoadOrRecompute(setup.chunk_bytes * count, setup.chunk_tokens, state_bytes=setup.state_bytes * count) if setup else None
+        self._worth, chunk_keys = None, 1
+        if setup:
+            count = setup.shards.count
+            self._worth = LoadOrRecompute(setup.chunk_bytes * count, setup.chunk_tokens, state_bytes=setup.state_bytes * count)
+            chunk_keys = count * len(setup.token_groups)
         self._first_tokens = FirstTokens(self._observed)
         self._shared = SharedLoads(setup)
-        self._fetches = (StateFetches if self._states else Fetches)(client, self._worth, self._shared)
+        self._fetches = (StateFetches if self._states else Fetches)(client, self._worth, self._shared, chunk_keys)
         self._loads = LoadPlan(setup, client, self._items)
         self._lookups: dict[str, Lookup] = {}
         self._local_tokens: dict[str, int] = {}  # of vLLM's own hit, until the request has blocks

@@ -8,10 +8,13 @@ from larder.vllm.fetches import Fetches
 from larder.vllm.keys import stride_of
 from larder.vllm.state_reach import StateReach
 
+# The chunks of one fetch: kMaxKeysPerFetch of shim/protocol/limits.h.
+MOST_CHUNKS = 1024
+
 
 class StateFetches(Fetches):
-    def __init__(self, client, worth, shared):
-        super().__init__(client, worth, shared)
+    def __init__(self, client, worth, shared, chunk_keys=1):
+        super().__init__(client, worth, shared, chunk_keys)
         self._reach = StateReach(client)
 
     def begin(self, request, space, first, hashes, there, local_tokens):
@@ -21,6 +24,7 @@ class StateFetches(Fetches):
         stride, below = stride_of(request), self._client.lower_tiers()
         hits = first + self._client.last(hashes[: there * stride], stride, space.states)
         lacking_tokens = request.num_tokens - max(hits * self._worth.chunk_tokens, local_tokens)
+        hashes = hashes[: MOST_CHUNKS * stride]  # mutation: ends-bound
         ends = []
         if below is not None and below.serving:
             reach = first + self._client.reachable(hashes, stride, space.number)
@@ -32,25 +36,32 @@ class StateFetches(Fetches):
             found = self._probes.found_states(request.request_id, first)
             if found is not None:
                 ways.insert(0, (found.speed, self._reach.ends(hashes, stride, space, first, found.reach, hits, found.told), True))
-        if self._joins(request, space, first, hashes, {end.chunks for _, ends, _ in ways for end in ends}, local_tokens):
+        offers = [([self._offer(end, hits, first, there) for end in ends], speed, shared) for speed, ends, shared in ways]
+        # Of a fetch that another request makes, the bytes count for no wait of this one.
+        joined = self._plan(offers, lacking_tokens, 0)
+        if joined is not None and self._shared.join(
+            request, space, self._chunks(hashes, stride, first, joined), stride, joined.offer.end, local_tokens, fetches=True
+        ):
             return True
         self._decided.add(request.request_id)
-        for speed, ends, shared in ways:
-            offers = [self._worth.offer(end.chunks, hits, first + there, end.in_memory) for end in ends]
-            plan = self._worth.plan_ends(speed, offers, lacking_tokens, self._waiting_bytes(), shared)
-            if plan is not None:
-                return self._ask(request, space, hashes[: (plan.offer.end - first) * stride], hits - first, plan)
-            if offers:
-                self._recomputed.add(request.request_id)
+        plan = self._plan(offers, lacking_tokens, self._waiting_bytes())
+        if plan is not None:
+            return self._ask(request, space, self._chunks(hashes, stride, first, plan), hits - first, plan)
+        if any(some for some, _, _ in offers):
+            self._recomputed.add(request.request_id)
         return False
 
-    def _joins(self, request, space, first, hashes, ends, local_tokens):
-        """Whether another request fetches or loads the chunks up to one of the ends."""
-        stride = stride_of(request)
-        return any(
-            self._shared.join(request, space, hashes[: (end - first) * stride], stride, end, local_tokens, fetches=True)
-            for end in sorted(ends, reverse=True)
-        )
+    def _offer(self, end, hits, first, there):
+        return self._worth.offer(end.chunks, hits, first + there, end.in_memory)
+
+    def _plan(self, offers, lacking_tokens, waiting_bytes):
+        plans = (self._worth.plan_ends(speed, some, lacking_tokens, waiting_bytes, shared) for some, speed, shared in offers)
+        return next((plan for plan in plans if plan is not None), None)
+
+    @staticmethod
+    def _chunks(hashes, stride, first, plan):
+        """The hashes of the chunks from number `first` up to the end of the plan."""
+        return hashes[: (plan.offer.end - first) * stride]
 
     def _waiting_bytes(self):
         return sum(fetch.plan.offer.read_bytes for fetch in self._fetches.values() if not fetch.ended)

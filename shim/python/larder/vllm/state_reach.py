@@ -39,8 +39,9 @@ class StateReach:
 
     def _last(self, hashes, stride, space, first, told):
         """The last end inside the chunks of `hashes`; `first`: none."""
-        known = first + self._client.last_reachable(hashes, stride, space.states)
-        if told is None:
-            return known
-        inside = max(first + len(hashes) // stride - told.first, 0)
-        return max(known, told.first + (told.bits & (1 << inside) - 1).bit_length())
+        end = first
+        if told is not None:
+            inside = max(first + len(hashes) // stride - told.first, 0)
+            end = max(first, told.first + (told.bits & (1 << inside) - 1).bit_length())
+        behind = hashes[(end - first) * stride :]  # mutation: ends-behind-told
+        return end + self._client.last_reachable(behind, stride, space.states) if behind else end

@@ -19,6 +19,8 @@ from larder.vllm.spaces import Space
 from larder.vllm.state_reach import Told
 
 AGAIN_S = 0.01  # between two probes of one request
+# The keys about which one probe asks the backend: kMaxKeysPerProbe of shim/protocol/limits.h.
+MOST_KEYS = 1024
 
 
 @dataclass
@@ -33,6 +35,7 @@ class Probe:
     chunks: int
     plan: ProbePlan
     until: float  # the time of its last probe
+    needs_last: bool  # the last state
     tickets: tuple = ()  # empty: no question to larderd is under way
     again_at: float = 0.0
     answers: tuple[Probed, ...] = ()
@@ -40,9 +43,11 @@ class Probe:
 
     @property
     def whole(self):
-        """Whether the answers found all chunks and, with states, the last state."""
+        """Whether the answers found all chunks and, with states, the last state if there is to be
+        one."""
         tokens, *states = self.answers
-        return tokens.chunks == self.chunks and all(answer.chunks == self.chunks for answer in states)
+        found = tokens.chunks == self.chunks
+        return found and (not self.needs_last or all(answer.chunks == self.chunks for answer in states))
 
 
 @dataclass(frozen=True)
@@ -55,9 +60,11 @@ class FoundStates:
 
 
 class TierProbes:
-    def __init__(self, client, worth, clock=time.monotonic):
+    def __init__(self, client, worth, chunk_keys=1, clock=time.monotonic):
+        """chunk_keys: of a chunk of tokens, one for each shard and group."""
         self._client = client
         self._worth = worth
+        self._chunk_keys = chunk_keys
         self._clock = clock
         self._probes: dict[str, Probe] = {}  # until the request ends
 
@@ -75,8 +82,10 @@ class TierProbes:
         plan = self._worth.probe(lacking_tokens, awaited)
         if plan is None:
             return False
-        stride = stride_of(request)
-        probe = Probe(hashes, stride, space, first, len(hashes) // stride, plan, self._clock() + plan.patience_s)
+        stride, until = stride_of(request), self._clock() + plan.patience_s
+        # Behind a prompt of whole chunks the other engine kept the state. A hit here ends a chunk earlier.
+        needs_last = request.num_tokens % self._worth.chunk_tokens != 0  # mutation: await-whole
+        probe = Probe(hashes, stride, space, first, len(hashes) // stride, plan, until, needs_last)
         if not self._ask(probe):
             return False
         self._probes[request.request_id] = probe
@@ -85,7 +94,6 @@ class TierProbes:
     def found(self, request_id, first):
         """(the chunks that a fetch finds from number `first` on, the answer); None if the backend
         has none of them."""
-        probe = self._probes.get(request_id)
         probe = self._answered(request_id, first)
         return None if probe is None else (probe.first + probe.answers[0].chunks - first, probe.answers[0])
 
@@ -136,11 +144,19 @@ class TierProbes:
             asks.insert(0, (self._client.probe_each, probe.space.states))  # the one that an older larderd refuses
         for ask, number in asks:
             try:
-                probe.tickets = ask(probe.hashes, probe.stride, deadline_ms, number), *probe.tickets
+                hashes = probe.hashes if number == probe.space.number else self._within_reach(probe)
+                probe.tickets = ask(hashes, probe.stride, deadline_ms, number), *probe.tickets
             except LarderError:
                 self._end_tickets(probe)
                 return False
         return True
+
+    def _within_reach(self, probe):
+        """The hashes of the chunks that the question about tokens can find. larderd asks the backend
+        about the first of those, and about the last of the states."""
+        here = self._client.reachable(probe.hashes, probe.stride, probe.space.number)
+        most = here + MOST_KEYS // self._chunk_keys
+        return probe.hashes[: most * probe.stride]  # mutation: probe-both-meet
 
     def _end_tickets(self, probe):
         for ticket in probe.tickets:
