@@ -61,4 +61,3 @@ def _check(speculative, vllm_config):
         raise Unsupported(f"speculative decoding by {method} with draft_tensor_parallel_size {own} beside tensor_parallel_size {ranks} is not served yet")
     if not hasattr(vllm_config, "num_prefill_lookahead_tokens"):
         raise Unsupported("speculative decoding: this vLLM does not tell how many tokens a drafter reads ahead (num_prefill_lookahead_tokens)")
-    raise Unsupported(f"speculative decoding by {method} is not served yet, only {', '.join(_WITHOUT_KV)}")
