@@ -180,11 +180,22 @@ bench() {
   return $status
 }
 
-# vLLM's settings that a GPU of one kind has, by its attention backends. BACKEND WORDS.
+# Rows of tests/python/models as a GPU has them, side by side, since each starts vLLM several times. BACKEND ROW...
 test_models() {
-  local llm='{"block_size": 128, "kv_cache_memory_bytes": 1073741824, "gpu_memory_utilization": 0.05, "attention_config": {"backend": "'$1'"}}'
-  PYTHONPATH=$with_vllm LARDER_MODELS=all LARDER_MODELS_LLM=$llm VLLM_BATCH_INVARIANT=1 VLLM_USE_FLASHINFER_SAMPLER=0 \
-    "$python" -m pytest tests/python/models/test_models.py -p no:cacheprovider --timeout 300 -v -k "test_setting and ($2)"
+  local backend=$1 row logs=build/bench status=0 running=() llm
+  llm='{"block_size": 128, "kv_cache_memory_bytes": 1073741824, "gpu_memory_utilization": 0.05, "attention_config": {"backend": "'$backend'"}}'
+  mkdir -p "$logs"
+  for row in "${@:2}"; do
+    PYTHONPATH=$with_vllm LARDER_MODELS=all LARDER_MODELS_LLM=$llm VLLM_BATCH_INVARIANT=1 VLLM_USE_FLASHINFER_SAMPLER=0 \
+      "$python" -m pytest "tests/python/models/test_models.py::test_setting[$row]" -p no:cacheprovider --timeout 300 -v --tb=short >"$logs/gpu-$row.log" 2>&1 &
+    running+=($!)
+  done
+  for row in "${@:2}"; do
+    wait "${running[0]}" || { status=1 && grep '^E  ' "$logs/gpu-$row.log" || true; }
+    running=("${running[@]:1}")
+    echo "$backend: $(tail -n 1 "$logs/gpu-$row.log") $row"
+  done
+  return $status
 }
 
 what=${1-} status=0
@@ -197,8 +208,8 @@ case $what in
     run_here "$gpu/bin/gpu_test" || status=1
     LARDER_ENGINE_DEVICE=cuda "$python" -m pytest tests/engine -p no:cacheprovider --timeout 600 -v -rs || status=1
     if PYTHONPATH=$with_vllm "$python" -c 'import vllm' 2>/dev/null; then
-      test_models FLASH_ATTN 'llama or qwen3 or window_33' || status=1
-      VLLM_USE_V2_MODEL_RUNNER=0 test_models TRITON_ATTN 'salt or fp8_e4m3' || status=1
+      test_models FLASH_ATTN llama qwen3 window_33 || status=1
+      VLLM_USE_V2_MODEL_RUNNER=0 test_models TRITON_ATTN salt fp8_e4m3 || status=1
     else
       echo "no vLLM in $python, and none was carried: its settings are not run"
     fi

@@ -156,4 +156,15 @@ Result<std::unique_ptr<CopyEngine>> device_copy_engine(const void* page, Log log
 // inner loop for the processor at first use. Static lifetime.
 const CopyEngine& host_copy_engine();
 
+// The engines that a client may choose from. `host` has static lifetime.
+struct CopyEngines {
+  using MakeDevice = Result<std::unique_ptr<CopyEngine>> (*)(const void* page, Log log);
+  // NOLINTNEXTLINE(google-explicit-constructor): most clients want the product's engine of a device.
+  CopyEngines(const CopyEngine& host_engine, MakeDevice device_engine = device_copy_engine)
+      : host(host_engine), device(device_engine) {}
+
+  const CopyEngine& host;
+  MakeDevice device;
+};
+
 }  // namespace larder::copy

@@ -9,10 +9,7 @@ Result<std::unique_ptr<CopyLanes>> CopyLanes::make(ContextPtr context) {
   if (!scope.status().ok()) return scope.status();
   std::unique_ptr<CopyLanes> made(new CopyLanes(std::move(context)));
   const Driver& driver = made->driver_;
-  for (std::size_t direction = 0; direction < made->lanes_.size(); ++direction) {
-    Lane& lane = made->lanes_[direction];
-    lane.streams.resize(kReady[direction] + 1);
-    lane.ended.resize(lane.streams.size());
+  for (Lane& lane : made->lanes_) {
     for (Handle& stream : lane.streams)
       if (Status status = make_stream(driver, stream); !status.ok()) return status;
     for (Handle& event : lane.ended)
@@ -53,7 +50,6 @@ Status CopyLanes::copy(Direction direction, const CopyList& copies, BatchUse& ba
 // event covers the latest recording before the wait, and the event of the batch that must have ended
 // is recorded anew only by a later batch.
 Status CopyLanes::copy_batch(Direction direction, CopyList& batch, BatchUse& batches, Handle behind) {
-  const std::size_t ready = kReady[static_cast<std::size_t>(direction)];
   Lane& lane = lanes_[static_cast<std::size_t>(direction)];
   const std::lock_guard lock(lane.mutex);
   const std::size_t here = lane.queued % lane.streams.size();
@@ -68,10 +64,7 @@ Status CopyLanes::copy_batch(Direction direction, CopyList& batch, BatchUse& bat
     }
   } unqueued{driver_, stream};
   Status status;
-  if (lane.queued >= ready) {
-    const Handle before = lane.ended[(lane.queued - ready) % lane.ended.size()];
-    status = driver_.status(driver_->stream_wait_event(stream, before, 0), "cuStreamWaitEvent");
-  }
+  if (lane.queued != 0) status = driver_.status(driver_->stream_wait_event(stream, lane.ended[1 - here], 0), "cuStreamWaitEvent");
   if (status.ok()) status = batches.copy(driver_, batch, stream);
   if (status.ok()) status = driver_.status(driver_->event_record(ended, stream), "cuEventRecord");
   if (status.ok()) status = driver_.status(driver_->stream_wait_event(behind, ended, 0), "cuStreamWaitEvent");

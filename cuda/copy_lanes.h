@@ -1,8 +1,8 @@
 // CopyLanes: the order of all copies by the device's copy engines, of all threads together. The
 // device copies in the order in which copies become ready, so the engine's own small copies (the
 // block tables and the tokens of a step) wait behind Larder's ready copies. CopyLanes keeps few
-// bytes ready: copies go in batches, and a batch waits on the device for an earlier one. No thread
-// waits.
+// bytes ready: copies go in batches, and a batch waits on the device for the batch before it in the
+// same direction. No thread waits.
 //
 // Consecutive batches lie on different streams, because the device may run the whole queue of one
 // stream before it looks at another stream.
@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include "cuda/copy_list.h"
 #include "cuda/device_context.h"
@@ -24,14 +23,11 @@ namespace larder::copy::cuda {
 
 class CopyLanes {
  public:
-  // Bytes of one batch. A piece across a border is divided.
-  static constexpr std::uint64_t kBatchBytes = 4 << 20;
-  // Batches that may be ready at once, by direction. Two loads overlap their beginnings and ends,
-  // because a request waits for a load.
-  static constexpr std::array<std::size_t, 2> kReady{1, 2};
-  static constexpr std::uint64_t ready_bytes(Direction direction) {
-    return kReady[static_cast<std::size_t>(direction)] * kBatchBytes;
-  }
+  // Bytes of one batch, and the most that are ready in one direction. A piece across a border is
+  // divided. Measured on an H100 (docs/performance/notes/2026-11.md): each wait for the batch before
+  // costs 7 us of the link. 16 MiB copy 2% faster and slow a decoding model by half as much again;
+  // two batches of 4 MiB at once copy slower and slow the model more.
+  static constexpr std::uint64_t kBatchBytes = 8 << 20;
 
   static Result<std::unique_ptr<CopyLanes>> make(ContextPtr context);
   ~CopyLanes();
@@ -46,8 +42,8 @@ class CopyLanes {
  private:
   struct Lane {
     std::mutex mutex;
-    std::vector<Handle> streams, ended;  // used in turns: one more than kReady
-    std::uint64_t queued = 0;            // batches
+    std::array<Handle, 2> streams{}, ended{};  // used in turns
+    std::uint64_t queued = 0;                  // batches
   };
   explicit CopyLanes(ContextPtr context) : context_(std::move(context)), driver_(context_->driver()) {}
   Status copy_batch(Direction direction, CopyList& batch, BatchUse& batches, Handle behind);

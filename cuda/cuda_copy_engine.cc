@@ -139,7 +139,8 @@ CudaCopyEngine::Named CudaCopyEngine::name_pieces(CopyStream& stream, Direction 
 
 Status CudaCopyEngine::run_kernels(CopyStream& stream, Move move, CopyStream::Behind behind, const Named& pieces,
                                    DevicePtr packed) const {
-  const std::size_t at_once = std::max<std::size_t>(1, kLaunchBytes / pieces.piece_bytes);
+  const std::size_t at_once =
+      std::max<std::size_t>(1, (move == Move::kDigest ? kJoinedBytes : kLaunchBytes) / pieces.piece_bytes);
   const std::uint64_t units = protocol::units_per_piece(pieces.piece_bytes);
   for (std::size_t done = 0; done < pieces.count; done += at_once) {
     const std::size_t first = pieces.first + done;

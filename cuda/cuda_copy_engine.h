@@ -73,8 +73,13 @@ class CudaCopyEngine final : public CopyEngine {
   // CopyLanes), one run of digests, and a wait for each. Beyond this size the cost of another wait is
   // negligible.
   static constexpr std::uint64_t kJoinedBytes = 32 << 20;
-  // Bytes that one kernel moves or digests; one piece may be larger. A kernel of the model that
-  // needs every multiprocessor waits for at most one of these launches.
+  // Bytes that one kernel moves; one piece may be larger. A kernel of the model that needs every
+  // multiprocessor waits for at most one launch. A kernel moves at the rate of the link.
+  //
+  // A digesting kernel reads the device's own memory, several times faster, and takes up to
+  // kJoinedBytes. Beside products of matrices each launch waits for the end of the model's kernel:
+  // on an H100, launches of 4 MiB held copies at 0.37 of the link, and of 32 MiB at 0.52, while a
+  // decoding model lost less (docs/performance/notes/2026-11.md).
   static constexpr std::uint64_t kLaunchBytes = 4 << 20;
   // The multiprocessors for Larder's kernels on a device with `processors` of them: one in 16, at
   // least 1 and at most 8.
@@ -110,7 +115,7 @@ class CudaCopyEngine final : public CopyEngine {
   static Status make_tables(CopyStream& stream, std::size_t pieces, std::uint64_t piece_bytes);
   // REQUIRES: make_tables() for all pieces.
   static Named name_pieces(CopyStream& stream, Direction direction, const PieceList& list, std::size_t first = 0);
-  // Queues kernels over the pieces, kLaunchBytes each.
+  // Queues kernels over the pieces, kLaunchBytes each, or kJoinedBytes if they digest only.
   Status run_kernels(CopyStream& stream, Move move, CopyStream::Behind behind, const Named& pieces, DevicePtr packed) const;
   Status store_pinned(CopyStream& stream, bool kernel, const PieceList& from, std::span<std::byte> slot,
                       const DeviceRange& device, std::span<std::uint64_t> table) const;

@@ -44,7 +44,7 @@ def test_plugin(larder, namespace, plugin, tmp_path):
     assert not of_pods["lost"]["injected"]
 
     status, said = plugin("why", name)
-    assert status == 0 and "has its cache" in said, said
+    assert status == 0 and "has a cache" in said, said
     status, said = plugin("why", "lost")
     assert status == 1 and "cahce" in said, said
     assert "lost" in plugin.until("Is it helping?  yes", "status")  # by the operator's last look
@@ -75,7 +75,7 @@ def test_check_before_a_rollout(larder, namespace, plugin, tmp_path):
     status, said = plugin("check", "-f", written(tmp_path, deployment, service))
     print(said)
     assert status == 0, said
-    assert f"Deployment {namespace.name}/llama: its pods get a cache of pool cache." in said
+    assert f"Deployment {namespace.name}/llama: the pods get a cache of pool cache." in said
     assert "+    name: larder-payload" in said
 
     status, said = plugin("check", "-f", written(tmp_path, *engine_pod.engine("llama", "wide")))

@@ -72,7 +72,7 @@ bool is_endpoint(std::string_view text) {
 void check_words(const BackendSpec& spec, SpecReader& reader) {
   for (const std::string& endpoint : spec.endpoints)
     if (!is_endpoint(endpoint))
-      reader.refuse("spec.endpoints", "'" + endpoint + "' is none: write HOST:PORT, e.g. redis.cache.svc:6379");
+      reader.refuse("spec.endpoints", "'" + endpoint + "' is not an endpoint: write HOST:PORT, e.g. redis.cache.svc:6379");
   for (const auto& [path, name] : {std::pair("spec.user", &spec.user), std::pair("spec.sentinelUser", &spec.sentinel_user)})
     if (name->find(' ') != std::string::npos) reader.refuse(path, "'" + *name + "' holds a space");
 }
@@ -82,7 +82,7 @@ void check_words(const BackendSpec& spec, SpecReader& reader) {
 void check(const BackendSpec& spec, SpecReader& reader) {
   if (spec.managed.has_value() == !spec.endpoints.empty())
     reader.refuse("spec.endpoints",
-                  spec.managed ? "is not for a managed backend: remove it" : "is missing: write HOST:PORT of the server");
+                  spec.managed ? "is not for a managed backend: remove the field" : "is missing: write HOST:PORT of the server");
   if (spec.endpoints.size() > kMostEndpoints)
     reader.refuse("spec.endpoints",
                   "has more than " + std::to_string(kMostEndpoints) + " items: a few are enough to find the others");
@@ -90,11 +90,12 @@ void check(const BackendSpec& spec, SpecReader& reader) {
     reader.refuse("spec.endpoints", "has several items: mode Standalone takes one");
   if (spec.mode == BackendMode::kSentinel && spec.master.empty())
     reader.refuse("spec.master", "is missing: the name in `sentinel monitor NAME`");
-  if (!spec.user.empty() && !spec.password) reader.refuse("spec.password", "is missing: spec.user has one, name its Secret");
+  if (!spec.user.empty() && !spec.password)
+    reader.refuse("spec.password", "is missing: spec.user needs a password, name the Secret");
   if (!spec.sentinel_user.empty() && !spec.sentinel_password)
-    reader.refuse("spec.sentinelPassword", "is missing: spec.sentinelUser has one, name its Secret");
+    reader.refuse("spec.sentinelPassword", "is missing: spec.sentinelUser needs a password, name the Secret");
   if (spec.mode == BackendMode::kCluster && spec.database != 0)
-    reader.refuse("spec.database", "must be 0: a Cluster has no other");
+    reader.refuse("spec.database", "must be 0: a Cluster has no other database");
 }
 
 BackendSpec read_spec(SpecReader& reader) {

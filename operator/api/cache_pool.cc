@@ -35,7 +35,7 @@ MemorySpec read_memory(SpecReader& reader) {
   const bool number =
       !memory.numa.empty() && memory.numa.size() <= 4 && memory.numa.find_first_not_of("0123456789") == std::string::npos;
   if (memory.numa != "none" && memory.numa != "auto" && !number)
-    reader.refuse("spec.memory.numa", "'" + memory.numa + "' is none of: none, auto, the number of a node");
+    reader.refuse("spec.memory.numa", "'" + memory.numa + "' is not one of: none, auto, the number of a node");
   const std::uint64_t page = memory.hugepages == Hugepages::k2Mi ? 2 * kMi : memory.hugepages == Hugepages::k1Gi ? kGi : 1;
   if (memory.size_bytes % page != 0)
     reader.refuse("spec.memory.size", "'" + memory.size + "' is no multiple of memory.hugepages");

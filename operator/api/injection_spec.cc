@@ -38,7 +38,7 @@ bool is_key(std::string_view key) {
 std::string wrong_entry(const std::string& key, const Object& value, bool label) {
   if (!is_key(key)) return "is no key: write NAME or PREFIX/NAME";
   if (key.starts_with(std::string(kGroup) + "/")) return "is a key of Larder's own: write another";
-  if (!value.is_string()) return "must be text: write it in quotes";
+  if (!value.is_string()) return "must be text: write the value in quotes";
   const auto& text = value.get_ref<const std::string&>();
   if (label) return text.empty() || is_name(text) ? "" : "has a value that no label can have";
   return text.size() <= kMostAnnotation ? "" : "is longer than " + std::to_string(kMostAnnotation) + " bytes";

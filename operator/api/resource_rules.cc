@@ -12,9 +12,8 @@ Result<std::uint64_t> amount(const std::string& name, const std::string& text) {
 
 std::optional<WrongResource> wrong_memory(const std::string& limit, std::uint64_t bytes, const MemoryNeed& need) {
   if (bytes >= need.bytes) return std::nullopt;
-  return WrongResource{"limits.memory", "'" + limit + "' is below what " + std::string(need.what) +
-                                            " needs: leave it out, or set it to at least " + std::to_string(need.bytes / kMi) +
-                                            "Mi"};
+  return WrongResource{"limits.memory", "'" + limit + "' is below the need of " + std::string(need.what) +
+                                            ": remove the limit, or set at least " + std::to_string(need.bytes / kMi) + "Mi"};
 }
 
 std::optional<WrongResource> wrong(const Object& resources, const std::string& name, const MemoryNeed& need) {

@@ -85,7 +85,7 @@ std::size_t SpecReader::choice(std::string_view path, std::span<const std::strin
   fields_.back().allowed.assign(allowed.begin(), allowed.end());
   const auto one = std::ranges::find(allowed, value);
   if (one != allowed.end()) return static_cast<std::size_t>(one - allowed.begin());
-  refuse(path, shown(value) + " is none of: " + listed(allowed));
+  refuse(path, shown(value) + " is not one of: " + listed(allowed));
   return 0;
 }
 

@@ -31,7 +31,7 @@ std::optional<bool> await_native_sidecars(k8s::ApiClient& client, const std::sto
     const Result<api::Object> version = client.get_path("/version");
     if (version.ok()) return knows(*version);
     if (!may_answer_later(version.status().code())) {
-      base::log_warning("the version of this Kubernetes cannot be read, it is taken for 1.29 or newer: " +
+      base::log_warning("the version of this Kubernetes cannot be read, and the operator assumes 1.29 or newer: " +
                         version.status().text());
       return true;
     }

@@ -23,6 +23,7 @@ Result<std::unique_ptr<HttpPages>> HttpPages::metrics_at(const std::string& addr
       "--metrics-address", address,
       [&metrics](const std::string& request) {
         const std::string_view target = k8s::get_target(request);
+        // Prometheus may add parameters of its scrape configuration.
         if (target.substr(0, target.find('?')) != "/metrics") return http::plain_answer(404, "GET /metrics");
         return http::whole_answer(200, k8s::Metrics::kContentType, metrics.text(), false);
       },

@@ -86,6 +86,8 @@ void LeaderComponents::begin(const std::stop_token& stop, k8s::Metrics& metrics)
   base::log_refusal("leader", "reconciling begins", base::LogLevel::kInfo, "reconciling begins");
 }
 
+// First the sources of new keys, then the controllers, which end their reconciles; the caches that the
+// reconciles read go last.
 LeaderComponents::~LeaderComponents() {
   beginning_ = {};
   watched_.tell(nullptr);
@@ -114,6 +116,7 @@ void LeaderComponents::pool_or_backend_changed(const k8s::Resource& resource, co
   const Key key = key_of(after ? *after : *before);
   if (resource == k8s::resources::kPools) return pool_queue_->add(key);
   backend_queue_->add(key);
+  // The configuration of a pool's pods holds the backend's URL and files.
   for (const ObjectPtr& pool : watched_.pools().all(key.ns))
     if (api::text_at(*pool, "spec.backendRef.name") == key.name) pool_queue_->add(key_of(*pool));
 }
@@ -122,6 +125,7 @@ void LeaderComponents::pod_changed(const Object& pod) {
   if (const auto pool = api::label(pod, api::kPoolLabel)) pool_queue_->add({api::namespace_of(pod), *pool});
 }
 
+// A child that a user changed or deleted wakes its owner, which restores the child.
 void LeaderComponents::child_changed(const Object& child) {
   for (const Object& owner : api::at(child, "metadata.ownerReferences")) {
     const Key key{api::namespace_of(child), api::text_at(owner, "name")};
@@ -130,6 +134,7 @@ void LeaderComponents::child_changed(const Object& child) {
   }
 }
 
+// Also unchanged objects: the previous leader may have died with work half done.
 void LeaderComponents::add_everything() {
   for (const ObjectPtr& backend : watched_.backends().all()) backend_queue_->add(key_of(*backend));
   for (const ObjectPtr& pool : watched_.pools().all()) pool_queue_->add(key_of(*pool));

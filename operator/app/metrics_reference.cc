@@ -16,9 +16,9 @@ namespace {
 // Refuses every request, so that no API server is needed.
 class NoTransport final : public k8s::Transport {
  public:
-  Result<k8s::Response> exchange(const k8s::Request&) override { return Status(Code::kFailedPrecondition, "none is asked"); }
+  Result<k8s::Response> exchange(const k8s::Request&) override { return Status(Code::kFailedPrecondition, "no server is asked"); }
   Result<k8s::Response> stream(const k8s::Request&, const std::function<bool(std::string_view)>&) override {
-    return Status(Code::kFailedPrecondition, "none is asked");
+    return Status(Code::kFailedPrecondition, "no server is asked");
   }
 };
 

@@ -16,10 +16,10 @@ Shutdown::Shutdown(const Signals& signals, std::stop_source& all, std::chrono::m
         all.request_stop();
         base::nap(most_to_end, over);
         if (over.stop_requested()) return;
-        base::log_warning("stopping took too long: what was under way is left to the next leader");
+        base::log_warning("stopping took too long: unfinished work is left to the next leader");
         base::tell_all_left_out();
         base::flush_log(base::LogDrain::kMostToEnd);
-        ::_exit(0);
+        ::_exit(0);  // not exit(): destructors would wait for the work that hangs
       }) {}
 
 }  // namespace larder::app

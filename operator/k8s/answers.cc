@@ -8,6 +8,8 @@ namespace {
 
 constexpr std::size_t kMostMessageBytes = 1024;  // an admission webhook may answer a book
 
+// 4xx: the request is wrong, and a repetition does not help. Everything else may pass. 409 is a
+// conflict of versions, or an object of the name. 410: the version of a list or watch is too old.
 Code code_of(int http_status, const std::string& reason) {
   switch (http_status) {
     case 404: return Code::kNotFound;
@@ -44,7 +46,7 @@ Status status_of(const Response& response, const std::string& what) {
 }
 
 std::optional<std::chrono::milliseconds> retry_after(std::string_view header) {
-  constexpr std::uint32_t kMostSeconds = 600;
+  constexpr std::uint32_t kMostSeconds = 600;  // a wrong header must not stop the operator for a day
   std::uint32_t seconds = 0;
   const auto [end, error] = std::from_chars(header.data(), header.data() + header.size(), seconds);
   if (error != std::errc() || end != header.data() + header.size()) return std::nullopt;
@@ -58,6 +60,7 @@ bool is_passing(int http_status) {
 std::chrono::milliseconds pause_before(int tries, std::uint32_t random) {
   constexpr std::uint32_t kFirstMs = 100, kMostMs = 5'000;
   const std::uint32_t whole = std::min(kMostMs, kFirstMs << std::clamp(tries - 1, 0, 10));
+  // By chance between half and whole: replicas that failed together must not return together.
   return std::chrono::milliseconds(whole / 2 + random % (whole / 2 + 1));
 }
 

@@ -14,7 +14,7 @@ namespace {
 // Limits of the API server.
 constexpr std::size_t kMostNoteBytes = 1024, kMostWordBytes = 128, kMostNameBytes = 253;
 
-// Cuts between characters and marks the cut.
+// Cuts between characters and marks the cut: the API server refuses text that is no UTF-8.
 std::string shortened(std::string text, std::size_t most) {
   if (text.size() <= most) return text;
   std::size_t end = most - 3;
@@ -76,6 +76,7 @@ void EventRecorder::record(Event event) {
   const EventText text{event.regarding.dump(-1, ' ', false, api::Object::error_handler_t::replace), event.type, event.reason,
                        event.action, event.note};
   const std::lock_guard lock(mutex_);
+  // The name of an Event must be new: a random number of this process, and a counter.
   char suffix[40] = {};
   std::snprintf(suffix, sizeof(suffix), ".%08llx%08llx", static_cast<unsigned long long>(life_),
                 static_cast<unsigned long long>(++made_));
@@ -90,6 +91,7 @@ void EventRecorder::record(Event event) {
   changed_.notify_all();
 }
 
+// Repeated Events are one object whose count grows, as the users of `kubectl get events` know it.
 void EventRecorder::add_due_counts() {
   for (const EventFolding::Count& count : folding_.due(clock_.now_ms())) {
     if (waiting_.size() >= kMostWaiting) return dropped_.add();
@@ -122,7 +124,7 @@ void EventRecorder::run(const std::stop_token& stop) {
       const Waiting next = std::move(waiting_.front());
       waiting_.pop_front();
       sending_ = true;
-      lock.unlock();
+      lock.unlock();  // a request may take seconds, and record() must not wait
       send(next);
       lock.lock();
       sending_ = false;

@@ -74,6 +74,7 @@ Result<Response> HttpClient::call(Call call) {
   for (int tries = 1;; ++tries) {
     if (options_.stop.stop_requested()) return Status(Code::kUnavailable, call.what + ": stopping");
     Result<Response> response = try_once(call, deadline_ms);
+    // 401 once: the kubelet may have replaced the token since it was read.
     const bool again = response.ok() ? is_passing(response->status) || (response->status == 401 && tries == 1)
                                      : response.status().code() == Code::kUnavailable;
     if (response.ok() && std::ranges::find(call.accept, response->status) != call.accept.end()) return response;
@@ -132,7 +133,7 @@ Result<api::Object> HttpClient::apply(const Resource& resource, const api::Objec
   Call call{name_for("apply", resource, ns, name), {}, {{"fieldManager", field_manager()}, {"force", "true"}}, true};
   call.request = {.method = "PATCH",
                   .path = path_of(resource, ns, name, subresource),
-                  .content_type = "application/apply-patch+yaml",  // JSON is YAML
+                  .content_type = "application/apply-patch+yaml",  // accepts JSON, a subset of YAML
                   .body = text_of(object)};
   return call_object(std::move(call));
 }
@@ -149,6 +150,7 @@ Result<api::Object> HttpClient::merge(const Resource& resource, const std::strin
 
 Status HttpClient::remove(const Resource& resource, const std::string& ns, const std::string& name, const std::string& uid) {
   api::Object options{{"apiVersion", "v1"}, {"kind", "DeleteOptions"}, {"propagationPolicy", "Background"}};
+  // With a uid only the meant object is deleted, never a new object of the same name.
   if (!uid.empty()) options["preconditions"] = {{"uid", uid}};
   Call call{name_for("delete", resource, ns, name), {}, {}, true, {404}};
   if (!uid.empty()) call.accept.push_back(409);  // another object has taken the name

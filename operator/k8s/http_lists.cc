@@ -43,7 +43,7 @@ Result<HttpClient::Page> HttpClient::list_page(const Resource& resource, const S
   if (items == list->end() || !(items->is_array() || items->is_null()))
     return Status(Code::kInvalidArgument, what + ": the answer has no items");
   for (api::Object& item : *items) {
-    if (!item.is_object()) return Status(Code::kInvalidArgument, what + ": an item is no object");
+    if (!item.is_object()) return Status(Code::kInvalidArgument, what + ": an item is not an object");
     item["apiVersion"] = api_version(resource);
     item["kind"] = resource.kind;
     sink.take(std::move(item));
@@ -63,7 +63,8 @@ Result<HttpClient::Page> HttpClient::list_pages(const Resource& resource, const 
       continue;
     }
     if (!page.ok() || page->expired || page->next.empty()) return page;
-    if (page->next == from) return Status(Code::kInvalidArgument, what_of("list", resource, selector) + ": its pages do not end");
+    // A server that repeats its continue token would keep the operator listing for ever.
+    if (page->next == from) return Status(Code::kInvalidArgument, what_of("list", resource, selector) + ": the pages do not end");
     from = page->next;
   }
 }
@@ -76,7 +77,7 @@ Result<std::string> HttpClient::list_into(const Resource& resource, const Select
     if (!page.ok()) return page.status();
     if (!page->expired) return std::move(page->version);
   }
-  return Status(Code::kUnavailable, what_of("list", resource, selector) + ": it was too old before its last page, " +
+  return Status(Code::kUnavailable, what_of("list", resource, selector) + ": the list was too old before the last page, " +
                                         std::to_string(kMostBeginnings) + " times");
 }
 
@@ -93,6 +94,7 @@ Result<List> HttpClient::list(const Resource& resource, const Selector& selector
 HttpClient::Watched HttpClient::watch_from(const Resource& resource, const Selector& selector, Query query, std::stop_token stop,
                                            const std::function<void(WatchEvent)>& on_event) {
   const std::string what = what_of("watch", resource, selector);
+  // By chance, so that the watches of all resources and replicas do not begin again together.
   const unsigned seconds = kWatchSeconds + random() % kWatchSeconds;
   for (const auto& part : query_of(selector)) query.push_back(part);
   query.insert(query.end(), {{"watch", "1"}, {"allowWatchBookmarks", "true"}, {"timeoutSeconds", std::to_string(seconds)}});
@@ -118,7 +120,7 @@ HttpClient::Watched HttpClient::watch_from(const Resource& resource, const Selec
       (options_.pause ? options_.pause : base::nap)(*told, either.get_token());
     return {status, true, response->status};
   }
-  if (decoder.between_lines()) return {};
+  if (decoder.between_lines()) return {};  // the server ended the watch in order
   return {Status(Code::kUnavailable, what + ": cut in the middle of an event")};
 }
 

@@ -115,6 +115,8 @@ bool ListWatch::await_sync(unsigned timeout_ms) {
   return changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return synced_; });
 }
 
+// Level-based: after any error the next list or watch brings the state of then. Missed events do not
+// matter.
 void ListWatch::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const std::uint64_t began_ms = clock_.now_ms();
@@ -138,7 +140,7 @@ void ListWatch::note(const Status& status) {
   if (status.ok()) return;
   const std::string meanwhile = synced || informing_.without.empty() ? "" : "; until then " + informing_.without;
   base::log_refusal("watch of " + informing_.resource.plural, status.to_string(), base::LogLevel::kWarning,
-                    "watch ended, it begins again: " + status.to_string() + meanwhile,
+                    "watch ended and begins again: " + status.to_string() + meanwhile,
                     {{"resource", informing_.resource.plural}});
 }
 
@@ -149,7 +151,7 @@ Status ListWatch::follow(const std::stop_token& stop) {
     if (status.code() != Code::kUnsupported) return status;
     streams_ = false;
     base::log_refusal("watch of " + informing_.resource.plural, "no stream", base::LogLevel::kInfo,
-                      "the server does not stream lists, they are asked for in pages",
+                      "the server does not stream lists; the operator reads lists in pages",
                       {{"resource", informing_.resource.plural}});
   }
   if (version_.empty())
@@ -158,6 +160,8 @@ Status ListWatch::follow(const std::stop_token& stop) {
                        [this](WatchEvent event) { take(std::move(event)); });
 }
 
+// WatchList: the server sends all objects as events, then a bookmark (initial_end), then changes. One
+// request instead of a list and a watch, and no large answer in the server's memory.
 Status ListWatch::fill_and_follow(const std::stop_token& stop) {
   Filling filling;
   return client_.stream(informing_.resource, informing_.selector, stop, [&](WatchEvent event) {

@@ -101,7 +101,7 @@ Result<Collected> collect(const Section& cluster, const Section& user) {
   first.verify = !api::truth_at(cluster.object, "insecure-skip-tls-verify");
   first.token = api::text_at(user.object, "token");
   if (!is_one_line(first.token))
-    return wrong(user.name + ".token has a line end in it: write it on one line, or with |- where it stands below its key");
+    return wrong(user.name + ".token holds a line end: write the token on one line, or with |- below the key");
   if (Status status = collected.take(cluster, "certificate-authority", &Credentials::ca_pem); !status.ok()) return status;
   if (Status status = collected.take(user, "client-certificate", &Credentials::certificate_pem); !status.ok()) return status;
   if (Status status = collected.take(user, "client-key", &Credentials::key_pem); !status.ok()) return status;

@@ -34,7 +34,7 @@ void LeaderElection::tell(bool leads) {
   if (leads == told_) return;
   told_ = leads;
   status_.set(leads ? 1 : 0);
-  log_once_a_minute(base::LogLevel::kInfo, leads ? "this replica leads" : "this replica leads no longer: it writes nothing",
+  log_once_a_minute(base::LogLevel::kInfo, leads ? "this replica leads" : "this replica no longer leads and makes no writes",
                     {{"lease", name_}});
   changed_(leads);
 }

@@ -109,7 +109,7 @@ LeaderLease::Step LeaderLease::write(api::Object lease, bool create, Times befor
   Result<api::Object> written = create ? client_.create(resources::kLeases, lease) : client_.replace(resources::kLeases, lease);
   if (written.ok() && !is_lease(*written)) {
     own_ = nullptr;
-    return {options_.renew_ms, Status(Code::kInvalidArgument, "what the server answers to the lease's write is no lease")};
+    return {options_.renew_ms, Status(Code::kInvalidArgument, "the server's answer to the write of the lease is not a lease")};
   }
   if (written.ok()) {
     hold_from(before);

@@ -14,8 +14,10 @@ namespace {
 using api::Object;
 using Weight = Diagnostic::Weight;
 
-constexpr std::size_t kMostRows = 20;
+constexpr std::size_t kMostRows = 20;  // one screen
 
+// "Valkey 8.0.1, Standalone, master, 3Gi of 4Gi, 0.4 ms". Empty until the operator has
+// reached the server.
 std::string server_of(const Object& backend) {
   std::string text;
   for (const char* path : {"status.server", "status.version", "spec.mode", "status.role", "status.memory.text", "status.latency"})
@@ -24,6 +26,8 @@ std::string server_of(const Object& backend) {
   return api::text_at(backend, "status.server").empty() ? "" : text;
 }
 
+// Three groups: larderd that cannot read the backend, that read and refuse writes, and that do not
+// know the backend. One reason a group, since most pods of a group share the reason.
 void add_pods(BackendState& seen) {
   std::vector<std::string> failing, degraded, without;
   std::string why, why_degraded;
@@ -34,26 +38,27 @@ void add_pods(BackendState& seen) {
     if (std::string& first = pod.uses() ? why_degraded : why; first.empty()) first = pod.reason;
   }
   if (!failing.empty())
-    seen.findings.push_back(
-        {Weight::kProblem, "PodsCannotUseIt",
-         std::to_string(failing.size()) + " of " + std::to_string(seen.pods.size()) + " larderd cannot use it (" +
-             reconcile::some_of(failing) + "): " + why,
-         "where the operator reaches it and they do not: a NetworkPolicy, or a password that they do not have yet"});
+    seen.findings.push_back({Weight::kProblem, "PodsCannotUseIt",
+                             std::to_string(failing.size()) + " of " + std::to_string(seen.pods.size()) +
+                                 " larderd cannot use the backend (" + reconcile::some_of(failing) + "): " + why,
+                             "if the operator reaches the backend and larderd does not: check NetworkPolicies, and whether "
+                             "larderd has the new password yet"});
   if (!degraded.empty())
     seen.findings.push_back({Weight::kPerhaps, "BackendDegraded",
                              std::to_string(degraded.size()) + " of " + std::to_string(seen.pods.size()) +
-                                 " larderd read from it and cannot use it as they should (" + reconcile::some_of(degraded) +
-                                 "): " + why_degraded,
-                             "a full server: maxmemory-policy allkeys-lru, or more maxmemory"});
+                                 " larderd read from the backend and cannot use the backend fully (" +
+                                 reconcile::some_of(degraded) + "): " + why_degraded,
+                             "if the server is full, set maxmemory-policy allkeys-lru, or raise maxmemory"});
   if (!without.empty())
     seen.findings.push_back({Weight::kPerhaps, "PodsWithoutIt",
-                             std::to_string(without.size()) + " larderd run without it (" + reconcile::some_of(without) +
-                                 "): they are older than backendRef",
-                             "kubectl rollout restart their Deployment when it suits"});
+                             std::to_string(without.size()) + " larderd run without the backend (" + reconcile::some_of(without) +
+                                 "): these pods are older than backendRef",
+                             "run kubectl rollout restart for the Deployment of these pods at a good time"});
 }
 
 }  // namespace
 
+// One larderd that uses the backend proves that the backend works, whatever the operator sees.
 bool BackendState::unusable() const {
   const bool used = std::ranges::any_of(pods, &BackendOfPod::uses);
   return has_problem(findings) && !used;
@@ -65,11 +70,11 @@ BackendState backend_seen(const Object& backend, std::vector<std::string> pools,
   if (reconcile::truth_of(backend, "Ready") == reconcile::Truth::kUnknown)
     seen.findings.push_back(
         {Weight::kPerhaps, "NotChecked",
-         "the operator has not found out yet whether it can be used: " + base::printable(reconcile::message_of(backend, "Ready")),
-         "is the operator running? It checks every 30 s"});
+         "the operator has not checked the backend yet: " + base::printable(reconcile::message_of(backend, "Ready")),
+         "check whether the operator runs; the operator checks every 30 s"});
   add_pods(seen);
   if (seen.pools.empty())
-    seen.findings.push_back({Weight::kNote, "NotUsed", "no CachePool of the namespace has it as backendRef", ""});
+    seen.findings.push_back({Weight::kNote, "NotUsed", "no CachePool of the namespace names the backend in backendRef", ""});
   std::ranges::stable_sort(seen.findings, {}, &Diagnostic::weight);
   return seen;
 }

@@ -95,15 +95,16 @@ Words file_options(const Arguments& arguments) {
 
 Result<ctl::Outcome> check_files(const Arguments& arguments, const Cluster& cluster) {
   if (arguments.files.empty())
-    return Status(Code::kInvalidArgument, "check what? kubectl larder check -f FILE (- for standard input), or -k DIRECTORY");
+    return Status(Code::kInvalidArgument, "which files? kubectl larder check -f FILE (- for standard input), or -k DIRECTORY");
   if (arguments.all_namespaces)
-    return Status(Code::kInvalidArgument, "check takes the namespace of each object, and of those without one -n: no -A");
+    return Status(Code::kInvalidArgument,
+                  "check takes the namespace of each object, or of -n for objects without a namespace; remove -A");
   const Result<GivenObjects> given = cluster.objects_of_files(file_options(arguments));
   if (!given.ok()) return given.status();
   const Planned planned = planned_pods(given->objects);
   if (planned.pods.size() > kMostPods)
-    return Status(Code::kOutOfRange, std::to_string(planned.pods.size()) + " pod templates, and " + std::to_string(kMostPods) +
-                                         " are checked at once: give fewer files");
+    return Status(Code::kOutOfRange, std::to_string(planned.pods.size()) + " pod templates, but check takes at most " +
+                                         std::to_string(kMostPods) + " at once: give fewer files");
   std::vector<std::pair<Trial, Trial>> trials = tried(cluster, planned.pods);
   Namespaces namespaces(cluster);
   Quotas quotas(cluster);

@@ -15,28 +15,30 @@ using Weight = Diagnostic::Weight;
 constexpr const char* kSccAnnotation = "openshift.io/scc";
 constexpr std::string_view kTokenVolume = "kube-api-access-";  // with five random letters
 
-// Words that identify the author of a refusal, the remedy if the API server accepts the pod without
-// Larder, and the remedy if not.
+// The author of a refusal, and remedies: `remedy` if the API server accepts the pod without Larder,
+// `cure_of_pod` if not. The API server gives refusals as text only, so words of Kubernetes' messages
+// identify the author; the first match counts.
 struct Refuser {
   std::string_view words, reason, remedy;
-  std::string_view cure_of_pod = "mend the pod itself: it is refused without Larder as well";
+  std::string_view cure_of_pod = "correct the pod: the API server refuses the pod without Larder, too";
 };
 constexpr std::array<Refuser, 12> kRefusers{{
     {"exceeded quota", "Quota",
-     "give the quota room for what Larder adds, or ask for less: memory.size and resources of the CachePool"},
-    {"failed quota", "Quota", "the quota wants a figure for every container: resources of the CachePool"},
+     "raise the quota for the additions of Larder, or ask for less: memory.size and resources of the CachePool"},
+    {"failed quota", "Quota", "the quota requires a figure for every container: set resources of the CachePool"},
     {"violates PodSecurity", "PodSecurity",
-     "podSecurity of the CachePool, or the namespace's label pod-security.kubernetes.io/enforce"},
+     "change podSecurity of the CachePool, or the namespace's label pod-security.kubernetes.io/enforce"},
     {"unable to validate against any security context constraint", "SecurityContextConstraint",
-     "podSecurity.runAsUser of the CachePool: a number of the namespace's range, openshift.io/sa.scc.uid-range, but not its "
-     "first"},
-    {"per Container is", "LimitRange", "resources of the CachePool, or the LimitRange: kubectl describe limitrange"},
-    {"per Pod is", "LimitRange", "memory.size and resources of the CachePool, or the LimitRange: kubectl describe limitrange"},
-    {"ValidatingAdmissionPolicy", "Policy", "let the policy take images and containers of Larder"},
-    {"denied the request", "Policy", "let the policy behind that webhook take images and containers of Larder"},
-    {"error looking up service account", "NoServiceAccount", "", "make the service account, then check again"},
-    {"namespaces \"", "NoNamespace", "", "make the namespace, or name another: -n NAMESPACE"},
-    {"no PriorityClass", "NoPriorityClass", "", "make the PriorityClass, or name another in the pod template"},
+     "set podSecurity.runAsUser of the CachePool to a number of the namespace's range, openshift.io/sa.scc.uid-range, "
+     "except the first"},
+    {"per Container is", "LimitRange", "change resources of the CachePool, or the LimitRange: kubectl describe limitrange"},
+    {"per Pod is", "LimitRange",
+     "change memory.size and resources of the CachePool, or the LimitRange: kubectl describe limitrange"},
+    {"ValidatingAdmissionPolicy", "Policy", "allow images and containers of Larder in the policy"},
+    {"denied the request", "Policy", "allow images and containers of Larder in the policy of that webhook"},
+    {"error looking up service account", "NoServiceAccount", "", "create the service account, then check again"},
+    {"namespaces \"", "NoNamespace", "", "create the namespace, or name another: -n NAMESPACE"},
+    {"no PriorityClass", "NoPriorityClass", "", "create the PriorityClass, or name another in the pod template"},
     {"is invalid", "InvalidPod", ""},
 }};
 
@@ -59,7 +61,7 @@ std::string made_by_the_files(const std::string& words, const std::vector<std::s
 }
 
 std::string apply_first(const std::string& made) {
-  return "the files themselves make " + made + ": apply that first, then check again";
+  return "the files create " + made + ": apply " + made + " first, then check again";
 }
 
 Diagnostic refusal_finding(const CheckFacts& facts) {
@@ -69,7 +71,9 @@ Diagnostic refusal_finding(const CheckFacts& facts) {
   std::string remedy(by_larder ? refuser.remedy : refuser.cure_of_pod);
   if (!made.empty() && facts.with.refusal.find("found") != std::string::npos) remedy = apply_first(made);
   return {Weight::kProblem, std::string(refuser.reason),
-          (by_larder ? "refused because of what Larder adds: " : "refused, with Larder and without: ") + facts.with.refusal,
+          (by_larder ? "the API server refuses the pod because of Larder's additions: "
+                     : "the API server refuses the pod, with Larder and without: ") +
+              facts.with.refusal,
           remedy};
 }
 
@@ -81,7 +85,7 @@ Findings no_cache_findings(const CheckFacts& facts, const PodState& seen) {
   if (seen.not_injected.empty()) return facts.injection ? why_not_injected(*facts.injection) : Findings();
   const std::string made = made_by_the_files(seen.not_injected, facts.needed, "CachePool ");
   const bool no_pool = seen.not_injected.starts_with("there is no CachePool");
-  return {{Weight::kProblem, no_pool ? "NoSuchPool" : "LeftAlone", "the injector leaves it alone: " + seen.not_injected,
+  return {{Weight::kProblem, no_pool ? "NoSuchPool" : "LeftAlone", "the injector leaves the pod alone: " + seen.not_injected,
            no_pool && !made.empty() ? apply_first(made) : ""}};
 }
 
@@ -91,16 +95,16 @@ void judge_not_asked(const CheckFacts& facts, Checked& checked) {
   const PlannedPod& planned = facts.planned;
   if (facts.injection) checked.findings = why_not_injected(*facts.injection);
   if (!facts.namespace_known.ok())
-    checked.findings.push_back(
-        {Weight::kNote, "NamespaceNotRead",
-         "whether its namespace asks for caches (label larder.dev/pool) is not known: " + facts.namespace_known.text(), ""});
+    checked.findings.push_back({Weight::kNote, "NamespaceNotRead",
+                                "the label larder.dev/pool of the namespace cannot be read: " + facts.namespace_known.text(),
+                                ""});
   checked.verdict = has_problem(checked.findings) ? Verdict::kNoCache : Verdict::kNotAsked;
   if (!planned.own_annotation) return;
   checked.verdict = Verdict::kNoCache;
   checked.findings.push_back(
       {Weight::kProblem, "AnnotationNotOnTemplate",
-       "the annotation larder.dev/pool stands on the " + planned.kind + " itself, where pods do not get it",
-       "write it under " + where_to_annotate(planned)});
+       "the annotation larder.dev/pool is on the " + planned.kind + " itself, and pods do not inherit the annotation",
+       "write the annotation under " + where_to_annotate(planned)});
 }
 
 void judge_taken(const CheckFacts& facts, Checked& checked) {
@@ -122,7 +126,7 @@ void judge_taken(const CheckFacts& facts, Checked& checked) {
 // Warnings of the API server about an accepted pod.
 void add_remarks(const CheckFacts& facts, Checked& checked) {
   for (const std::string& warning : facts.with.warnings) {
-    if (warning.starts_with("larder: ")) continue;  // the annotation has the same text
+    if (warning.starts_with("larder: ")) continue;  // the pod's annotation has the same text
     const bool of_larder =
         facts.without.taken() && std::ranges::find(facts.without.warnings, warning) == facts.without.warnings.end();
     checked.findings.push_back({of_larder ? Weight::kPerhaps : Weight::kNote, "Warning", warning, ""});
@@ -130,13 +134,13 @@ void add_remarks(const CheckFacts& facts, Checked& checked) {
   if (const auto scc = api::annotation(facts.with.pod, kSccAnnotation))
     checked.findings.push_back({Weight::kNote, "SecurityContextConstraint",
                                 base::printable(*scc) +
-                                    " takes it, by your own rights or its service account's; where a controller makes the "
-                                    "pod, the service account's alone count",
+                                    " accepts the pod, by your rights or the rights of the service account; if a controller "
+                                    "creates the pod, only the rights of the service account count",
                                 ""});
   if (facts.planned.copies > 1 && !facts.quotas.empty())
     checked.findings.push_back({Weight::kNote, "OneOfMany",
-                                "one pod was tried, and " + std::to_string(facts.planned.copies) + " are wanted: whether quota " +
-                                    list_of(facts.quotas) + " has room for all was not asked",
+                                "check tried one pod of " + std::to_string(facts.planned.copies) + ", and did not ask quota " +
+                                    list_of(facts.quotas) + " for room for all",
                                 "kubectl describe quota -n " + facts.planned.ns});
 }
 
@@ -176,6 +180,7 @@ Object& annotations_of(Object& pod) {
 
 }  // namespace
 
+// The second dry run, without Larder, shows whether a refusal or a warning comes from Larder.
 Object without_larder(Object pod) {
   Object& annotations = annotations_of(pod);
   annotations.erase(std::string(api::kPoolAnnotation));
@@ -196,9 +201,9 @@ Checked check_pod(const CheckFacts& facts) {
                   form_of(facts.with.pod, facts.planned),
                   form_of(facts.without.pod, facts.planned)};
   if (!facts.with.asked.ok()) {
-    checked.findings.push_back({Weight::kProblem, "NotAsked", "the API server did not judge it: " + facts.with.asked.text(),
+    checked.findings.push_back({Weight::kProblem, "NotAsked", "the API server did not judge the pod: " + facts.with.asked.text(),
                                 facts.with.asked.code() == Code::kPermissionDenied
-                                    ? "check tries the pod in a dry run, for which you need the right to create pods there"
+                                    ? "check creates the pod in a dry run, and you need the right to create pods there"
                                     : ""});
     return checked;
   }

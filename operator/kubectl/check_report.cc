@@ -11,8 +11,9 @@ namespace {
 
 using api::Object;
 
-constexpr int kWell = 0, kUnwell = 1, kNotFoundOut = 2;
+constexpr int kWell = 0, kUnwell = 1, kNotFoundOut = 2;  // exit statuses
 
+// A RayCluster has a template for each group: the title then names the path of the template.
 bool several_of_it(const CheckReport& report, const PlannedPod& planned) {
   return std::ranges::count_if(report.pods,
                                [&](const Checked& one) { return one.planned.title(false) == planned.title(false); }) > 1;
@@ -21,13 +22,13 @@ bool several_of_it(const CheckReport& report, const PlannedPod& planned) {
 std::string sentence_of(const CheckReport& report, const Checked& checked) {
   const PlannedPod& planned = checked.planned;
   const bool one = planned.is_pod();
-  const std::string whose = planned.title(several_of_it(report, planned)) + (one ? " " : ": its pods ");
+  const std::string whose = planned.title(several_of_it(report, planned)) + (one ? " " : ": the pods ");
   const auto verb = [&](const char* of_one, const char* of_many) { return whose + (one ? of_one : of_many); };
   switch (checked.verdict) {
     case Verdict::kInjected:
       return verb("gets", "get") + " a cache of pool " + checked.pool +
-             (checked.pod == checked.bare ? ", and has it already" : "");
-    case Verdict::kNotAsked: return verb("asks", "ask") + " for no cache";
+             (checked.pod == checked.bare ? ", and has the cache already" : "");
+    case Verdict::kNotAsked: return verb("does", "do") + " not ask for a cache";
     case Verdict::kNoCache: return verb("starts", "start") + " without a cache";
     case Verdict::kRefused: return verb("is", "are") + " refused";
     case Verdict::kUnknown: break;
@@ -54,9 +55,11 @@ std::string remarks(const CheckReport& report) {
   text += "No pod template in";
   for (const std::string& one : report.without) text += (&one == &report.without.front() ? " " : ", ") + one;
   return text +
-         ". Where a controller makes pods of it, check one of these: kubectl get pod POD -o yaml | kubectl larder check -f -\n";
+         ". If a controller creates pods from such an object, check one of the pods: kubectl get pod POD -o yaml | kubectl "
+         "larder check -f -\n";
 }
 
+// The YAML stays valid for kubectl apply, with the findings as comments.
 std::string as_comment(const std::string& text) {
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
@@ -75,6 +78,7 @@ std::string head_of(const CheckReport& report, const Checked& checked) {
 
 }  // namespace
 
+// "Not found out" outweighs a problem: a CI job must not take an unread file for a checked one.
 int check_status(const CheckReport& report) {
   const auto any = [&](Verdict verdict) {
     return std::ranges::find(report.pods, verdict, &Checked::verdict) != report.pods.end();
@@ -90,8 +94,8 @@ std::string check_text(const CheckReport& report) {
     if (checked.verdict == Verdict::kInjected && !checked.bare.is_null())
       text += line_diff("without Larder", yaml_text(checked.bare), "with Larder", yaml_text(checked.pod));
   }
-  if (report.pods.empty()) text += "No pod and no pod template in it.\n";
-  return text + (report.pods.empty() ? "" : "\n") + remarks(report) + "Nothing was created.\n";
+  if (report.pods.empty()) text += "The files have no pod and no pod template.\n";
+  return text + (report.pods.empty() ? "" : "\n") + remarks(report) + "No object was created.\n";
 }
 
 std::string check_yaml(const CheckReport& report) {

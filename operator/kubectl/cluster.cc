@@ -10,9 +10,9 @@ namespace {
 
 using api::Object;
 
-constexpr std::size_t kPodsAPage = 250;
-constexpr std::size_t kMostNameBytes = 253;
-constexpr std::size_t kMostLogBytes = 4u << 20;
+constexpr std::size_t kPodsAPage = 250;          // pages of a few MiB
+constexpr std::size_t kMostNameBytes = 253;      // RFC 1123, as the API server
+constexpr std::size_t kMostLogBytes = 4u << 20;  // kubectl gives the first bytes; engines log the reason early
 
 std::vector<Object> items_of(const Object& list) {
   const Object& items = api::at(list, "items");
@@ -34,6 +34,8 @@ std::string status_path(const PodState& pod) {
 
 }  // namespace
 
+// Names of the cluster become arguments of kubectl and parts of URLs. A name that begins with "-"
+// would be an option, and "/" would leave the path.
 bool is_name(std::string_view text) {
   const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.'; };
   return !text.empty() && text.size() <= kMostNameBytes && std::ranges::all_of(text, allowed) && text.front() != '-' &&
@@ -69,6 +71,7 @@ Result<std::vector<PodState>> Cluster::pods(const std::string& ns, const std::st
   std::vector<PodState> seen;
   std::string next;
   do {
+    // `kubectl get` collects all pages in memory before it prints; --raw gives page after page.
     std::string path = ns.empty() ? "/api/v1/pods" : "/api/v1/namespaces/" + ns + "/pods";
     path += "?limit=" + std::to_string(kPodsAPage);
     if (!labels.empty()) path += "&labelSelector=" + ctl::percent_encoded(labels);
@@ -89,13 +92,14 @@ Result<PodState> Cluster::pod(const std::string& ns, const std::string& name) co
   return pod_seen(*found);
 }
 
+// One batch of requests, so that one slow larderd does not delay the others one by one.
 std::vector<Result<ctl::Snapshot>> Cluster::larderds(const std::vector<PodState>& pods) const {
   std::vector<Result<ctl::Snapshot>> answers(pods.size(), Status(Code::kUnavailable, "larderd is not ready"));
   std::vector<Words> calls;
   std::vector<std::size_t> whose;
   for (std::size_t i = 0; i < pods.size(); ++i) {
     if (pods[i].view.host_network)
-      answers[i] = Status(Code::kUnsupported, "with hostNetwork larderd listens nowhere; " + pods[i].ask_by_hand());
+      answers[i] = Status(Code::kUnsupported, "with hostNetwork larderd has no HTTP port; " + pods[i].ask_by_hand());
     if (!reconcile::answers(pods[i].view) || !is_name(pods[i].view.ns) || !is_name(pods[i].view.name)) continue;
     calls.push_back({"get", "--raw", status_path(pods[i])});
     whose.push_back(i);

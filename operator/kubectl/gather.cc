@@ -10,7 +10,7 @@ namespace {
 
 using api::Object;
 
-constexpr std::size_t kMostEvents = 8;
+constexpr std::size_t kMostEvents = 8;  // the newest decides; more only costs memory
 
 Object or_null(Result<Object> object) {
   return object.ok() ? *std::move(object) : Object();
@@ -50,6 +50,7 @@ std::vector<std::string> events_of(const Cluster& cluster, const PodState& pod) 
   std::vector<std::pair<std::string, std::string>> found;  // when, what
   for (const Object& event : *events) {
     const std::string name = api::text_at(event, "involvedObject.name");
+    // The Event is about the pod's owner, since the pod had no uid at its review; or about the pod.
     if (name != pod.view.name && name != pod.owner_name) continue;
     found.emplace_back(api::text_at(event, "metadata.creationTimestamp"), base::printable(api::text_at(event, "message")));
   }
@@ -81,6 +82,7 @@ InjectionFacts gather_injection(const Cluster& cluster, const PodState& pod) {
   facts.pod = pod;
   const Result<std::vector<Object>> pools = cluster.objects("cachepools." + std::string(api::kGroup), pod.view.ns);
   facts.pools_known = pools.ok();
+  // kubectl's NotFound means an unknown kind here: an empty list is no error.
   facts.installed = pools.ok() || pools.status().code() != Code::kNotFound;
   if (pools.ok())
     for (const Object& pool : *pools) facts.pools.push_back(api::name_of(pool));
@@ -106,6 +108,7 @@ Fleet::Fleet(const Cluster& cluster, std::vector<PodState> pods, std::size_t mos
     : pods_(std::move(pods)) {
   std::ranges::sort(pods_, {}, [](const PodState& pod) { return std::pair(pod.view.ns, pod.view.name); });
   const PodState* before_others = first == nullptr ? nullptr : larderd_of(*first);
+  // The pod of `why` comes first, so that the limit of requests never leaves it out.
   std::vector<PodState> asked;
   if (before_others != nullptr) asked.push_back(*before_others);
   for (const PodState& pod : pods_) {
@@ -119,6 +122,7 @@ Fleet::Fleet(const Cluster& cluster, std::vector<PodState> pods, std::size_t mos
   for (std::size_t i = 0; i < asked.size(); ++i) answers_.emplace(asked[i].view.uid, std::move(answers[i]));
 }
 
+// In placement Node the pod has no larderd; the larderd of the same pool on the same node serves.
 const PodState* Fleet::larderd_of(const PodState& pod) const {
   if (pod.view.has_larderd) return &pod;
   const auto serves = [&](const PodState& other) {
@@ -132,7 +136,7 @@ const PodState* Fleet::larderd_of(const PodState& pod) const {
 const ctl::Snapshot* Fleet::answer_of(const PodState& larderd, Status* why) const {
   const auto found = answers_.find(larderd.view.uid);
   if (found == answers_.end()) {
-    if (why != nullptr) *why = Status(Code::kOutOfRange, "it was not asked: there are many pods, and --all asks each");
+    if (why != nullptr) *why = Status(Code::kOutOfRange, "larderd was not asked, since there are many pods; --all asks each");
     return nullptr;
   }
   if (!found->second.ok() && why != nullptr) *why = found->second.status();
@@ -149,6 +153,7 @@ HitFacts Fleet::facts_of(const PodState& pod, const PoolState* pool) const {
   for (const PodState& other : pods_) {
     if (other.view.uid == pod.view.uid || other.view.ns != pod.view.ns || pool_of(other) != pool_of(pod)) continue;
     const ctl::Snapshot* said = other.view.has_larderd ? answer_of(other) : nullptr;
+    // Pods of one node share a larderd: the own larderd is no other one to compare with.
     if (said != nullptr && said != facts.larderd) facts.others[other.view.name] = said;
   }
   if (pool != nullptr) {

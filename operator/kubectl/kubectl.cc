@@ -67,7 +67,7 @@ Result<pid_t> spawn(const Words& words, int in, int out, int err) {
   ::posix_spawn_file_actions_destroy(&actions);
   if (error == 0) return pid;
   return Status(Code::kUnavailable, "cannot run " + words[0] + ": " + std::generic_category().message(error) +
-                                        ". Is it in PATH? `kubectl larder` asks the cluster through it");
+                                        ". `kubectl larder` asks the cluster through kubectl: put kubectl into PATH");
 }
 
 milliseconds left_until(Clock::time_point end) {
@@ -168,7 +168,7 @@ std::string sentence_of(const std::string& error) {
 
 Status refusal(const std::string& error) {
   const auto says = [&](const char* words) { return error.find(words) != std::string::npos; };
-  const std::string text = error.empty() ? "kubectl failed without a word" : sentence_of(error);
+  const std::string text = error.empty() ? "kubectl failed without a message" : sentence_of(error);
   if (says("(NotFound)") || says("doesn't have a resource type") || says("could not find the requested resource"))
     return {Code::kNotFound, text};
   if (says("(Forbidden)") || says("(Unauthorized)") || says("must be logged in")) return {Code::kPermissionDenied, text};

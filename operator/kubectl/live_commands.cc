@@ -29,7 +29,7 @@ std::string of_pools(const std::vector<std::string>& pools) {
 }  // namespace
 
 Result<Outcome> top_of_pools(const Arguments& arguments, const Cluster& cluster) {
-  if (arguments.json) return Status(Code::kInvalidArgument, "top is for people; kubectl larder pods -o json has what it reads");
+  if (arguments.json) return Status(Code::kInvalidArgument, "top has no JSON; kubectl larder pods -o json has the same figures");
   const Result<std::string> ns = wanted_namespace(arguments, cluster);
   if (!ns.ok()) return ns.status();
   const std::vector<std::string> pools(arguments.words.begin() + 1, arguments.words.end());
@@ -40,6 +40,7 @@ Result<Outcome> top_of_pools(const Arguments& arguments, const Cluster& cluster)
   for (std::uint64_t shown = 0;; ++shown) {
     const bool baseline = arguments.iterations != 0 && shown == 0;  // so that the first screen has rates
     Result<std::vector<PodState>> pods = cluster.pods(*ns, of_pools(pools));
+    // A live screen survives an outage of the API server; a script with --iterations gets the error.
     if (!pods.ok() && (arguments.iterations != 0 || before.empty())) return pods.status();
     if (pods.ok()) {
       const Fleet fleet(cluster, *std::move(pods), most_asked(arguments));
@@ -55,7 +56,7 @@ Result<Outcome> top_of_pools(const Arguments& arguments, const Cluster& cluster)
 
 Result<Outcome> check_backend(const Arguments& arguments, const Cluster& cluster) {
   if (arguments.words[1] != "check")
-    return Status(Code::kInvalidArgument, "'" + arguments.words[1] + "' is nothing that backend does: backend check NAME");
+    return Status(Code::kInvalidArgument, "'" + arguments.words[1] + "' is not a command of backend: write backend check NAME");
   const Result<std::string> ns = one_namespace(arguments, cluster);
   if (!ns.ok()) return ns.status();
   const std::string& name = arguments.words[2];

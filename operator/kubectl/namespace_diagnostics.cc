@@ -16,53 +16,53 @@ using ctl::NamespaceState;
 using ctl::Snapshot;
 using Weight = Diagnostic::Weight;
 
-constexpr std::string_view kOtherFlags = "give all of them the same flags of vLLM";
+constexpr std::string_view kOtherFlags = "give all pods the same flags of vLLM";
 constexpr std::string_view kOtherKernel =
-    "vLLM chose another attention kernel, by the machine: keep the pods on nodes of one kind (nodeSelector), or give each "
+    "vLLM chose another attention kernel for the machine: keep the pods on nodes of one kind (nodeSelector), or give each "
     "kind a pool";
 
 struct FieldCure {
   std::string_view field, remedy;  // `field`: a beginning of its name
 };
-// Lines of the connector's facts, and parts of vLLM's configuration by their paths.
+// Lines of the connector's facts, and parts of vLLM's configuration by their paths. The first field
+// that begins the name counts: "engine_version" stands before "engine".
 constexpr std::array<FieldCure, 28> kCures{{
     {"none_hash",
-     "give all of them the same PYTHONHASHSEED, or none of them any: it decides what vLLM's block hashes start from"},
-    {"hash_algorithm", "give all of them the same --prefix-caching-hash-algo"},
-    {"engine_version", "let all of them run the same vLLM"},
+     "give all pods the same PYTHONHASHSEED, or remove the variable from all: vLLM's block hashes start from the seed"},
+    {"hash_algorithm", "give all pods the same --prefix-caching-hash-algo"},
+    {"engine_version", "run the same vLLM in all pods"},
     {"engine", "one pool for each kind of engine"},
-    {"layout", "their shims are of different versions of Larder: restart the older pods"},
+    {"layout", "the shims are of different versions of Larder: restart the older pods"},
     {"weights",
-     "they have other weights: the same --revision or the same files; or weights_id in the connector's extra config, where "
-     "you know that they are equal"},
-    {"kv_cache_dtype", "give all of them the same --kv-cache-dtype"},
-    {"dtype", "give all of them the same --dtype"},
-    {"model_config.dtype", "give all of them the same --dtype"},
-    {"model_config.quantization", "give all of them the same --quantization"},
-    {"model_config.hf_overrides", "give all of them the same --hf-overrides"},
-    {"model_config.multimodal_config", "give all of them the same --mm-processor-kwargs and --media-io-kwargs"},
-    {"model_config.hf_config",
-     "another model, or other --hf-overrides: give each model a pool, so that their figures stand apart"},
-    {"compilation_config", "give all of them the same --compilation-config, --enforce-eager and -O"},
-    {"VLLM_", "give all of them the same value of this environment variable"},
-    {"adapter", "they serve other adapters, or apply them by other --lora settings"},
+     "the weights differ: give all pods the same --revision or the same files; or, for weights that you know to be equal, "
+     "set weights_id in the connector's extra config"},
+    {"kv_cache_dtype", "give all pods the same --kv-cache-dtype"},
+    {"dtype", "give all pods the same --dtype"},
+    {"model_config.dtype", "give all pods the same --dtype"},
+    {"model_config.quantization", "give all pods the same --quantization"},
+    {"model_config.hf_overrides", "give all pods the same --hf-overrides"},
+    {"model_config.multimodal_config", "give all pods the same --mm-processor-kwargs and --media-io-kwargs"},
+    {"model_config.hf_config", "another model, or other --hf-overrides: give each model a pool, for separate figures"},
+    {"compilation_config", "give all pods the same --compilation-config, --enforce-eager and -O"},
+    {"VLLM_", "give all pods the same value of this environment variable"},
+    {"adapter", "the pods serve other adapters, or have other --lora settings"},
     {"attention_config", kOtherFlags},
     {"attention_backend", kOtherKernel},
     {"attention_kernel", kOtherKernel},
     {"kernel_block_size", kOtherKernel},
-    {"kv_cache_layout", "give all of them the same VLLM_KV_CACHE_LAYOUT"},
+    {"kv_cache_layout", "give all pods the same VLLM_KV_CACHE_LAYOUT"},
     {"parallel_config", kOtherFlags},
-    {"parallel", "give all of them the same --tensor-parallel-size and --pipeline-parallel-size"},
-    {"block_size", "give all of them the same --block-size"},
-    {"hash_block_size", "give all of them the same --block-size"},
-    {"chunk_tokens", "give all of them the same chunk_tokens (spec.chunkTokens of the pool)"},
-    {"rope_max_model_len", "give all of them the same --max-model-len"},
+    {"parallel", "give all pods the same --tensor-parallel-size and --pipeline-parallel-size"},
+    {"block_size", "give all pods the same --block-size"},
+    {"hash_block_size", "give all pods the same --block-size"},
+    {"chunk_tokens", "give all pods the same chunk_tokens (spec.chunkTokens of the pool)"},
+    {"rope_max_model_len", "give all pods the same --max-model-len"},
     {"private",
-     "the engine's cache was reset, or its weights may have changed in place (sleep, reload_weights): it shares again when it "
-     "is restarted"},
+     "the engine's cache was reset, or weights may have changed in place (sleep, reload_weights): restart the engine to share "
+     "again"},
 }};
 
-constexpr std::size_t kMostCompared = 32;
+constexpr std::size_t kMostCompared = 32;  // bounds the time in a pool with many namespaces
 
 std::vector<NamespaceState> in_use(const Snapshot& larderd) {
   std::vector<NamespaceState> used;
@@ -71,7 +71,8 @@ std::vector<NamespaceState> in_use(const Snapshot& larderd) {
   return used;
 }
 
-// Of two namespaces the pair that differs least.
+// The pair of namespaces with the fewest different fields: the user most likely meant that pair to be
+// equal.
 struct Nearest {
   store::FingerprintDifference difference;
   std::string id, pod, other_id;
@@ -101,12 +102,13 @@ Diagnostic differs(const Nearest& nearest, std::size_t others) {
   }
   if (nearest.difference.fields > names.size())
     fields += " and " + std::to_string(nearest.difference.fields - names.size()) + " more";
+  // A random hash seed has a reason of its own, since one variable is the whole remedy.
   const bool seed_alone = names.size() == 1 && names.front() == "none_hash";
   return {Weight::kProblem, seed_alone ? "OtherHashSeed" : "OtherNamespace",
-          "its engines store under a namespace of their own (" + nearest.id.substr(0, 8) + "), which none of the " +
-              base::plural(others, "other pod") + " of the pool has that answered; against " + nearest.pod + " (" +
+          "the pod's engines store under a namespace (" + nearest.id.substr(0, 8) + ") that is absent in the " +
+              base::plural(others, "other pod") + " of the pool with an answer; against " + nearest.pod + " (" +
               nearest.other_id.substr(0, 8) + ") these fields differ: " + fields +
-              " (theirs -> its own: " + base::printable(nearest.difference.text) + ")",
+              " (the other's -> this pod's: " + base::printable(nearest.difference.text) + ")",
           remedies};
 }
 
@@ -133,7 +135,7 @@ Findings namespace_findings(const Snapshot& own, const Snapshots& others) {
   }
   if (mine.empty() || with_engines == 0) return {};
   if (!same.empty())
-    return {{Weight::kNote, "SameNamespace", "its engines have the namespace of " + reconcile::some_of(same), ""}};
+    return {{Weight::kNote, "SameNamespace", "the pod's engines have the namespace of " + reconcile::some_of(same), ""}};
   const std::optional<Nearest> found = nearest(mine, others);
   if (!found) return {};
   return {differs(*found, with_engines)};

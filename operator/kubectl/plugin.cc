@@ -32,7 +32,7 @@ constexpr std::array<Command, 7> kCommands{{
     {"why", "POD", 1, 1, "why which pod? kubectl larder pods lists them", "show why a pod was not injected or has no hits",
      why_pod},
     {"top", "[POOL]", 0, 1, "", "show the activity of each pod's larderd, live; Ctrl-C ends top", top_of_pools},
-    {"backend", "check NAME", 2, 2, "backend what? kubectl larder backend check NAME (of a CacheBackend)",
+    {"backend", "check NAME", 2, 2, "which backend? kubectl larder backend check NAME (of a CacheBackend)",
      "show the operator's check of a CacheBackend and the state of every larderd that uses the backend", check_backend},
     {kCheck, "-f FILE", 0, 0, "",
      "show whether the pods of FILE get a cache, and whether the API server accepts them; creates no object", check_files},
@@ -75,7 +75,7 @@ const Command* command_of(const Arguments& arguments, std::string& wrong) {
     if (arguments.words.empty() || command.name != arguments.words[0]) continue;
     const std::size_t operands = arguments.words.size() - 1;
     if (operands >= command.least && operands <= command.most) return &command;
-    wrong = operands < command.least ? std::string(command.missing) : "'" + arguments.words.back() + "' is too much";
+    wrong = operands < command.least ? std::string(command.missing) : "'" + arguments.words.back() + "' is one argument too many";
     if (command.name == kCheck) wrong += ": files stand behind -f";
     return nullptr;
   }

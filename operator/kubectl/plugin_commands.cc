@@ -56,18 +56,19 @@ const PoolState* pool_named(const std::vector<PoolState>& pools, const PodState&
 Findings at_a_glance(const PodState& pod, const std::vector<PoolState>& pools) {
   if (!pod.not_injected.empty()) return {{Diagnostic::Weight::kProblem, "LeftAlone", pod.not_injected, ""}};
   if (pool_named(pools, pod) == nullptr)
-    return {{Diagnostic::Weight::kProblem, "NoSuchPool", "there is no CachePool " + pool_of(pod) + " in its namespace", ""}};
-  return {{Diagnostic::Weight::kProblem, "NotAsked", "the injector did not see it", "kubectl larder why " + pod.view.name}};
+    return {
+        {Diagnostic::Weight::kProblem, "NoSuchPool", "there is no CachePool " + pool_of(pod) + " in the pod's namespace", ""}};
+  return {{Diagnostic::Weight::kProblem, "NotAsked", "the injector did not see the pod", "kubectl larder why " + pod.view.name}};
 }
 
 Result<PodState> pod_named(const Cluster& cluster, const std::string& ns, const std::string& name) {
   Result<PodState> pod = cluster.pod(ns, name);
   if (pod.ok() || pod.status().code() != Code::kNotFound) return pod;
   return Status(Code::kNotFound,
-                "there is no pod " + name + " in namespace " + ns + "; kubectl larder pods -A lists those with a cache");
+                "there is no pod " + name + " in namespace " + ns + "; kubectl larder pods -A lists pods with a cache");
 }
 
-// The pods of the same pool.
+// The pods of the same pool, by the label that the injector sets: one request instead of all pods.
 Result<std::vector<PodState>> fellows_of(const Cluster& cluster, const PodState& pod) {
   return cluster.pods(pod.view.ns, std::string(api::kPoolLabel) + "=" + pool_of(pod));
 }
@@ -82,6 +83,7 @@ Result<Outcome> status_of_pools(const Arguments& arguments, const Cluster& clust
   const Result<std::vector<PodState>> pods = cluster.pods(*ns);
   if (!pods.ok()) return pods.status();
   const std::vector<PoolLine> lines = pool_lines(*pools, *pods);
+  // With a named pool the user has not asked about pods of other names.
   const std::vector<std::string> of_none =
       operand(arguments).empty() ? pods_of_no_pool(*pools, *pods) : std::vector<std::string>();
   const bool well = of_none.empty() && std::ranges::all_of(lines, &PoolLine::well);
@@ -103,6 +105,7 @@ Result<Outcome> pods_of_pools(const Arguments& arguments, const Cluster& cluster
   std::vector<PodLine> lines;
   bool well = true;
   for (const PodState& pod : fleet.pods()) {
+    // larderd of placement Node serves other pods and is no user's pod; its answers are in their rows.
     if (pod.is_node_larderd()) continue;
     const HitFacts facts = fleet.facts_of(pod, pool_named(*pools, pod));
     lines.push_back({pod, pool_of(pod), pod.injected ? facts.larderd : nullptr,
@@ -117,7 +120,7 @@ Result<Outcome> pods_of_pools(const Arguments& arguments, const Cluster& cluster
   std::string text = pods_text(lines, ns->empty());
   if (fleet.not_asked() > 0)
     text += "\n" + std::to_string(fleet.not_asked()) + " more larderd were not asked; --all asks each.\n";
-  if (!well) text += "\nkubectl larder why POD says more of one.\n";
+  if (!well) text += "\nkubectl larder why POD explains one pod.\n";
   return Outcome{text, status};
 }
 
@@ -129,7 +132,7 @@ Result<Outcome> trace_pod(const Arguments& arguments, const Cluster& cluster) {
   if (!pod.ok()) return pod.status();
   Result<std::vector<PodState>> fellows = fellows_of(cluster, *pod);
   if (!fellows.ok()) return fellows.status();
-  const Fleet fleet(cluster, *std::move(fellows), 0);
+  const Fleet fleet(cluster, *std::move(fellows), 0);  // finds the larderd; no status is needed
   const PodState* larderd = fleet.larderd_of(*pod);
   if (larderd == nullptr)
     return Status(Code::kNotFound, "no larderd serves pod " + pod->view.name + ": kubectl larder why " + pod->view.name);
@@ -153,10 +156,13 @@ Result<Outcome> why_pod(const Arguments& arguments, const Cluster& cluster) {
     const std::optional<PoolState> pool = object.ok() ? std::optional(pool_seen(*object)) : std::nullopt;
     Result<std::vector<PodState>> fellows = fellows_of(cluster, *pod);
     if (!fellows.ok()) return fellows.status();
+    // The pod itself must be among the pods of the fleet, even if its label is gone.
     if (std::ranges::none_of(*fellows, [&](const PodState& one) { return one.view.uid == pod->view.uid; }))
       fellows->push_back(*pod);
     const Fleet fleet(cluster, *std::move(fellows), most_asked(arguments), &*pod);
     HitFacts facts = fleet.facts_of(*pod, pool ? &*pool : nullptr);
+    // Logs may be large: read them only where larderd knows no namespace of the engine, so that the
+    // reason stands in the engine's log alone.
     if (facts.larderd != nullptr && has_no_namespace(*facts.larderd))
       for (const ContainerState& container : pod->containers)
         if (const Result<std::string> log = cluster.log(*pod, container.name); log.ok() && facts.engine_says.empty())

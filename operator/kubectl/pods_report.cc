@@ -26,6 +26,7 @@ std::string word(std::optional<bool> truth) {
 
 }  // namespace
 
+// nullopt ("-"): larderd gave no answer, so the attachment is unknown.
 std::optional<bool> attached(const PodLine& line) {
   if (!line.pod.injected) return false;
   if (line.larderd == nullptr) return std::nullopt;

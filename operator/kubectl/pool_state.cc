@@ -20,15 +20,17 @@ Findings unwell(const Object& object) {
   Diagnostic ready{Diagnostic::Weight::kProblem, "", "", ""};
   for (const Object& condition : api::at(object, "status.conditions")) {
     const std::string type = api::text_at(condition, "type"), status = api::text_at(condition, "status");
+    // SecretMissing is bad when True; all other conditions are bad when False.
     const bool bad = status == (type.ends_with("Missing") ? "True" : "False");
     if (!bad) continue;
-    // Advice, and what only waits for a moment that suits.
+    // Conditions of advice, or of work that waits for a restart: the cache serves meanwhile.
     const bool mild = type == "PodsUpToDate" || type == "WellSet" || type == "EnginesAttached" || type == "CacheServes" ||
                       type == "Helping" || api::text_at(condition, "reason") == "Starting";
     Diagnostic finding{mild ? Diagnostic::Weight::kPerhaps : Diagnostic::Weight::kProblem, text(condition, "reason", "Unknown"),
                        base::printable(type) + ": " + text(condition, "message", ""), ""};
     (type == "Ready" ? ready : findings.emplace_back()) = std::move(finding);
   }
+  // Ready repeats the reason of another condition, and is shown only alone.
   if (findings.empty() && !ready.reason.empty()) findings.push_back(ready);
   return findings;
 }
@@ -49,8 +51,9 @@ PoolState pool_seen(const Object& pool) {
   seen.engines = api::number_at(pool, "status.engines");
   seen.findings = unwell(pool);
   if (api::number_at(pool, "status.observedGeneration", -1) < 0)
-    seen.findings.push_back({Diagnostic::Weight::kProblem, "NotReconciled", "the operator has said nothing of this pool yet",
-                             "is it running? kubectl get pods -A -l app.kubernetes.io/name=larder"});
+    seen.findings.push_back({Diagnostic::Weight::kProblem, "NotReconciled",
+                             "the operator has written no status for this pool yet",
+                             "check whether the operator runs: kubectl get pods -A -l app.kubernetes.io/name=larder"});
   return seen;
 }
 

@@ -15,6 +15,7 @@ struct Sums {
   double requests = 0, asked = 0, hit = 0, loaded = 0;  // per second
 };
 
+// A restarted larderd counts from zero again: growth is then 0, never negative.
 double grown(std::uint64_t now, std::uint64_t before, double seconds) {
   return static_cast<double>(now - std::min(now, before)) / seconds;
 }
@@ -41,6 +42,7 @@ Row row_of(const std::string& name, const std::optional<Sums>& rates, const std:
 
 }  // namespace
 
+// By uid: a new pod under an old name has counters of its own.
 SnapshotsByUid answers_of(const Fleet& fleet) {
   SnapshotsByUid answers;
   for (const PodState& pod : fleet.pods())

@@ -16,9 +16,10 @@ bool lacks(const PodState& pod) {
   return pod.wanted_pool && !pod.injected && !pod.view.over;
 }
 
+// The hit ratio comes from the pool's status, so status needs no request to a larderd.
 std::string helping(const PoolState& pool) {
   if (pool.hits == "-") return "not known yet: no prompt has been looked up, or no larderd has answered the operator";
-  if (pool.hits == "0%") return "not yet: no prompt has been found; kubectl larder why POD says why";
+  if (pool.hits == "0%") return "not yet: no prompt has had a hit; kubectl larder why POD gives the reason";
   return "yes: " + pool.hits + " of the prompt tokens asked for were found";
 }
 
@@ -48,6 +49,7 @@ std::vector<PoolLine> pool_lines(const std::vector<PoolState>& pools, const std:
   return lines;
 }
 
+// A pod with a misspelt pool belongs to no pool's section and would otherwise stay unseen.
 std::vector<std::string> pods_of_no_pool(const std::vector<PoolState>& pools, const std::vector<PodState>& pods) {
   std::vector<std::string> names;
   for (const PodState& pod : pods) {
@@ -65,13 +67,13 @@ std::string status_text(const std::vector<PoolLine>& lines, const std::vector<st
                     std::to_string(pool.engines), pool.memory, pool.hits, pool.backend.empty() ? "-" : pool.backend, pool.ready});
   }
   std::string text = lines.empty()
-                         ? "No CachePool here. docs/get-started/kubernetes.md, step 3, makes one; -A looks in all namespaces.\n"
+                         ? "No CachePool here. docs/get-started/kubernetes.md, step 3, creates one; -A looks in all namespaces.\n"
                          : table_text(rows);
   for (const PoolLine& line : lines) text += section(line, with_namespace);
   if (!of_no_pool.empty())
     text += "\n" + finding_text({Diagnostic::Weight::kProblem, "NoSuchPool",
                                  std::to_string(of_no_pool.size()) +
-                                     " pods name a CachePool that there is not: " + reconcile::some_of(of_no_pool),
+                                     " pods name a CachePool that does not exist: " + reconcile::some_of(of_no_pool),
                                  "kubectl larder why POD"},
                                 0);
   return text;

@@ -18,11 +18,12 @@ bool holds(const Object& expression, const Object& object) {
   if (wanted == "NotIn") return !among;
   if (wanted == "Exists") return value.has_value();
   if (wanted == "DoesNotExist") return !value.has_value();
-  return true;
+  return true;  // an operator of a later Kubernetes: no reason to blame the selector
 }
 
 }  // namespace
 
+// The rules of the API server for a namespaceSelector: all labels and all expressions must hold.
 bool selects(const Object& selector, const Object& object) {
   const Object& labels = api::at(selector, "matchLabels");
   if (labels.is_object())

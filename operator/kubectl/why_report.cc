@@ -6,6 +6,7 @@ namespace {
 using api::Object;
 using Weight = Diagnostic::Weight;
 
+// Marks at the start of a line: readable without colours, in logs and pipes.
 const char* mark_of(Weight weight) {
   return weight == Weight::kProblem ? "! " : weight == Weight::kPerhaps ? "? " : "  ";
 }
@@ -15,8 +16,8 @@ const char* word_of(Weight weight) {
 
 std::string verdict(const PodState& pod, const Findings& findings) {
   if (!pod.injected && !pod.view.has_larderd) return "has no cache";
-  if (has_problem(findings)) return "has a cache that does not serve it as it could";
-  return "has its cache";
+  if (has_problem(findings)) return "has a cache with problems";
+  return "has a cache";
 }
 
 }  // namespace

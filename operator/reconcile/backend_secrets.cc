@@ -30,32 +30,35 @@ std::vector<SecretFile> secret_files(const api::BackendSpec& spec) {
   return files;
 }
 
+// Ends at the first fault: one message with one remedy at a time. `unreadable` is no fault of the
+// backend, since larderd mounts the Secrets without the operator.
 BackendSecrets read_secrets(k8s::ApiClient& client, const api::CacheBackend& backend) {
   BackendSecrets secrets;
   for (const SecretFile& file : secret_files(backend.spec)) {
     const Result<Object> secret = client.get(k8s::resources::kSecrets, backend.ns, file.secret);
     if (!secret.ok() && secret.status().code() == Code::kNotFound) {
-      secrets.missing = "there is no " + called(file, backend.ns) + ": make it, with key " + file.key;
+      secrets.missing = "there is no " + called(file, backend.ns) + ": create the Secret, with key " + file.key;
       return secrets;
     }
     if (!secret.ok() && secret.status().code() == Code::kPermissionDenied) {
-      secrets.unreadable = "the operator may not read " + called(file, backend.ns) +
-                           ": list it in the chart's backendSecrets. The sidecars mount it themselves and are not concerned";
+      secrets.unreadable =
+          "the operator may not read " + called(file, backend.ns) +
+          ": list the Secret in the chart's backendSecrets. The sidecars mount the Secret themselves and are not affected";
       return secrets;
     }
-    if (!secret.ok()) {
+    if (!secret.ok()) {  // the API server is away: the next check decides
       secrets.unreadable = called(file, backend.ns) + " could not be read: " + secret.status().to_string();
       return secrets;
     }
     const Object& data = api::at(*secret, "data");
     const auto value = data.is_object() ? data.find(file.key) : data.end();
     if (!data.is_object() || value == data.end() || !value->is_string()) {
-      secrets.missing = called(file, backend.ns) + " has no key " + file.key + ": add it, or name the right key";
+      secrets.missing = called(file, backend.ns) + " has no key " + file.key + ": add the key, or name the right key";
       return secrets;
     }
     std::optional<std::string> bytes = api::from_base64(value->get_ref<const std::string&>());
     if (!bytes || bytes->empty()) {
-      secrets.missing = called(file, backend.ns) + " has nothing under key " + file.key;
+      secrets.missing = called(file, backend.ns) + " has no value under key " + file.key;
       return secrets;
     }
     secrets.bytes[file.option] = std::move(*bytes);

@@ -75,7 +75,7 @@ Condition reachable(const BackendFacts& facts) {
   if (seen.servers == 0) return {"Reachable", Truth::kFalse, "NoServer", "no server of the backend answers: see spec.endpoints"};
   const std::string server =
       seen.product + " " + seen.version + (seen.servers > 1 ? ", " + std::to_string(seen.servers) + " servers" : "");
-  // The pods have to reach the servers.
+  // The operator's own connection proves little: the pods have to reach the servers.
   const SidecarsView& sidecars = facts.sidecars;
   if (no_sidecar_can(sidecars))
     return {"Reachable", Truth::kFalse, "NotBySidecars",
@@ -94,6 +94,7 @@ Condition well_set(const BackendFacts& facts) {
   return {"WellSet", Truth::kTrue, "WellSet", "the settings of the servers are right for a cache"};
 }
 
+// A managed server without a ready pod. Its refused connections are no fault yet.
 bool is_starting(const BackendFacts& facts) {
   return facts.backend->spec.managed && (!facts.stateful_set || api::number_at(*facts.stateful_set, "status.readyReplicas") == 0);
 }
@@ -120,6 +121,8 @@ std::string latency_text(double ms) {
   return text;
 }
 
+// Keeps the shown latency until it changes by a factor of two: each write of a status wakes all
+// watches.
 std::string steady_latency(std::uint64_t ping_ns, const std::string& before) {
   const double ms = static_cast<double>(ping_ns) / 1e6, shown = std::strtod(before.c_str(), nullptr);
   return shown > 0 && ms > shown / 2 && ms < shown * 2 ? before : latency_text(ms);

@@ -43,7 +43,7 @@ Condition cache_serves(const PoolFacts& facts) {
     message += (message.empty() ? "" : ". ") + text;
   }
   if (!reason.empty()) return {"CacheServes", Truth::kFalse, std::string(reason), message};
-  return {"CacheServes", Truth::kTrue, "Serves", "every larderd that answered serves its engines from all its tiers"};
+  return {"CacheServes", Truth::kTrue, "Serves", "every larderd with an answer serves engines from all tiers"};
 }
 
 Condition cache_serves(const SidecarsView& sidecars) {
@@ -53,7 +53,7 @@ Condition cache_serves(const SidecarsView& sidecars) {
     return {"CacheServes", Truth::kTrue, "Serves", "every larderd that reads from the backend can use the backend"};
   return {"CacheServes", Truth::kFalse, "BackendDegraded",
           of_pods(sidecars.degraded, sidecars.asked) +
-              " read from the backend and cannot use it fully: " + quoted(sidecars.why_degraded)};
+              " read from the backend and cannot use the backend fully: " + quoted(sidecars.why_degraded)};
 }
 
 }  // namespace larder::reconcile

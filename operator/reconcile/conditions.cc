@@ -10,6 +10,7 @@ namespace {
 
 using api::Object;
 
+// A message quotes several larderd: the bounds keep the message readable and below kMostMessage.
 constexpr std::size_t kMostNames = 5, kMostQuoted = 300;
 
 std::string_view word(Truth truth) {
@@ -36,6 +37,7 @@ Object conditions_json(const std::vector<Condition>& conditions, const Object& b
   for (const Condition& condition : conditions) {
     const Object& was = of_type(before, condition.type);
     const std::string since = api::text_at(was, "lastTransitionTime");
+    // lastTransitionTime changes with the status only, as the conventions of Kubernetes say.
     const bool same = api::text_at(was, "status") == word(condition.status) && !since.empty();
     all.push_back({{"type", condition.type},
                    {"status", word(condition.status)},

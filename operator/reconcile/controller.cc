@@ -8,6 +8,7 @@
 namespace larder::reconcile {
 namespace {
 
+// Names and help of controller-runtime, so that existing dashboards and alerts fit.
 constexpr const char* kTotal = "controller_runtime_reconcile_total";
 constexpr const char* kTotalHelp = "Total number of reconciliations per controller";
 
@@ -34,6 +35,7 @@ Controller::Controller(std::string name, k8s::WorkQueue& queue, k8s::Metrics& me
 }
 
 Controller::~Controller() {
+  // All workers stop together; the joins of ~jthread alone would stop one after the other.
   for (std::jthread& worker : workers_) worker.request_stop();
 }
 
@@ -43,7 +45,7 @@ Done Controller::run(const k8s::Key& key, const std::stop_token& stop) {
   Done done;
   try {
     done = reconcile_(key, stop);
-  } catch (const std::exception& error) {
+  } catch (const std::exception& error) {  // one bad object must not end the worker of all
     done.status = {Code::kInternal, error.what()};
   }
   active_.add(-1);

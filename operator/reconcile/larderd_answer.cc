@@ -11,7 +11,8 @@ namespace {
 using api::Object;
 
 constexpr std::uint64_t kMostBytes = 1ULL << 50;  // per larderd, so that sums over thousands fit
-constexpr std::uint64_t kMostCount = 1ULL << 53;
+constexpr std::uint64_t kMostCount = 1ULL << 53;  // exact as a double, in metrics
+// Any process at a pod's address may answer: texts are bounded before they reach a condition.
 constexpr std::size_t kMostText = 200, kMostReason = 500, kMostFallbacks = 16;
 
 std::uint64_t count_at(const Object& object, std::string_view path, std::uint64_t most = kMostCount) {
@@ -31,7 +32,7 @@ Result<LarderdAnswer> read_answer(std::string_view body) {
   if (!parsed.ok()) return parsed.status();
   const Object& status = *parsed;
   if (!api::at(status, "memory").is_object() || api::text_at(status, "version").empty())
-    return Status(Code::kInvalidArgument, "what answers there is no larderd: /v1/status has no memory or no version");
+    return Status(Code::kInvalidArgument, "the answering server is not a larderd: /v1/status has no memory or no version");
   LarderdAnswer answer;
   answer.version = short_text(status, "version");
   answer.capacity_bytes = count_at(status, "memory.capacity_bytes", kMostBytes);
@@ -61,6 +62,7 @@ Result<LarderdDown> read_supervisor(std::string_view body) {
   if (!parsed.ok()) return parsed.status();
   if (!api::at(*parsed, "ready").is_boolean())
     return Status(Code::kInvalidArgument, "the answer is not from the supervisor of larderd");
+  // larderd came back between the two questions: there is no reason to report.
   if (api::truth_at(*parsed, "ready")) return Status(Code::kNotFound, "larderd is ready");
   return LarderdDown{short_text(*parsed, "why"), api::truth_at(*parsed, "out_of_memory")};
 }

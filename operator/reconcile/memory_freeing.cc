@@ -87,6 +87,7 @@ Done MemoryFreeing::free(const Object& object, const std::vector<PodView>& pods)
   if (!pool.ok()) return release(object, pool.status().text());
   const k8s::Cache& sets = *world_.children.at(k8s::resources::kDaemonSets.plural);
   k8s::ObjectPtr set = sets.find(pool->ns, desired::pool_name(*pool));
+  // `kubectl delete --cascade=orphan` leaves the DaemonSet, and larderd goes on: nothing to free.
   if (has_finalizer(object, "orphan") || (set && !is_owned(*set, pool->uid))) return release(object, "");
 
   const Owner owner{"CachePool", pool->ns, pool->name, pool->uid};
@@ -107,7 +108,7 @@ Done MemoryFreeing::release(const Object& pool, const std::string& left) {
   for (const Object& one : finalizers_of(pool))
     if (one != Object(api::kMemoryFinalizer)) finalizers.push_back(one);
   const Status released = set_finalizers(pool, std::move(finalizers));
-  if (released.code() == Code::kFailedPrecondition) return {{}, kSoon};
+  if (released.code() == Code::kFailedPrecondition) return {{}, kSoon};  // another writer was first
   if (!released.ok() && released.code() != Code::kNotFound) return {released};
   forget(key);
   const base::LogFields fields{{"kind", "CachePool"}, {"namespace", key.ns}, {"name", key.name}};

@@ -39,6 +39,8 @@ Result<std::uint64_t> asked_on(k8s::ApiClient& client, const std::string& node, 
 
 }  // namespace
 
+// The scheduler's sum: containers together, or the largest init container beside the sidecars started
+// before it.
 std::uint64_t asked_by(const Object& pod, std::string_view resource) {
   const std::string phase = api::text_at(pod, "status.phase");
   if (phase == "Succeeded" || phase == "Failed") return 0;
@@ -65,6 +67,7 @@ PagesSeen pages_of_nodes(k8s::ApiClient& client, const std::string& page) {
     if (const std::uint64_t bytes = bytes_at(api::at(node, "status.allocatable"), resource); bytes > 0)
       seen.nodes.push_back({api::name_of(node), bytes / *page_bytes, std::nullopt});
   seen.without = nodes->items.size() - seen.nodes.size();
+  // The largest nodes first: they are the likeliest place, and only five are asked for free pages.
   std::ranges::sort(seen.nodes, [](const NodePages& a, const NodePages& b) {
     return a.total != b.total ? a.total > b.total : a.node < b.node;
   });

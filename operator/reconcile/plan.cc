@@ -78,11 +78,11 @@ class Planning {
       return false;
     }
     if (is_managed(live) && (controller.is_null() || api::text_at(controller, "uid") == owner_.uid)) return true;
-    plan_.taken.push_back(called(live) + " is there already and " +
+    plan_.taken.push_back(called(live) + " exists already and " +
                           (controller.is_null()
-                               ? std::string("nobody's of Larder")
+                               ? std::string("does not belong to Larder")
                                : "belongs to " + api::text_at(controller, "kind") + " " + api::text_at(controller, "name")) +
-                          ": delete or rename it, or give this " + owner_.kind + " another name");
+                          ": delete or rename the object, or give this " + owner_.kind + " another name");
     return false;
   }
 

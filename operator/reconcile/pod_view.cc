@@ -54,6 +54,7 @@ bool has_larderd(const Object& pod) {
   return false;
 }
 
+// The scheduler's own message, for example "0/3 nodes are available: 3 Insufficient memory".
 std::string why_unscheduled(const Object& pod) {
   for (const Object& condition : api::at(pod, "status.conditions"))
     if (api::text_at(condition, "type") == "PodScheduled" && api::text_at(condition, "status") == "False")
@@ -97,6 +98,7 @@ PodView view_of(const Object& pod) {
   view.injected = api::annotation(pod, api::kInjectedAnnotation).has_value();
   view.running = phase == "Running";
   view.ready = view.running && api::truth_at(larderd, "ready");
+  // A pod under deletion serves no new requests, and its larderd counts no more.
   view.over = phase == "Succeeded" || phase == "Failed" || !api::text_at(pod, "metadata.deletionTimestamp").empty();
   view.host_network = api::truth_at(pod, "spec.hostNetwork");
   view.config = api::annotation(pod, api::kConfigAnnotation).value_or("");
@@ -106,6 +108,7 @@ PodView view_of(const Object& pod) {
   const Object waiting = waiting_state(pod);
   view.waiting = api::text_at(waiting, "reason");
   view.waiting_text = api::text_at(waiting, "message");
+  // The kubelet moves the state of an ended container to lastState when the next one starts.
   view.killed_for_memory = api::text_at(larderd, "state.terminated.reason") == "OOMKilled" ||
                            api::text_at(larderd, "lastState.terminated.reason") == "OOMKilled";
   view.completed = api::number_at(larderd, "state.terminated.exitCode", -1) == 0 ||
@@ -114,6 +117,7 @@ PodView view_of(const Object& pod) {
   return view;
 }
 
+// The cache of a large cluster holds thousands of pods: only the fields of view_of() stay.
 void trim_pod(Object& pod) {
   Object kept = {{"apiVersion", "v1"}, {"kind", "Pod"}};
   Object& metadata = kept["metadata"];

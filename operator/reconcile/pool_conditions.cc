@@ -132,7 +132,7 @@ std::string remedy(Trouble trouble, const PodView& pod, const Heard& heard) {
     case Trouble::kOutOfMemory:
       return (what.empty() ? "larderd was killed for memory" : what) + ": remove or raise spec.resources.limits.memory";
     case Trouble::kImageNotPulled:
-      return pod.waiting + ": " + quoted(pod.waiting_text) + ". Is spec.image right, and may the node pull it?";
+      return pod.waiting + ": " + quoted(pod.waiting_text) + ". Check spec.image, and whether the node may pull the image";
     case Trouble::kDoesNotRun:
       return (what.empty() ? pod.waiting + ": " + quoted(pod.waiting_text)
                            : what + ". Kubernetes restarts larderd again and again") +

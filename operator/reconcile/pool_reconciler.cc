@@ -112,7 +112,7 @@ bool PoolReconciler::configure(PoolFacts& facts) const {
       // Throttled: a pool has many pods, and a user may change the pool often.
       base::log_from(
           "configurations of CachePool " + pod.ns + "/" + pod.pool, base::LogLevel::kInfo,
-          "its larderd gets a changed configuration",
+          "the pod's larderd gets a changed configuration",
           {{"kind", "Pod"}, {"namespace", pod.ns}, {"name", pod.name}, {"owner_kind", "CachePool"}, {"owner", pod.pool}});
       continue;
     }

@@ -11,7 +11,8 @@ namespace {
 
 using api::Object;
 
-// Rounds down to a hundredth of the whole.
+// Rounds down to a hundredth of the whole: with exact bytes each answer of a larderd would cost a
+// write of the status, and an event in every watch.
 std::uint64_t rounded(std::uint64_t used, std::uint64_t size) {
   const std::uint64_t step = std::max<std::uint64_t>(size / 100, 1);
   return used / step * step;
@@ -34,6 +35,8 @@ PoolSums sums_of(const PoolFacts& facts) {
   sums.pods = facts.pods.size();
   for (const PodView& engine : facts.engines) sums.need_restart += needs_restart(facts, engine) ? 1 : 0;
   for (const PodView& pod : facts.pods) {
+    // The container stays ready while the supervisor restarts larderd: only the supervisor's answer
+    // tells.
     sums.attached += pod.ready && !facts.heard.down.contains(pod.uid) ? 1 : 0;
     if (const Trouble trouble = trouble_of(pod, facts.heard); trouble != Trouble::kNone) ++sums.troubled[trouble];
     sums.need_restart += needs_restart(facts, pod) ? 1 : 0;

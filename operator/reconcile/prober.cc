@@ -52,9 +52,11 @@ void Prober::round(std::stop_token stop) {
   }
   {
     const std::lock_guard lock(mutex_);
+    // Answers of deleted pods go at once: the memory stays bounded by the number of living pods.
     std::erase_if(known_, [&](const auto& one_known) { return !uids.contains(one_known.first); });
     std::erase_if(down_, [&](const auto& one_down) { return !uids.contains(one_down.first); });
   }
+  // A larderd that does not answer may be restarting: its supervisor knows the reason.
   std::vector<Target> silent;
   fetch_->get_all(urls, kMostAnswerBytes, stop, [&](std::size_t index, const Result<std::string>& body) {
     if (!note(targets[index], body) && !targets[index].supervisor_url.empty()) silent.push_back(targets[index]);
@@ -73,6 +75,7 @@ bool Prober::note(const Target& target, const Result<std::string>& body) {
     return true;
   }
   const auto found = known_.find(target.uid);
+  // One lost answer changes no status: the old answer counts for kMissesForgotten rounds.
   if (found != known_.end() && ++found->second.misses >= kMissesForgotten) known_.erase(found);
   return false;
 }

@@ -28,7 +28,8 @@ Result<std::string> read_file(const std::string& path) {
     if (got == 0) return text;
     text.append(buffer.data(), static_cast<std::size_t>(got));
     if (text.size() > kMostFileBytes)
-      return Status(Code::kOutOfRange, "--certificate-directory: " + path + " is larger than 256 KiB: is it a certificate?");
+      return Status(Code::kOutOfRange,
+                    "--certificate-directory: " + path + " is larger than 256 KiB: is the file a certificate?");
   }
 }
 

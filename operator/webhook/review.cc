@@ -67,12 +67,12 @@ std::string answer(const std::string& uid, const api::Object& patch, const std::
 std::string why_no_pod(const api::Object& request) {
   const std::string kind = api::text_at(request, "kind.kind"), group = api::text_at(request, "kind.group");
   if (!group.empty() || api::text_at(request, "kind.version") != "v1" || kind != "Pod")
-    return "only pods are looked at, this is a " + (kind.empty() ? std::string("nameless kind") : kind) +
-           ": the webhook's rules should name core/v1 pods alone";
+    return "the webhook reviews only pods, not a " + (kind.empty() ? std::string("nameless kind") : kind) +
+           ": the webhook's rules should name core/v1 pods only";
   if (const std::string part = api::text_at(request, "subResource"); !part.empty())
-    return "pods/" + part + " is not looked at: the webhook's rules should name pods alone";
+    return "pods/" + part + " is not reviewed: the webhook's rules should name pods only";
   if (const std::string operation = api::text_at(request, "operation"); operation != "CREATE")
-    return "operation " + operation + " is not looked at: the webhook's rules should name CREATE alone";
+    return "operation " + operation + " is not reviewed: the webhook's rules should name CREATE only";
   if (!api::at(request, "object").is_object()) return "the request has no object";
   return "";
 }
@@ -85,9 +85,10 @@ Reviewed PodReview::operator()(std::string_view body, std::string_view from) con
   if (count_values(body) > kMostValues)
     return refused("an AdmissionReview of more than " + std::to_string(kMostValues) + " values");
   const Result<api::Object> review = api::parse_json(body);
-  if (!review.ok()) return refused("no AdmissionReview: " + review.status().text());
+  if (!review.ok()) return refused("not an AdmissionReview: " + review.status().text());
   if (api::text_at(*review, "kind") != "AdmissionReview" || api::text_at(*review, "apiVersion") != kReviewVersion)
-    return refused(std::string("only AdmissionReview of ") + kReviewVersion + " is taken (admissionReviewVersions: [v1])");
+    return refused(std::string("the webhook accepts only AdmissionReview of ") + kReviewVersion +
+                   " (admissionReviewVersions: [v1])");
   const std::string uid = api::text_at(*review, "request.uid");
   if (uid.empty()) return refused("the AdmissionReview has no request.uid");
   const Verdict verdict = judge(api::at(*review, "request"), from);

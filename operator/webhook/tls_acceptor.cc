@@ -130,7 +130,7 @@ Status use_certificates(SSL_CTX* context, const std::string& pem) {
     const std::unique_ptr<BIO, Free> bio(BIO_new_mem_buf(chain[i].data(), static_cast<int>(chain[i].size())));
     std::unique_ptr<X509, Free> one(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
     if (one == nullptr) return refused("tls.crt holds a certificate that cannot be read");
-    if (i == 0 && SSL_CTX_use_certificate(context, one.get()) != 1) return refused("tls.crt: its certificate cannot be served");
+    if (i == 0 && SSL_CTX_use_certificate(context, one.get()) != 1) return refused("tls.crt: the certificate cannot be served");
     // On success, add0 takes ownership.
     if (i > 0 && SSL_CTX_ctrl(context, SSL_CTRL_CHAIN_CERT, 0, one.get()) == 1) static_cast<void>(one.release());
   }
@@ -151,7 +151,7 @@ Status use_key(SSL_CTX* context, const std::string& pem) {
 Status TlsAcceptor::serve(const KeyPair& pair) {
   const Result<CertificateFacts> facts = read_certificate(pair.certificate);
   if (!facts.ok()) return refused("tls.crt holds no certificate in PEM");
-  if (facts->validity.not_after_s == 0) return refused("tls.crt: it cannot be read until when its certificate is valid");
+  if (facts->validity.not_after_s == 0) return refused("tls.crt: the end of the certificate's validity cannot be read");
   const std::shared_ptr<SSL_CTX> context(SSL_CTX_new(TLS_server_method()), &SSL_CTX_free);
   if (context == nullptr) return {Code::kResourceExhausted, "OpenSSL gives no context"};
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);

@@ -2,7 +2,7 @@
 
 namespace larder::capi {
 
-const copy::CopyEngine& copy_engine() {
+copy::CopyEngines copy_engines() {
   return copy::host_copy_engine();
 }
 

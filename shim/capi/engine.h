@@ -1,11 +1,12 @@
-// The copy engine of this library: the host's, or in liblarder_test.so one that can be told to verify nothing.
+// The copy engines of this library: the product's, or in liblarder_test.so engines that can skip the
+// verification.
 #pragma once
 
 #include "cuda/copy_engine.h"
 
 namespace larder::capi {
 
-// Thread-safe; static lifetime.
-const copy::CopyEngine& copy_engine();
+// Thread-safe.
+copy::CopyEngines copy_engines();
 
 }  // namespace larder::capi

@@ -1,8 +1,8 @@
 // _dl_find_object for C libraries that lack it (before 2.35).
 //
-// The unwinder of GCC 12's static libgcc asks this function of glibc where an address's unwind tables are. Defined here, and
-// exported to nobody, it keeps the library loadable on glibc 2.34 (RHEL 9). Slower than glibc's, which matters only when something
-// throws.
+// The unwinder of GCC 12's static libgcc calls this function of glibc to find the unwind tables of an
+// address. The definition here is not exported, and keeps the library loadable on glibc 2.34 (RHEL 9).
+// It is slower than glibc's, and runs only when an exception is thrown.
 #include <link.h>
 
 #include <cstddef>
@@ -15,6 +15,7 @@ struct Search {
   dl_find_object* result;
 };
 
+// The object whose loaded segments contain the address. Result 1 ends the iteration.
 int look_into(dl_phdr_info* object, std::size_t, void* data) {
   auto* search = static_cast<Search*>(data);
   const ElfW(Phdr)* hit = nullptr;

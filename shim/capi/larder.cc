@@ -26,12 +26,15 @@ namespace client = larder::client;
 
 namespace {
 
+// Failure row F-045: a load that cannot start within this time fails before its first byte.
 constexpr std::uint32_t kDefaultStartWithinMs = 5000;
 
 Status bad_transfer() {
   return {Code::kInvalidArgument, "needs struct_bytes, pages, and hashes of a stride of at least 16"};
 }
 
+// Copies hashes and pages: the caller may free its arrays when the call returns, and the copy runs
+// later on another thread.
 bool read_transfer(const larder_transfer* from, client::Transfer& to, std::uint32_t& start_within_ms) {
   larder_transfer transfer;
   client::Hashes hashes;
@@ -85,12 +88,12 @@ larder_status add_namespace(larder_client* client, const char* function, Namespa
 extern "C" {
 
 const char* larder_status_text(larder_status status) {
-  return larder::code_name(static_cast<Code>(status)).data();  // made of literals: zero-terminated
+  return larder::code_name(static_cast<Code>(status)).data();  // views of literals, so zero-terminated
 }
 
 const char* larder_version(void) {
-  static_assert(larder::protocol::kVersionMajor == 1 && larder::protocol::kVersionMinor == 6, "change the text");
-  return LARDER_VERSION " protocol 1.6";
+  static_assert(larder::protocol::kVersionMajor == 1 && larder::protocol::kVersionMinor == 7, "change the text");
+  return LARDER_VERSION " protocol 1.7";
 }
 
 larder_status larder_open(const larder_options* options, larder_client** client) {
@@ -98,21 +101,22 @@ larder_status larder_open(const larder_options* options, larder_client** client)
   if (client == nullptr || !read_struct(options, given)) return LARDER_INVALID_ARGUMENT;
   *client = nullptr;
   try {
+    // Half of the processors, at most four: the engine needs the rest.
     const unsigned by_processors = std::clamp(std::thread::hardware_concurrency() / 2, 1U, 4U);
     client::Options chosen;
     chosen.socket = given.socket != nullptr ? given.socket : default_socket();
     chosen.engine = given.engine != nullptr ? given.engine : "";
     chosen.copy_threads = given.copy_threads != 0 ? std::min(given.copy_threads, 64U) : by_processors;
-    *client = new larder_client{{std::move(chosen), larder::capi::copy_engine()}};
+    *client = new larder_client{{std::move(chosen), larder::capi::copy_engines()}};
     return LARDER_OK;
-  } catch (const std::system_error&) {
+  } catch (const std::system_error&) {  // of std::thread: no thread can be started
     return LARDER_RESOURCE_EXHAUSTED;
   } catch (...) {
     return LARDER_INTERNAL;
   }
 }
 
-// In a forked child the client's threads do not exist: its memory is left to the parent's image.
+// A forked child has no threads of the client, and a join would hang: the memory stays until exit.
 void larder_close(larder_client* client) {
   if (client == nullptr || client->impl.in_child()) return;
   delete client;
@@ -176,7 +180,8 @@ larder_status larder_register_pages(larder_client* client, uint32_t group, const
       pages.push_back(
           {static_cast<std::byte*>(layers[i].base), layers[i].stride_bytes, layers[i].page_bytes, layers[i].page_count});
     const larder::Status registered = client->impl.register_pages(group, std::move(pages));
-    // The engine asks once, and runs without the cache where its memory is not served.
+    // answered() does not log kUnsupported. The engine registers once and then runs without the cache,
+    // so this line is the only trace of the reason.
     if (registered.code() == Code::kUnsupported) client->impl.log("error", "larder_register_pages: " + registered.text());
     return answered(client, "larder_register_pages", registered);
   });
@@ -232,11 +237,11 @@ size_t larder_next_log(larder_client* client, char* line, size_t line_bytes) {
 }
 
 size_t larder_lookup(larder_client* client, const larder_hashes* hashes) {
-  return looked_up(client, hashes, &client::Client::lookup);
+  return looked_up(client, hashes, &client::Lookups::present);
 }
 
 size_t larder_last(larder_client* client, const larder_hashes* hashes) {
-  return looked_up(client, hashes, &client::Client::last);
+  return looked_up(client, hashes, &client::Lookups::last);
 }
 
 larder_status larder_hold(larder_client* client, const larder_hashes* hashes, uint64_t* hold, size_t* held) {

@@ -225,6 +225,8 @@ LARDER_API larder_status larder_get_lower_tiers(larder_client* client, larder_lo
 /* How many chunks from the first on are in memory or in a lower tier, in all shards and groups: 0..count. No system call, no
  * message, no promise: a chunk of a lower tier may be gone. */
 LARDER_API size_t larder_reachable(larder_client* client, const larder_hashes* hashes);
+/* The last chunk that is in memory or in a lower tier, in all shards and groups, counted from 1; 0: none is. */
+LARDER_API size_t larder_last_reachable(larder_client* client, const larder_hashes* hashes);
 
 /* Why a fetch brought no more than it did. */
 #define LARDER_FETCH_DONE 0    /* all that was asked */
@@ -267,6 +269,7 @@ typedef struct larder_probe_result {
   uint64_t read_bytes_per_s; /* 0: fetch nothing */
   uint32_t reason;           /* LARDER_PROBE_... */
   uint32_t elapsed_us;       /* until the answer was here */
+  uint64_t there[16];        /* of larder_probe_each(): a fetch finds chunk i where bit i % 64 of word i / 64 is 1 */
 } larder_probe_result;
 
 /* Asks larderd how many chunks (of the first 1,024 at most) a fetch would find, also in a backend that it shares with others, and how
@@ -274,6 +277,11 @@ typedef struct larder_probe_result {
  * case; 64 may be outstanding: LARDER_RESOURCE_EXHAUSTED. LARDER_UNSUPPORTED: no backend is shared. LARDER_UNAVAILABLE: larderd is
  * away. */
 LARDER_API larder_status larder_probe(larder_client* client, const larder_hashes* hashes, uint32_t deadline_ms, uint64_t* ticket);
+/* The same for chunks of which each counts by itself, as states do: the result tells of each in `there`. `chunks` is the number of the
+ * last one that a fetch finds, counted from 1, and the figures are those of a fetch of that one alone. LARDER_UNSUPPORTED also for a
+ * larderd that is older than protocol 1.7. */
+LARDER_API larder_status larder_probe_each(larder_client* client, const larder_hashes* hashes, uint32_t deadline_ms,
+                                           uint64_t* ticket);
 /* How it stands. Where it runs, waits up to wait_ms for its end. LARDER_NOT_FOUND: no such probe. */
 LARDER_API larder_status larder_probe_poll(larder_client* client, uint64_t ticket, uint32_t wait_ms, larder_probe_result* result);
 /* Gives it up, or frees its ticket. */
@@ -389,7 +397,8 @@ typedef struct larder_act_result {
  * LARDER_UNAVAILABLE: larderd is away. LARDER_UNSUPPORTED: it is older than these calls. LARDER_DEADLINE_EXCEEDED: no answer in
  * time, it may be done all the same. LARDER_RESOURCE_EXHAUSTED: too many calls wait. Chunks that come later are not affected. */
 
-/* Brings chunks into memory ahead of their use. What is there already counts as just used and goes last when room is needed. */
+/* Brings chunks into memory ahead of their use. What is there already counts as just used and goes last when room is needed. In a
+ * namespace of larder_add_state_namespace(): the last chunk of which all shards and groups can be reached, and no other. */
 LARDER_API larder_status larder_prefetch(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms,
                                          larder_act_result* result);
 /* Keeps chunks in memory until they are unpinned, evicted by hand, found bad, or their namespace is dropped; not beyond larderd's

@@ -11,6 +11,7 @@ namespace {
 
 using namespace larder;
 
+// Truncates to the caller's buffer, always with a terminating zero.
 void tell(const std::string& text, char* why, size_t why_bytes) {
   if (why == nullptr || why_bytes == 0) return;
   const std::size_t length = std::min(text.size(), why_bytes - 1);

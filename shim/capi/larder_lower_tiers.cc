@@ -1,4 +1,6 @@
-// The calls of larder.h about what is below memory, and those that keep chunks by hand.
+// The calls of larder.h about lower tiers and the shared backend, and the verbs on chunks (prefetch,
+// pin, unpin, evict).
+#include <algorithm>
 #include <optional>
 
 #include "shim/capi/calls.h"
@@ -15,7 +17,7 @@ namespace client = larder::client;
 
 namespace {
 
-// prefetch, pin, unpin, evict.
+// One verb on chunks. `result` may be NULL: the caller then gets only the status.
 larder_status act(larder_client* client, std::string_view function, larder::protocol::Verb verb, const larder_hashes* hashes,
                   std::uint32_t wait_ms, larder_act_result* result) noexcept {
   return guarded(client, [&] {
@@ -33,7 +35,7 @@ larder_status act(larder_client* client, std::string_view function, larder::prot
   });
 }
 
-// Begins a fetch or a look.
+// Begins a fetch or a tier probe. The ticket is 0 after an error.
 template <typename Begin>
 larder_status ask(larder_client* client, std::string_view function, const larder_hashes* hashes, std::uint64_t* ticket,
                   const Begin& begin) noexcept {
@@ -68,7 +70,11 @@ larder_status larder_get_lower_tiers(larder_client* client, larder_lower_tiers* 
 }
 
 size_t larder_reachable(larder_client* client, const larder_hashes* hashes) {
-  return looked_up(client, hashes, &client::Client::reachable);
+  return looked_up(client, hashes, &client::Lookups::reachable);
+}
+
+size_t larder_last_reachable(larder_client* client, const larder_hashes* hashes) {
+  return looked_up(client, hashes, &client::Lookups::last_reachable);
 }
 
 larder_status larder_fetch(larder_client* client, const larder_hashes* hashes, uint32_t deadline_ms, uint64_t* ticket) {
@@ -101,6 +107,11 @@ larder_status larder_probe(larder_client* client, const larder_hashes* hashes, u
              [&](const client::Hashes& given) { return client->impl.probe(given, deadline_ms); });
 }
 
+larder_status larder_probe_each(larder_client* client, const larder_hashes* hashes, uint32_t deadline_ms, uint64_t* ticket) {
+  return ask(client, "larder_probe_each", hashes, ticket,
+             [&](const client::Hashes& given) { return client->impl.probe(given, deadline_ms, larder::protocol::kProbeEach); });
+}
+
 larder_status larder_probe_poll(larder_client* client, uint64_t ticket, uint32_t wait_ms, larder_probe_result* result) {
   return guarded(client, [&] {
     larder_probe_result value{};
@@ -114,7 +125,9 @@ larder_status larder_probe_poll(larder_client* client, uint64_t ticket, uint32_t
              state->read_latency_ns,
              state->read_bytes_per_s,
              static_cast<std::uint32_t>(state->reason),
-             state->elapsed_us};
+             state->elapsed_us,
+             {}};
+    std::ranges::copy(state->there, value.there);
     write_struct(value, result);
     return LARDER_OK;
   });

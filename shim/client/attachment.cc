@@ -86,8 +86,8 @@ Attachment::~Attachment() {
 
 Result<std::shared_ptr<Attachment>> Attachment::make(const protocol::Welcome& welcome, std::vector<Fd> fds, Fd socket,
                                                      std::shared_ptr<const Fd> wake, const Attachment* earlier) {
-  const bool has_below = (welcome.capabilities & protocol::kCapabilityBelow) != 0;
-  const std::size_t wanted = has_below ? 5 : 4;
+  const bool has_residency = (welcome.capabilities & protocol::kCapabilityResidency) != 0;
+  const std::size_t wanted = has_residency ? 5 : 4;
   if (fds.size() != wanted)
     return Status(Code::kInvalidArgument,
                   "WELCOME brought " + std::to_string(fds.size()) + " descriptors, not " + std::to_string(wanted));
@@ -103,8 +103,8 @@ Result<std::shared_ptr<Attachment>> Attachment::make(const protocol::Welcome& we
   if (!reader.ok()) return reader.status();
   Mapping below;
   protocol::ResidencyReader residency_reader;
-  if (has_below) {
-    Result<Mapping> mapped = map_region(fds[4], welcome.below_bytes, PROT_READ, "below region");
+  if (has_residency) {
+    Result<Mapping> mapped = map_region(fds[4], welcome.residency_bytes, PROT_READ, "residency filter");
     if (!mapped.ok()) return mapped.status();
     below = *std::move(mapped);
     Result<protocol::ResidencyReader> opened = protocol::ResidencyReader::open(below.data(), below.size());

@@ -72,9 +72,9 @@ class Parting final : public CopyJob {
 
 }  // namespace
 
-Client::Client(Options options, const copy::CopyEngine& engine)
+Client::Client(Options options, const copy::CopyEngines& engines)
     : options_(std::move(options)),
-      copies_(engine, log_),
+      copies_(engines, log_),
       pool_(options_.copy_threads),
       loads_(pool_, copies_, spec_, pages_, &sidecar_),
       stores_(pool_, copies_, spec_, pages_, std::chrono::milliseconds(protocol::kMaxStoreAgeMs), &sidecar_) {
@@ -166,16 +166,6 @@ Status Client::wait_attached(std::uint32_t timeout_ms) {
   return {Code::kDeadlineExceeded, "larderd at " + options_.socket + " did not answer"};
 }
 
-std::size_t Client::lookup(const Hashes& hashes) const {
-  const std::shared_ptr<Attachment> attachment = readable(hashes.ns);
-  return attachment ? count_present(*attachment, namespaces_.parts(hashes.ns), hashes) : 0;
-}
-
-std::size_t Client::last(const Hashes& hashes) const {
-  const std::shared_ptr<Attachment> attachment = readable(hashes.ns);
-  return attachment ? last_present(*attachment, namespaces_.parts(hashes.ns), hashes) : 0;
-}
-
 std::pair<std::uint64_t, std::size_t> Client::hold(const Hashes& hashes) {
   std::shared_ptr<Attachment> attachment = readable(hashes.ns);
   if (!attachment) return {0, 0};
@@ -223,25 +213,20 @@ std::optional<protocol::ResidencySpeed> Client::below() const {
   return attachment->below().speed();
 }
 
-std::size_t Client::reachable(const Hashes& hashes) const {
-  const std::shared_ptr<Attachment> attachment = readable(hashes.ns);
-  const std::optional<protocol::NamespaceId> id = namespaces_.id(hashes.ns);
-  return attachment && id ? count_reachable(*attachment, namespaces_.parts(hashes.ns), hashes, *id) : 0;
-}
-
 template <typename Kind>
-Result<std::uint64_t> Client::ask(Requests<Kind>& requests, const Hashes& hashes, std::uint32_t deadline_ms) {
+Result<std::uint64_t> Client::ask(Requests<Kind>& requests, const Hashes& hashes, std::uint32_t deadline_ms,
+                                  std::uint32_t flags) {
   if (control() == nullptr) return Status(Code::kFailedPrecondition, "set the namespace first");
   if (namespaces_.drop_pending(hashes.ns)) return Status(Code::kNotFound, "larderd has still to drop what the namespace held");
-  return requests.start(control()->attached(), hashes, deadline_ms);
+  return requests.start(control()->attached(), hashes, deadline_ms, flags);
 }
 
 Result<std::uint64_t> Client::fetch(const Hashes& hashes, std::uint32_t deadline_ms) {
   return ask(fetches_, hashes, deadline_ms);
 }
 
-Result<std::uint64_t> Client::probe(const Hashes& hashes, std::uint32_t deadline_ms) {
-  return ask(tier_probes_, hashes, deadline_ms);
+Result<std::uint64_t> Client::probe(const Hashes& hashes, std::uint32_t deadline_ms, std::uint32_t flags) {
+  return ask(tier_probes_, hashes, deadline_ms, flags);
 }
 
 bool Client::shares() const {
@@ -304,7 +289,10 @@ Status Client::drop_namespace() {
 
 Result<protocol::ActCounts> Client::act(protocol::Verb verb, const Hashes& hashes, std::uint32_t wait_ms) {
   if (control() == nullptr) return Status(Code::kFailedPrecondition, "set the namespace first");
-  return acts_.run(control()->attached(), verb, hashes, wait_ms);
+  const std::shared_ptr<Attachment> attachment = control()->attached();
+  const bool last = verb == protocol::Verb::kPrefetch && namespaces_.is_states(hashes.ns) && attachment &&
+                    attachment->welcome().version_minor >= 7;  // mutation: prefetch-states
+  return acts_.run(attachment, last ? protocol::Verb::kPrefetchLast : verb, hashes, wait_ms);
 }
 
 void Client::attached(const std::shared_ptr<Attachment>& attachment) {

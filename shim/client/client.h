@@ -19,6 +19,7 @@
 #include "shim/client/fork_guard.h"
 #include "shim/client/loads.h"
 #include "shim/client/lookup.h"
+#include "shim/client/lookups.h"
 #include "shim/client/namespaces.h"
 #include "shim/client/page_copies.h"
 #include "shim/client/sidecar_copies.h"
@@ -45,7 +46,7 @@ struct State {
 class Client final : public ControlListener {
  public:
   // `engine` outlives the client. Throws std::system_error when a thread cannot be made.
-  Client(Options options, const copy::CopyEngine& engine);
+  Client(Options options, const copy::CopyEngines& engines);
   // Waits until no thread writes into registered pages.
   ~Client() override;
 
@@ -81,9 +82,7 @@ class Client final : public ControlListener {
   void log(std::string_view level, std::string_view text) { log_.add(level, text); }
   std::optional<std::string> next_log() { return log_.take(); }
 
-  std::size_t lookup(const Hashes& hashes) const;
-  // See last_present().
-  std::size_t last(const Hashes& hashes) const;
+  const Lookups& lookups() const { return lookups_; }
   // Holds chunks from the first on: the handle for release(), and the number of chunks; {0, 0} for
   // none.
   std::pair<std::uint64_t, std::size_t> hold(const Hashes& hashes);
@@ -99,14 +98,13 @@ class Client final : public ControlListener {
 
   // The speed of the tiers below memory; nullopt for a larderd without one.
   std::optional<protocol::ResidencySpeed> below() const;
-  std::size_t reachable(const Hashes& hashes) const;
   // See Fetches. kNotFound: larderd has still to drop what the namespace held.
   Result<std::uint64_t> fetch(const Hashes& hashes, std::uint32_t deadline_ms);
   Fetches& fetches() { return fetches_; }
   // Whether larderd shares a backend, so that probe() has one to ask.
   bool shares() const;
-  // See TierProbes. kNotFound as in fetch().
-  Result<std::uint64_t> probe(const Hashes& hashes, std::uint32_t deadline_ms);
+  // See TierProbes. `flags`: of protocol::Probe. kNotFound as in fetch().
+  Result<std::uint64_t> probe(const Hashes& hashes, std::uint32_t deadline_ms, std::uint32_t flags = 0);
   TierProbes& tier_probes() { return tier_probes_; }
 
   // kNotFound: larderd has still to drop what the namespace held. When the last after_stream()
@@ -129,7 +127,7 @@ class Client final : public ControlListener {
   // After this call the client finds no chunk that was stored before, in any namespace, even while
   // larderd is away or slow.
   Status drop_namespace();
-  // See Acts::run().
+  // See Acts::run(). A prefetch of states brings the last one alone, where larderd knows the verb.
   Result<protocol::ActCounts> act(protocol::Verb verb, const Hashes& hashes, std::uint32_t wait_ms);
 
  private:
@@ -144,8 +142,9 @@ class Client final : public ControlListener {
   void fetched(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const protocol::Fetched& fetched) override {
     fetches_.answered(attachment, request, fetched);
   }
-  void probed(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const protocol::Probed& probed) override {
-    tier_probes_.answered(attachment, request, probed);
+  void probed(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const protocol::Probed& probed,
+              const protocol::ProbedEach& each) override {
+    tier_probes_.answered(attachment, request, {probed, each});
   }
   Status transfer_answered(Attachment& attachment, protocol::Decoder& decoder, std::vector<Fd> fds) override {
     return sidecar_.answered(attachment, decoder, std::move(fds));
@@ -161,7 +160,7 @@ class Client final : public ControlListener {
   std::shared_ptr<Attachment> current() const { return control() ? control()->current() : nullptr; }
   // Begins a fetch or a probe.
   template <typename Kind>
-  Result<std::uint64_t> ask(Requests<Kind>& requests, const Hashes& hashes, std::uint32_t deadline_ms);
+  Result<std::uint64_t> ask(Requests<Kind>& requests, const Hashes& hashes, std::uint32_t deadline_ms, std::uint32_t flags = 0);
   // The attachment to look up in, or nullptr.
   std::shared_ptr<Attachment> readable(std::uint32_t ns) const { return namespaces_.drop_pending(ns) ? nullptr : current(); }
   // `blocks_left_out`: pages may be kNoPage.
@@ -178,6 +177,7 @@ class Client final : public ControlListener {
   mutable std::mutex setup_mutex_;
   std::vector<std::atomic<bool>> registered_;  // by group
   Namespaces namespaces_{spec_};
+  Lookups lookups_{namespaces_, [this] { return current(); }};
   std::mutex holds_mutex_;
   std::uint64_t last_hold_ = 0;
   std::unordered_map<std::uint64_t, HoldSet> holds_;

@@ -272,7 +272,9 @@ Status Control::handle(const std::shared_ptr<Attachment>& attachment, protocol::
   if (decoder->type() == MessageType::kProbed) {
     protocol::Probed probed{};
     if (!decoder->read(probed)) return {Code::kInvalidArgument, "PROBED is too short"};
-    listener_.probed(attachment, decoder->request(), probed);
+    protocol::ProbedEach each{};
+    if (!decoder->read(each)) each = {};
+    listener_.probed(attachment, decoder->request(), probed, each);
     return {};
   }
   if (decoder->type() == MessageType::kExported || decoder->type() == MessageType::kWithdrawn)

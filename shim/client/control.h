@@ -49,7 +49,9 @@ class ControlListener {
   virtual void acted(std::uint32_t request, const protocol::Acted& acted) = 0;
   virtual void fetched(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
                        const protocol::Fetched& fetched) = 0;
-  virtual void probed(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const protocol::Probed& probed) = 0;
+  // `each`: no bit is set where the answer has none.
+  virtual void probed(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const protocol::Probed& probed,
+                      const protocol::ProbedEach& each) = 0;
   // EXPORTED or WITHDRAWN, with the descriptors of the message.
   virtual Status transfer_answered(Attachment& attachment, protocol::Decoder& decoder, std::vector<Fd> fds) = 0;
   // Grants of lost sessions that are still being written.

@@ -4,7 +4,7 @@
 
 namespace larder::client {
 
-Status FetchKind::served(const Attachment& attachment) {
+Status FetchKind::served(const Attachment& attachment, std::uint32_t /*flags*/) {
   if (attachment.below().valid()) return {};
   return {Code::kUnsupported, "this larderd has nothing below its memory"};
 }

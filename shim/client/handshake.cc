@@ -82,7 +82,7 @@ Status send_hello(int socket, const HandshakeInput& input) {
   protocol::Hello hello{};
   hello.version_major = protocol::kVersionMajor;
   hello.version_minor = protocol::kVersionMinor;
-  hello.capabilities = protocol::kCapabilityBelow;
+  hello.capabilities = protocol::kCapabilityResidency;
   hello.previous_session = input.previous_token;
   hello.previous_epoch = input.previous_epoch;
   hello.engine = protocol::make_short_text(input.engine);

@@ -39,6 +39,14 @@ class KeyWalk {
   std::uint16_t shard_ = 0, group_ = 0;
 };
 
+// The number of the last chunk for which `has` holds, counted from 1; 0: none.
+template <typename Has>
+std::size_t last_of(const Hashes& hashes, const Has& has) {
+  for (std::size_t chunk = hashes.count; chunk > 0; --chunk)
+    if (has(Hashes{hashes.bytes + (chunk - 1) * hashes.stride_bytes, hashes.stride_bytes, 1, hashes.ns})) return chunk;
+  return 0;
+}
+
 }  // namespace
 
 std::size_t count_present(const Attachment& attachment, ChunkParts parts, const Hashes& hashes) {
@@ -82,11 +90,12 @@ std::size_t count_reachable(const Attachment& attachment, ChunkParts parts, cons
 }
 
 std::size_t last_present(const Attachment& attachment, ChunkParts parts, const Hashes& hashes) {
-  for (std::size_t chunk = hashes.count; chunk > 0; --chunk) {
-    const Hashes one{hashes.bytes + (chunk - 1) * hashes.stride_bytes, hashes.stride_bytes, 1, hashes.ns};
-    if (count_present(attachment, parts, one) == 1) return chunk;
-  }
-  return 0;
+  return last_of(hashes, [&](const Hashes& one) { return count_present(attachment, parts, one) == 1; });
+}
+
+std::size_t last_reachable(const Attachment& attachment, ChunkParts parts, const Hashes& hashes,
+                           const protocol::NamespaceId& id) {
+  return last_of(hashes, [&](const Hashes& one) { return count_reachable(attachment, parts, one, id) == 1; });
 }
 
 HoldSet::HoldSet(std::shared_ptr<Attachment> attachment, ChunkParts parts, const Hashes& hashes)

@@ -38,6 +38,10 @@ std::size_t last_present(const Attachment& attachment, ChunkParts parts, const H
 std::size_t count_reachable(const Attachment& attachment, ChunkParts parts, const Hashes& hashes,
                             const protocol::NamespaceId& id);
 
+// The number of the last chunk that is in memory or in the residency filter, in every shard and
+// group, counted from 1; 0: none. `id`: of the hashes' namespace.
+std::size_t last_reachable(const Attachment& attachment, ChunkParts parts, const Hashes& hashes, const protocol::NamespaceId& id);
+
 // Holds on whole chunks (all shards and groups), released on destruction. Move-only; keeps its
 // attachment alive.
 class HoldSet {

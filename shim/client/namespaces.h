@@ -46,6 +46,7 @@ class Namespaces {
   Status close(std::uint32_t ns, bool drop);
   // The groups of the namespace's chunks; meaningless for a closed number.
   GroupRange groups(std::uint32_t ns) const { return spec_.range(kind(ns)); }
+  bool is_states(std::uint32_t ns) const { return kind(ns) == NamespaceKind::kStates; }
   ChunkParts parts(std::uint32_t ns) const { return {spec_.shard_count, groups(ns).count}; }
   // nullopt: the number is unknown or closed.
   std::optional<protocol::NamespaceId> id(std::uint32_t ns) const;

@@ -14,7 +14,7 @@ Status PageCopies::serve(const GroupPages& layers) {
     if (served_) continue;
     if (device != 0) {
       Result<std::unique_ptr<copy::CopyEngine>> made =
-          copy::device_copy_engine(layer.base, [this](std::string_view level, std::string_view text) { log_.add(level, text); });
+          engines_.device(layer.base, [this](std::string_view level, std::string_view text) { log_.add(level, text); });
       if (!made.ok()) return {Code::kUnsupported, "KV pages on a CUDA device: " + made.status().text()};
       device_ = std::move(made).value();
       chosen_.store(device_.get(), std::memory_order_release);

@@ -17,13 +17,13 @@ namespace larder::client {
 
 class PageCopies final : public copy::CopyEngine {
  public:
-  // Both outlive the object.
-  PageCopies(const copy::CopyEngine& host, LogRing& log) : host_(host), log_(log), chosen_(&host) {}
+  // The host's engine and the log outlive the object.
+  PageCopies(const copy::CopyEngines& engines, LogRing& log) : engines_(engines), log_(log), chosen_(&engines.host) {}
 
   // Call this before the pages of a group are used. kUnsupported: the pages lie in several
   // memories, or in another memory than the pages of earlier calls.
   Status serve(const GroupPages& layers);
-  bool on_device() const { return chosen_.load(std::memory_order_acquire) != &host_; }
+  bool on_device() const { return chosen_.load(std::memory_order_acquire) != &engines_.host; }
 
   // Sets the engine's stream; see larder_after_stream().
   Status follow(void* stream);
@@ -54,7 +54,7 @@ class PageCopies final : public copy::CopyEngine {
  private:
   const copy::CopyEngine& chosen() const { return *chosen_.load(std::memory_order_acquire); }
 
-  const copy::CopyEngine& host_;
+  const copy::CopyEngines engines_;
   LogRing& log_;
   bool served_ = false;
   std::unique_ptr<copy::CopyEngine> device_;

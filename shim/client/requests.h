@@ -11,7 +11,7 @@
 //   kMost        the number of questions that may be open
 //   kMostHashes  the number of hashes in one question
 //   kName        the name in error texts
-//   served()     whether this larderd takes the question
+//   served()     whether this larderd takes the question with these flags
 //   read()       the State of an answer, cut to plausible values
 //   give_free()  tells larderd the end of a question
 #pragma once
@@ -39,10 +39,11 @@ class Requests {
   static constexpr std::chrono::milliseconds kAnswerGrace{15};
 
   // Asks about the chunks of `hashes`, at most the first kMostHashes, and returns the ticket for
-  // poll() and end(). Errors: kUnavailable, `attachment` is nullptr, or larderd has not opened the
+  // poll() and end(). `flags`: the last word of Ask. Errors: kUnavailable, `attachment` is nullptr, or larderd has not opened the
   // namespace; kUnsupported, this larderd does not take the question; kInvalidArgument, no hashes
   // or no deadline; kResourceExhausted, kMost questions are open.
-  Result<std::uint64_t> start(const std::shared_ptr<Attachment>& attachment, const Hashes& hashes, std::uint32_t deadline_ms);
+  Result<std::uint64_t> start(const std::shared_ptr<Attachment>& attachment, const Hashes& hashes, std::uint32_t deadline_ms,
+                              std::uint32_t flags = 0);
   // The state of a question; waits at most wait_ms for the end of a running one. kNotFound: the
   // ticket is unknown, or was ended.
   Result<State> poll(std::uint64_t ticket, std::uint32_t wait_ms);
@@ -61,7 +62,8 @@ class Requests {
     std::uint64_t asked = 0;
     State state;
   };
-  static Status check(const std::shared_ptr<Attachment>& attachment, const Hashes& hashes, std::uint32_t deadline_ms);
+  static Status check(const std::shared_ptr<Attachment>& attachment, const Hashes& hashes, std::uint32_t deadline_ms,
+                      std::uint32_t flags);
   static std::uint32_t age_us(const Request& request);
   static void end_without_answer(Request& request, decltype(State::reason) reason);
 
@@ -72,9 +74,10 @@ class Requests {
 };
 
 template <typename Kind>
-Status Requests<Kind>::check(const std::shared_ptr<Attachment>& attachment, const Hashes& hashes, std::uint32_t deadline_ms) {
+Status Requests<Kind>::check(const std::shared_ptr<Attachment>& attachment, const Hashes& hashes, std::uint32_t deadline_ms,
+                             std::uint32_t flags) {
   if (!attachment) return {Code::kUnavailable, "not attached to larderd"};
-  if (Status served = Kind::served(*attachment); !served.ok()) return served;
+  if (Status served = Kind::served(*attachment, flags); !served.ok()) return served;
   if (hashes.count == 0 || deadline_ms == 0)
     return {Code::kInvalidArgument, std::string("a ") + Kind::kName + " needs hashes and a deadline"};
   return {};
@@ -83,8 +86,8 @@ Status Requests<Kind>::check(const std::shared_ptr<Attachment>& attachment, cons
 // A question is registered before it is sent, because the answer can arrive before send() returns.
 template <typename Kind>
 Result<std::uint64_t> Requests<Kind>::start(const std::shared_ptr<Attachment>& attachment, const Hashes& hashes,
-                                            std::uint32_t deadline_ms) {
-  if (Status status = check(attachment, hashes, deadline_ms); !status.ok()) return status;
+                                            std::uint32_t deadline_ms, std::uint32_t flags) {
+  if (Status status = check(attachment, hashes, deadline_ms, flags); !status.ok()) return status;
   const std::uint32_t handle = attachment->namespace_handle(hashes.ns);
   if (handle == Attachment::kNoHandle)
     return Status(Code::kUnavailable, "larderd has not opened the namespace yet, or it is closed");
@@ -96,7 +99,7 @@ Result<std::uint64_t> Requests<Kind>::start(const std::shared_ptr<Attachment>& a
   const std::uint32_t number = last_request_;
   const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(hashes.count, Kind::kMostHashes));
   protocol::Encoder message(Kind::kAsk, number);
-  message.append(typename Kind::Ask{handle, deadline_ms, count, 0});
+  message.append(typename Kind::Ask{handle, deadline_ms, count, flags});
   for (std::size_t i = 0; i < count; ++i) message.append(hashes.at(i));
   const Clock::time_point now = Clock::now();
   requests_.emplace(number,

@@ -6,6 +6,7 @@
 // no message.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "shim/client/requests.h"
@@ -21,12 +22,20 @@ struct ProbeState {
   std::uint64_t read_bytes_per_s = 0;  // of the same fetch; 0: do not fetch
   protocol::ProbeEnd reason = protocol::ProbeEnd::kAll;
   std::uint32_t elapsed_us = 0;  // from the question to the answer: the cost of asking
+  // Where each hash was asked about by itself: bit i % 64 of word i / 64 tells that a fetch finds
+  // chunk i. `chunks` is then the number of the last such chunk, and the figures are of that chunk.
+  std::array<std::uint64_t, protocol::kMaxKeysPerProbe / 64> there{};
+};
+
+struct ProbeAnswer {
+  protocol::Probed probed;
+  protocol::ProbedEach each;
 };
 
 struct ProbeKind {
   using State = ProbeState;
   using Ask = protocol::Probe;
-  using Answer = protocol::Probed;
+  using Answer = ProbeAnswer;
   static constexpr protocol::MessageType kAsk = protocol::MessageType::kProbe;
   static constexpr std::uint32_t kMost = protocol::kMaxProbes;
   static constexpr std::uint32_t kMostHashes = protocol::kMaxKeysPerProbe;
@@ -34,8 +43,9 @@ struct ProbeKind {
 
   // Whether the larderd of this session shares a backend, and fetches from it.
   static bool shares(const Attachment& attachment);
-  static Status served(const Attachment& attachment);
-  static ProbeState read(const protocol::Probed& probed, std::uint64_t asked, std::uint32_t age_us);
+  // `flags`: of protocol::Probe.
+  static Status served(const Attachment& attachment, std::uint32_t flags);
+  static ProbeState read(const ProbeAnswer& answer, std::uint64_t asked, std::uint32_t age_us);
   static void give_free(Attachment& /*attachment*/, std::uint32_t /*request*/) {}
 };
 

@@ -6,6 +6,7 @@
 // behind the fields that it knows, so a minor version can add fields.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -31,7 +32,7 @@ enum class MessageType : std::uint16_t {
   kBad = 10,            // engine -> sidecar, one way
   kDropNamespace = 11,  // engine -> sidecar, one way: the engine's weights or cache were reset
   kError = 12,          // sidecar -> engine, last: why the session ends
-  kFetch = 13,          // engine -> sidecar, with capability below: promote these chunks and keep them
+  kFetch = 13,          // engine -> sidecar, with capability residency: promote these chunks and keep them
   kFetched = 14,        // sidecar -> engine: the number of families, from the first on, in memory now
   kAskGrants = 15,      // sidecar -> engine, since 1.1: are these old grants still being written?
   kStillWriting = 16,   // engine -> sidecar, one way: these grants are; the engine disowns the others
@@ -53,7 +54,7 @@ enum class MessageType : std::uint16_t {
 inline constexpr std::uint64_t kCapabilityAct = 1;
 // HELLO: the engine takes a fifth descriptor, the residency filter. WELCOME: the descriptor is
 // there, and FETCH reads from a tier below memory.
-inline constexpr std::uint64_t kCapabilityBelow = 2;
+inline constexpr std::uint64_t kCapabilityResidency = 2;
 // WELCOME: FETCH also reads from a backend that other larderd write to. The residency filter does
 // not show the backend; PROBE asks about it.
 inline constexpr std::uint64_t kCapabilityShared = 4;
@@ -101,7 +102,7 @@ struct Welcome {
   std::uint64_t index_bytes;
   std::uint64_t session_bytes;
   std::uint64_t arena_page_bytes;  // 4 KiB, 2 MiB or 1 GiB
-  std::uint64_t below_bytes;       // since 1.2: of the residency filter; 0: there is none
+  std::uint64_t residency_bytes;   // since 1.2: of the residency filter; 0: there is none
   std::uint8_t reserved[40];
 };
 static_assert(sizeof(Welcome) == 128);
@@ -214,6 +215,9 @@ enum class Verb : std::uint32_t {
   kPin = 2,       // keep until unpinned, evicted or dropped
   kUnpin = 3,
   kEvict = 4,  // out of memory, pinned or not
+  // Since 1.7: promote the last hash of which all chunks can be reached, and no other. For recurrent
+  // states, of which a hit needs the last one.
+  kPrefetchLast = 5,
 };
 
 // For display; empty for an unknown verb.
@@ -223,6 +227,7 @@ constexpr std::string_view verb_name(Verb verb) {
     case Verb::kPin: return "pin";
     case Verb::kUnpin: return "unpin";
     case Verb::kEvict: return "evict";
+    case Verb::kPrefetchLast: return "prefetch last";
   }
   return "";
 }
@@ -292,11 +297,15 @@ struct EndFetch {         // FETCH_END
   std::uint32_t reserved;
 };
 
+// Flag of PROBE, since 1.7: the answer tells of each hash by itself, in ProbedEach. An older sidecar
+// ignores the flag, so an engine asks this of a sidecar of 1.7 alone.
+inline constexpr std::uint32_t kProbeEach = 1;
+
 struct Probe {  // followed by BlockHash[count], as in Fetch
   std::uint32_t namespace_handle;
   std::uint32_t deadline_ms;  // from now; the answer counts the chunks known by then
   std::uint32_t count;
-  std::uint32_t reserved;
+  std::uint32_t flags;  // kProbeEach; other bits are ignored
 };
 
 // The reason for the length of a probed prefix.
@@ -316,7 +325,14 @@ struct Probed {
   std::uint32_t elapsed_us;        // UINT32_MAX: as long or longer
   std::uint32_t reason;            // ProbeEnd
 };
-static_assert(sizeof(Probe) == 16 && sizeof(Probed) == 32);
+
+// Behind Probed, in the answer to a PROBE with kProbeEach. `families` is then the number of the last
+// family that a FETCH finds, counted from 1; `shared` is 1 if the FETCH would read that family from
+// the backend, and the speed is that of a FETCH of that family alone.
+struct ProbedEach {
+  std::array<std::uint64_t, kMaxKeysPerProbe / 64> there;  // bit i % 64 of word i / 64: a FETCH finds hash i
+};
+static_assert(sizeof(Probe) == 16 && sizeof(Probed) == 32 && sizeof(ProbedEach) == 128);
 
 struct Error {         // followed by text_bytes of text
   std::uint32_t code;  // larder::Code

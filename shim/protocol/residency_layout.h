@@ -19,9 +19,9 @@
 
 namespace larder::protocol {
 
-inline constexpr std::uint64_t kBelowMagic = 0x314f4c454252414cULL;  // "LARBELO1"
-inline constexpr std::uint64_t kLeastBelowBuckets = 1 << 10;
-inline constexpr std::uint64_t kMostBelowBuckets = 1 << 22;  // 256 MiB, 16 million chunks
+inline constexpr std::uint64_t kResidencyMagic = 0x314f4c454252414cULL;  // "LARBELO1"
+inline constexpr std::uint64_t kLeastResidencyBuckets = 1 << 10;
+inline constexpr std::uint64_t kMostResidencyBuckets = 1 << 22;  // 256 MiB, 16 million chunks
 
 struct ResidencyHeader {
   std::uint64_t magic;
@@ -40,7 +40,7 @@ struct ResidencyBucket {
 };
 static_assert(sizeof(ResidencyBucket) == 64);
 
-constexpr std::uint64_t below_bytes(std::uint64_t bucket_count) {
+constexpr std::uint64_t residency_bytes(std::uint64_t bucket_count) {
   return sizeof(ResidencyHeader) + bucket_count * sizeof(ResidencyBucket);
 }
 
@@ -51,8 +51,8 @@ struct ResidencyPlace {
 };
 
 // REQUIRES: bucket_count is a power of two, at most 2^32.
-inline ResidencyPlace below_place(const NamespaceId& id, const BlockHash& hash, std::uint16_t shard, std::uint16_t group,
-                                  std::uint64_t bucket_count) {
+inline ResidencyPlace residency_place(const NamespaceId& id, const BlockHash& hash, std::uint16_t shard, std::uint16_t group,
+                                      std::uint64_t bucket_count) {
   const std::uint64_t words[] = {id.lo, id.hi, hash.lo, hash.hi,
                                  static_cast<std::uint64_t>(shard) | static_cast<std::uint64_t>(group) << 16};
   const XXH128_hash_t mixed = XXH3_128bits(words, sizeof(words));
@@ -76,14 +76,14 @@ class ResidencyReader {
 
   // Validates the header of a mapped region of size_bytes.
   static Result<ResidencyReader> open(const std::byte* data, std::size_t size_bytes) {
-    if (size_bytes < sizeof(ResidencyHeader)) return Status(Code::kDataLoss, "below region: shorter than its header");
+    if (size_bytes < sizeof(ResidencyHeader)) return Status(Code::kDataLoss, "residency filter: shorter than its header");
     const auto* header = reinterpret_cast<const ResidencyHeader*>(data);
-    if (header->magic != kBelowMagic) return Status(Code::kDataLoss, "below region: wrong magic");
-    if (header->version_major != kVersionMajor) return Status(Code::kUnsupported, "below region: unknown major version");
+    if (header->magic != kResidencyMagic) return Status(Code::kDataLoss, "residency filter: wrong magic");
+    if (header->version_major != kVersionMajor) return Status(Code::kUnsupported, "residency filter: unknown major version");
     const std::uint64_t buckets = header->bucket_count;
-    if (buckets < kLeastBelowBuckets || buckets > kMostBelowBuckets || (buckets & (buckets - 1)) != 0 ||
-        below_bytes(buckets) > size_bytes)
-      return Status(Code::kDataLoss, "below region: impossible bucket count");
+    if (buckets < kLeastResidencyBuckets || buckets > kMostResidencyBuckets || (buckets & (buckets - 1)) != 0 ||
+        residency_bytes(buckets) > size_bytes)
+      return Status(Code::kDataLoss, "residency filter: impossible bucket count");
     ResidencyReader reader;
     reader.header_ = header;
     reader.buckets_ = reinterpret_cast<const ResidencyBucket*>(data + sizeof(ResidencyHeader));
@@ -96,7 +96,7 @@ class ResidencyReader {
   // Two steps, so the cache misses of a batch overlap: place() prefetches the memory, has() reads
   // it.
   ResidencyPlace place(const NamespaceId& id, const BlockHash& hash, std::uint16_t shard, std::uint16_t group) const {
-    const ResidencyPlace place = below_place(id, hash, shard, group, bucket_count_);
+    const ResidencyPlace place = residency_place(id, hash, shard, group, bucket_count_);
     for (const std::uint64_t bucket : place.bucket) __builtin_prefetch(&buckets_[bucket]);
     return place;
   }

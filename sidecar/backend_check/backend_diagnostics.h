@@ -12,8 +12,8 @@
 namespace larder::backend_check {
 
 enum class Weight {
-  kUnusable,  // larderd cannot use it
-  kWarning,   // it works, and will fail or disappoint
+  kUnusable,  // larderd cannot use the server
+  kWarning,   // larderd works, and will fail or be slow later
   kNote,
 };
 
@@ -22,22 +22,22 @@ struct Diagnostic {
   std::string id;    // for programs: "noeviction"
   std::string what;  // half a sentence
   std::string remedy;
-  std::vector<std::string> where = {};  // addresses of several servers' own; none: there is one alone, or it is about all of them
+  std::vector<std::string> where = {};  // addresses of the servers; empty: the only server, or all servers
 };
 
 struct Seen {
   const config::BackendConfig& backend;
   const ServerFacts& facts;
   unsigned processors;                            // of this machine
-  remote::Kind kind = remote::Kind::kStandalone;  // what the server is to be
+  remote::Kind kind = remote::Kind::kStandalone;  // the role that the configuration expects
 };
 
 // The heaviest first.
 std::vector<Diagnostic> findings_of(const Seen& seen);
 
-// What a user of the server needs who may do no more than larderd does.
+// The ACL SETUSER command for a user with exactly larderd's rights.
 std::string least_rights(const config::BackendConfig& backend);
-// The same of the Sentinels.
+// The same command for a user at the Sentinels.
 std::string least_sentinel_rights(const config::BackendConfig& backend);
 
 }  // namespace larder::backend_check

@@ -1,4 +1,5 @@
-// Why a server could not be asked to the end: each reason with a name for programs and what to do. Pure; thread-safe.
+// The failure that ended the check of a server, with an id for programs and a remedy. Pure;
+// thread-safe.
 #pragma once
 
 #include "sidecar/backend_check/backend_diagnostics.h"

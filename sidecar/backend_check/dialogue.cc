@@ -19,12 +19,13 @@ namespace {
 
 constexpr std::uint64_t kNsPerMs = 1'000'000;
 
-// `late` is what is told where the deadline comes first.
+// `late`: the text of the error after the deadline.
 Status wait_for(int fd, short events, const Dialogue::Waiting& by, std::uint64_t deadline_ns, const std::string& late) {
   for (;;) {
     const std::uint64_t now = by.clock.now_ns();
     if (now >= deadline_ns) return {Code::kDeadlineExceeded, late};
     pollfd polled[] = {{fd, events, 0}, {by.stop.get(), POLLIN, 0}};
+    // Rounded up: poll() with 0 ms would spin until the deadline.
     const std::uint64_t left_ms = std::min<std::uint64_t>((deadline_ns - now) / kNsPerMs + 1, 60'000);
     if (::poll(polled, 2, static_cast<int>(left_ms)) <= 0) continue;
     return polled[1].revents == 0 ? Status() : Status(Code::kUnavailable, "stopping");
@@ -79,7 +80,7 @@ Result<std::unique_ptr<Dialogue>> Dialogue::open(const remote::TlsOptions& tls, 
   if (!addresses.ok()) return addresses.status();
   Status failure(Code::kUnavailable, "backend.url: " + endpoint.host + " has no address");
   for (std::size_t i = 0; i < addresses->size(); ++i) {
-    // One that is silent leaves the others their share of the time.
+    // A silent address takes only its share of the remaining time, so the others get a try.
     const std::uint64_t now = waiting.clock.now_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
     const remote::Address& address = (*addresses)[i];
     Result<std::unique_ptr<remote::Stream>> stream =
@@ -112,12 +113,13 @@ Result<remote::Reply> Dialogue::ask(std::span<const std::string_view> words, std
   std::vector<remote::Request> requests(1);
   requests[0].around.before = remote::format_command(words);
   requests[0].expect.types = types;
-  requests[0].expect.long_reply = true;  // a Cluster's map; there is nothing else to be kept from here
+  requests[0].expect.long_reply = true;  // a Cluster's map is long; larderd's own limit protects its memory
   requests[0].then = [&answer](const Status& lost, remote::Reply reply) {
     if (lost.ok()) answer = std::move(reply);
   };
   const Status ran = run(std::move(requests), deadline_ns);
-  // An answer counts also where the server hung up right behind it.
+  // A reply counts even if the server hung up right behind it: -DENIED and "max number of clients
+  // reached" come this way.
   if (answer) return *std::move(answer);
   return ran.ok() ? Status(Code::kUnavailable, "the server broke the protocol") : ran;
 }

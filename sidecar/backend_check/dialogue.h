@@ -1,6 +1,6 @@
-// Dialogue: one connection to one server, for a program that has nothing else to do: each step waits for its end, up to a deadline or
-// until it is told to stop (kUnavailable).
-// Not for larderd, which waits for no server. Owned by one thread, which has SIGPIPE blocked or ignored.
+// Dialogue: one blocking connection to one server. Each call waits until its end, its deadline or a
+// stop (kUnavailable). larderd never waits for a server, and drives a Connection from its own thread
+// of the tier. Owned by one thread, which has SIGPIPE blocked or ignored.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +19,22 @@ namespace larder::backend_check {
 
 class Dialogue {
  public:
-  struct Waiting {  // by what; both outlive the dialogue
+  struct Waiting {  // both members outlive the dialogue
     const base::Clock& clock;
     const base::StopFd& stop;
   };
 
-  // Resolves, connects, and over TLS shakes hands; nothing is said yet. Tries each address of a name; the last one's failure is told.
+  // Resolves the name, connects and, with TLS, completes the TLS handshake. Sends no command. Tries
+  // each address of the name; an error is the failure of the last address.
   static Result<std::unique_ptr<Dialogue>> open(const remote::TlsOptions& tls, const remote::Endpoint& endpoint,
                                                 const Waiting& waiting, std::uint64_t deadline_ns);
 
   Dialogue(std::unique_ptr<remote::Stream> stream, const Waiting& waiting, bool local);
 
-  // All at once, answered in their order. Not ok: no answer to some came by then, and none comes any more to anything.
+  // Sends all requests at once; replies come in the order of the requests. After an error the
+  // dialogue is over: later calls fail with the same error.
   Status run(std::vector<remote::Request> requests, std::uint64_t deadline_ns);
-  // One command and its reply, of one of these types or an error.
+  // One command and its reply: one of `types`, or an error reply.
   Result<remote::Reply> ask(std::span<const std::string_view> words, std::string_view types, std::uint64_t deadline_ns);
 
   bool local() const { return local_; }  // the server is on this machine

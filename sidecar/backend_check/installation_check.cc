@@ -7,9 +7,9 @@ namespace larder::backend_check {
 namespace {
 
 constexpr std::uint64_t kMostNs = 20'000'000'000;
-constexpr std::uint64_t kServersInFull = 8;    // more of them have to do with less time each
-constexpr std::uint64_t kShareOfAnswers = 10;  // 50 ms of PINGs are enough
-constexpr std::size_t kMostServers = 256;      // whoever a map names
+constexpr std::uint64_t kServersInFull = 8;    // with more servers each server gets less time
+constexpr std::uint64_t kShareOfAnswers = 10;  // 50 ms of PINGs suffice for a latency
+constexpr std::size_t kMostServers = 256;      // bounds the check against a map with endless masters
 
 class InstallationCheck {
  public:
@@ -46,7 +46,7 @@ class InstallationCheck {
     facts_.servers.push_back({server.endpoint, ask(server, end_ns_), slots});
   }
 
-  // Half of the time at most, so that the master has its own.
+  // Sentinels get half of the time at most, so that dead Sentinels leave time for the master.
   void check_sentinels() {
     const std::uint64_t half_ns = clock_.now_ns() + kMostNs / 2;
     for (const remote::Endpoint& endpoint : options_.endpoints)
@@ -56,6 +56,7 @@ class InstallationCheck {
 
   void check_cluster() {
     std::optional<std::vector<remote::SlotRange>> map;
+    // One node with a map suffices: all nodes of a Cluster share one view.
     for (const remote::Endpoint& endpoint : options_.endpoints) {
       ServerFacts facts = ask({remote::Kind::kNode, endpoint}, end_ns_);
       map = facts.failure.ok() ? facts.map : std::nullopt;
@@ -66,12 +67,14 @@ class InstallationCheck {
     facts_.unserved_slots = remote::kSlots;
     std::vector<ServerToCheck> masters;
     for (const remote::SlotRange& range : *map) {
+      // A hostile map may name a slot twice: the subtraction must not wrap.
       facts_.unserved_slots -= std::min<std::size_t>(range.last - range.first + std::size_t{1}, facts_.unserved_slots);
       auto found = std::ranges::find(masters, range.master, &ServerToCheck::endpoint);
       if (found == masters.end() && masters.size() == kMostServers) continue;
       if (found == masters.end()) found = masters.insert(masters.end(), {remote::Kind::kNode, range.master});
       found->slots.push_back(range);
     }
+    // 8 masters take the full 20 s together; 16 masters take half the time each.
     for (ServerToCheck& master : masters) {
       master.share = masters.size() / kServersInFull + 1;
       check(master);
@@ -94,6 +97,7 @@ InstallationFacts check_installation(const remote::RemoteOptions& options, const
 }
 
 std::optional<remote::Endpoint> named_master(const InstallationFacts& facts) {
+  // The votes are counted because Sentinels disagree for seconds during a failover.
   std::optional<remote::Endpoint> most;
   std::ptrdiff_t votes = 0;
   for (const CheckedServer& sentinel : facts.sentinels) {

@@ -1,5 +1,6 @@
-// What all servers of an installation say of themselves: a standalone server, the Sentinels and the master whom they name, or the
-// masters of a Cluster. For `larderctl backend check`: it takes and measures, and judges nothing.
+// Facts of all servers of an installation: a standalone server; the Sentinels and their master; or
+// the masters of a Cluster. For `larderctl backend check` and the operator. The check measures;
+// installation_diagnostics.h judges.
 #pragma once
 
 #include <cstddef>
@@ -15,27 +16,30 @@ namespace larder::backend_check {
 struct CheckedServer {
   remote::Endpoint endpoint;
   ServerFacts facts;
-  std::size_t slots = 0;  // of a Cluster's master
+  std::size_t slots = 0;  // number of slots of a Cluster's master
 };
 
 struct InstallationFacts {
   remote::Mode mode = remote::Mode::kStandalone;
-  std::vector<CheckedServer> sentinels;  // all that are named
-  // Nodes of a Cluster that are named, and did not tell who the others are. Where one has told, those that were asked before it.
+  std::vector<CheckedServer> sentinels;  // all Sentinels of the configuration
+  // Configured nodes of a Cluster that gave no map. The check ends at the first node with a map, and
+  // later nodes are not asked.
   std::vector<CheckedServer> mute_nodes;
-  std::vector<CheckedServer> servers;  // the standalone server, the master, or the Cluster's masters; none: nobody named any
-  std::size_t unserved_slots = 0;      // of a Cluster
+  std::vector<CheckedServer> servers;  // the standalone server, the master, or the Cluster's masters; empty: no master is known
+  std::size_t unserved_slots = 0;      // slots of a Cluster without a master
 };
 
-// How much is measured: rates move up to 128 MiB to each server and back. Who asks again and again wants answers alone.
+// The extent of the measurement. kAll moves up to 128 MiB to each server and back; the operator,
+// which checks every 30 s, takes kAnswersAlone.
 enum class Measured { kAll, kAnswersAlone };
 
-// One server after the other, 20 s at most. Where `stop` is asked for it ends at once, and what it has found by then says nothing.
+// Asks one server after the other; takes 20 s at most. `stop` ends the check at once, and the
+// incomplete facts must not be judged.
 // REQUIRES: SIGPIPE is blocked or ignored.
 InstallationFacts check_installation(const remote::RemoteOptions& options, const base::Clock& clock,
                                      Measured measured = Measured::kAll, const std::stop_token& stop = {});
 
-// Whom most of the Sentinels name; nothing: nobody is named.
+// The master that most Sentinels name; nullopt: no Sentinel names a master.
 std::optional<remote::Endpoint> named_master(const InstallationFacts& facts);
 
 }  // namespace larder::backend_check

@@ -24,6 +24,7 @@ class Findings {
     for (const CheckedServer& sentinel : facts_.sentinels) add_failure(sentinel, remote::Kind::kSentinel, found);
     for (const CheckedServer& node : facts_.mute_nodes) add_failure(node, remote::Kind::kNode, found);
     for (const CheckedServer& server : facts_.servers) {
+      // A Cluster with one dead master still serves the rest: usable, with a warning.
       const bool away = server.facts.ended == Step::kConnect && usable;
       for (Diagnostic& finding : findings_of({backend_, server.facts, processors_, kind()})) {
         if (away && finding.weight == Weight::kUnusable) finding.weight = Weight::kWarning;
@@ -49,6 +50,7 @@ class Findings {
       return other.weight == finding.weight && other.id == finding.id && other.what == finding.what &&
              other.remedy == finding.remedy;
     });
+    // The only server needs no address beside its findings.
     if (facts_.mode == remote::Mode::kStandalone) return all_.push_back(std::move(finding));
     if (same != all_.end()) return same->where.push_back(where);
     finding.where = {where};
@@ -57,7 +59,7 @@ class Findings {
   void add(Weight weight, const char* id, std::string what, std::string remedy) {
     all_.push_back({weight, id, std::move(what), std::move(remedy)});
   }
-  // Where others told what it did not tell, it is not missed yet.
+  // A dead Sentinel or node is only a warning while others have answered the same question.
   void add_failure(const CheckedServer& server, remote::Kind kind, bool others_told) {
     if (server.facts.ended == Step::kNone) return;
     Diagnostic finding = failure_finding({backend_, server.facts, processors_, kind});
@@ -66,13 +68,14 @@ class Findings {
   }
   void add_of_mode(const CheckedServer& server) {
     if (facts_.mode != remote::Mode::kStandalone && server.facts.replicas == 0U)
-      add({Weight::kNote, "no-replica", "a master without a replica: while it is away, what it has is missed",
-           "a replica takes over; for a cache alone it may not be worth its memory"},
+      add({Weight::kNote, "no-replica", "the master has no replica: while the master is away, its chunks are misses",
+           "add a replica, which takes over; for a cache a replica may not be worth its memory"},
           server);
     if (server.facts.full_coverage.value_or(false) && facts_.mode == remote::Mode::kCluster)
       add({Weight::kNote, "full-coverage",
            "cluster-require-full-coverage is yes: with one master away all nodes answer CLUSTERDOWN",
-           "CONFIG SET cluster-require-full-coverage no at each node: the others serve on, and what is away is missed"},
+           "CONFIG SET cluster-require-full-coverage no at each node: the other masters then serve on, and only chunks of the "
+           "absent master are misses"},
           server);
   }
   void add_of_sentinels() {
@@ -82,17 +85,19 @@ class Findings {
         named.push_back(remote::text_of(*sentinel.facts.named));
     if (named.size() > 1)
       add(Weight::kWarning, "sentinels-disagree", "the Sentinels name different masters: " + joined(named),
-          "ask again; where it stays so, they do not reach each other (SENTINEL SENTINELS " + backend_.sentinel_master + ")");
+          "check again; if the Sentinels still disagree, they do not reach each other (SENTINEL SENTINELS " +
+              backend_.sentinel_master + ")");
     if (facts_.sentinels.size() == 1)
-      add(Weight::kNote, "one-sentinel", "one Sentinel alone is named: while it is away, a larderd that starts finds no master",
-          "name three of them in backend.url");
+      add(Weight::kNote, "one-sentinel",
+          "backend.url names one Sentinel: while this Sentinel is away, a starting larderd finds no master",
+          "name three Sentinels in backend.url");
   }
   void add_of_cluster() {
     if (facts_.unserved_slots != 0)
       add(Weight::kWarning, "unserved-slots",
           base::grouped(facts_.unserved_slots) + " of " + base::grouped(remote::kSlots) +
-              " slots have no master: what belongs there is missed",
-          "redis-cli --cluster check, and --cluster fix");
+              " slots have no master: chunks of these slots are misses",
+          "run redis-cli --cluster check, and --cluster fix");
   }
   static std::string joined(const std::vector<std::string>& words) {
     std::string text;

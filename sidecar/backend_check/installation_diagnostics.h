@@ -1,5 +1,5 @@
-// What is wrong with a backend as a whole, of whichever mode: of each of its servers, of its Sentinels, of its Cluster. What holds
-// for several servers is said once. Pure; thread-safe.
+// The faults of a whole backend in any mode: of each server, of the Sentinels, of the Cluster. A
+// fault of several servers is one diagnostic with several addresses. Pure; thread-safe.
 #pragma once
 
 #include "sidecar/backend_check/backend_diagnostics.h"

@@ -20,20 +20,26 @@ using Words = std::vector<std::string_view>;
 
 constexpr std::uint64_t kNsPerMs = 1'000'000;
 constexpr std::uint64_t kConnectMs = 3000, kAnswerMs = 3000, kValuesMs = 5000;
-constexpr std::uint64_t kPingsMs = 500, kRateMs = 400;  // what is measured ends then
+constexpr std::uint64_t kPingsMs = 500, kRateMs = 400;  // longest measurement
+// The number of rounds bounds the bytes: 16 rounds of 4 values of kPartBytes (2 MiB) are 128 MiB.
 constexpr std::size_t kMostPings = 1000, kMostRounds = 16;
-constexpr std::size_t kValues = 4;  // of a round, all at once
+constexpr std::size_t kValues = 4;  // values of one round, all in flight at once
+// The keys of a check that dies expire on their own.
 constexpr std::string_view kLifeMs = "20000";
 
 class Check {
  public:
   Check(const remote::RemoteOptions& options, const ServerToCheck& server, const base::Clock& clock)
       : options_(options), server_(server), clock_(clock), stop_(server.stop) {
+    // Several larderctl and operators may check one server at once: random names keep the keys apart.
     std::random_device device;
     std::mt19937_64 random((std::uint64_t{device()} << 32) | device());
     const std::string name = options.prefix + ":check:" + std::to_string(random()) + ":";
+    // A node of a Cluster answers MOVED for keys of other nodes, so keys are tried until four belong
+    // to the node's slots.
     for (std::size_t number = 0; keys_.size() < kValues; ++number)
       if (std::string key = name + std::to_string(number); server.slots.empty() || serves(key)) keys_.push_back(std::move(key));
+    // Random bytes: a server or proxy that compresses values would look faster with zeros.
     value_.resize(remote::kPartBytes);
     for (std::size_t at = 0; at + 8 <= value_.size(); at += 8) {
       const std::uint64_t word = random();
@@ -64,8 +70,9 @@ class Check {
     return std::ranges::any_of(server_.slots,
                                [slot](const remote::SlotRange& range) { return range.first <= slot && slot <= range.last; });
   }
-  // A name that will be shown.
+  // Host names of replies reach the user's screen. A hostile server could put the password there.
   bool echoes(const std::string& host) const { return !password_.empty() && host.find(password_) != std::string::npos; }
+  // A Sentinel has no keys, and a node without slots here is asked for the map only.
   bool of_use() const {
     return server_.kind != remote::Kind::kSentinel && (server_.kind != remote::Kind::kNode || !server_.slots.empty());
   }
@@ -118,6 +125,7 @@ Status Check::greet() {
                    : remote::read_password(sentinel ? "backend.sentinel_password_file" : "backend.password_file", file);
   if (!password.ok()) return password.status();
   password_ = *password;
+  // AUTH with a user needs a name; Redis calls the user of a plain `requirepass` "default".
   const std::string user = named.empty() ? "default" : named;
   Words words{"HELLO", "2"};
   if (!password->empty()) words.insert(words.end(), {"AUTH", user, *password});
@@ -130,7 +138,8 @@ Status Check::greet() {
   return {};
 }
 
-// What a user may not ask, or a server does not tell, is not known: no failure.
+// A refused or unknown command leaves its facts unknown and is no failure: managed servers often
+// forbid CONFIG. A failed SELECT is reported last, so that the number of databases is known by then.
 Status Check::describe() {
   const std::string database = std::to_string(options_.database);
   const bool select = options_.database != 0 && facts_.mode != "sentinel";
@@ -177,7 +186,7 @@ Status Check::ask_map() {
   facts_.map = remote::parse_slots(*map, server_.endpoint.host);
   for (const remote::SlotRange& range : facts_.map.value_or(std::vector<remote::SlotRange>()))
     if (echoes(range.master.host)) return {Code::kDataLoss, "the server sends our password back"};
-  if (!facts_.map) return {Code::kDataLoss, "the node answers CLUSTER SLOTS with what is no map"};
+  if (!facts_.map) return {Code::kDataLoss, "the answer of the node to CLUSTER SLOTS is no map"};
   return facts_.map->empty() ? Status(Code::kUnavailable, "the Cluster serves no keys yet") : Status();
 }
 
@@ -195,7 +204,8 @@ Status Check::use() {
   return remove_values();
 }
 
-// Each command of the tier once, on keys that are not there. ASKING is meant for the command behind it.
+// Runs each command of the tier once, on absent keys. ASKING affects only the command behind it, and
+// a master ignores READONLY, so both do no harm to the measurements that follow.
 Status Check::try_commands() {
   const std::string& key = keys_[0];
   const std::string pattern = options_.prefix + ":check:*";
@@ -208,7 +218,7 @@ Status Check::try_commands() {
                                                            {{"SCAN", "0", "MATCH", pattern, "COUNT", "10"}, "*"}};
   if (server_.kind == remote::Kind::kNode) commands.push_back({{"ASKING"}, "+"});
   if (server_.kind == remote::Kind::kNode && options_.read_replicas)
-    commands.push_back({{"READONLY"}, "+"});  // a master takes it, too
+    commands.push_back({{"READONLY"}, "+"});  // a master accepts READONLY, too
   for (const auto& [words, types] : commands) {
     const Result<remote::Reply> reply = ask(words, types);
     if (!reply.ok()) return reply.status();
@@ -218,12 +228,13 @@ Status Check::try_commands() {
       facts_.missing.emplace_back(words[0]);
     else if (words[0] == "SET")
       facts_.writes = remote::status_of(meaning);
-    else if (meaning.trouble != remote::Trouble::kWrites)  // a SET tells that too
+    else if (meaning.trouble != remote::Trouble::kWrites)  // SET reports refused writes, too
       return remote::status_of(meaning);
   }
   return {};
 }
 
+// One PING at a time: the round trip is the latency that a probe of the tier sees.
 Status Check::measure_pings() {
   std::vector<std::uint64_t> took_ns;
   for (const std::uint64_t end_ns = deadline(kPingsMs / server_.share);
@@ -265,7 +276,8 @@ Status Check::measure_sets() {
   return {};
 }
 
-// Nothing is said of bytes that are not those that were stored. What was evicted meanwhile is not there: not measured.
+// Compares each value with the stored bytes: a rate of wrong bytes is no rate. If the server has
+// evicted a value meanwhile, the rate stays unmeasured.
 Status Check::measure_gets() {
   if (!facts_.writes.ok()) return {};
   std::vector<std::byte> got(kValues * value_.size());
@@ -298,9 +310,9 @@ Status Check::measure_gets() {
 }
 
 Status Check::remove_values() {
-  for (const std::string& key : keys_)  // one by one: they may be of several slots
+  for (const std::string& key : keys_)  // one key a command: the keys may have several slots
     if (Status status = ask({"UNLINK", key}, ":").status(); !status.ok())
-      return status;  // an error reply has been told of already
+      return status;  // a lost connection; try_commands() has reported an error reply of UNLINK
   return {};
 }
 

@@ -12,7 +12,7 @@ namespace {
 constexpr std::array<std::string_view, 8> kPolicies{"noeviction",      "allkeys-lru",  "allkeys-lfu",  "allkeys-random",
                                                     "volatile-random", "volatile-lru", "volatile-lfu", "volatile-ttl"};
 constexpr std::array<std::string_view, 3> kModes{"standalone", "cluster", "sentinel"};
-constexpr std::size_t kMostVersion = 16;
+constexpr std::size_t kMostVersion = 16;  // bytes; "8.0.1", "255.255.255"
 
 void take_number(std::string_view text, std::optional<std::uint64_t>& target) {
   std::uint64_t number = 0;
@@ -20,6 +20,7 @@ void take_number(std::string_view text, std::optional<std::uint64_t>& target) {
   if (error == std::errc() && end == text.data() + text.size()) target = number;
 }
 
+// Takes over a word of a list only: a free text could hold the password.
 void take_word(std::string_view text, std::span<const std::string_view> known, std::string& target) {
   if (std::ranges::find(known, text) != known.end()) target = text;
 }
@@ -46,7 +47,7 @@ void take_hello(const remote::Reply& hello, ServerFacts& facts) {
   take_role(remote::told(hello, "role"), facts);
 }
 
-// A Valkey also names the Redis that it is compatible with.
+// A Valkey reports redis_version as well, for compatibility: valkey_version decides.
 void take_info(std::string_view info, ServerFacts& facts) {
   const std::string_view valkey = remote::info_value(info, "valkey_version"), redis = remote::info_value(info, "redis_version");
   if (!valkey.empty() || !redis.empty())

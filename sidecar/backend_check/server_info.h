@@ -1,4 +1,5 @@
-// What a server says of itself, into ServerFacts: known words, numbers, addresses, nothing else. Pure; thread-safe.
+// Replies of a server, parsed into ServerFacts: known words, numbers and addresses only. Pure;
+// thread-safe.
 #pragma once
 
 #include <string_view>
@@ -13,7 +14,7 @@ void take_hello(const remote::Reply& hello, ServerFacts& facts);
 void take_info(std::string_view info, ServerFacts& facts);
 // The answer to CONFIG GET of one name.
 void take_config(const remote::Reply& config, ServerFacts& facts);
-// The answer to SENTINEL MASTERS; how the one of that name is watched.
+// The answer to SENTINEL MASTERS: quorum, Sentinels and replicas of the master with this name.
 void take_masters(const remote::Reply& masters, std::string_view name, ServerFacts& facts);
 
 }  // namespace larder::backend_check

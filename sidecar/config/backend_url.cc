@@ -56,7 +56,7 @@ Status unknown_scheme(std::string_view scheme) {
   const bool plain = std::ranges::all_of(scheme, [](char c) { return (c >= 'a' && c <= 'z') || c == '+' || c == '-'; });
   if (scheme.empty() || !plain || scheme.size() > kMostSchemeShown) return no_url();
   return invalid("begins with '" + std::string(scheme) +
-                 "://', which is none of: redis://, rediss://, valkey://, valkeys://, unix://, and for Sentinels or a Cluster "
+                 "://', which is not one of: redis://, rediss://, valkey://, valkeys://, unix://, and for Sentinels or a Cluster "
                  "redis-sentinel://, redis-cluster:// and their like");
 }
 

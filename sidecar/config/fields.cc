@@ -13,11 +13,11 @@ namespace {
 constexpr std::uint64_t kLeastMemory = 1ULL << 20;
 constexpr std::uint64_t kMostMemory = 16ULL << 40;  // an index entry counts 4 KiB pages in 32 bits
 constexpr std::uint64_t kMostDisk = 64ULL << 40;
-constexpr std::uint64_t kLeastWriteRate = 1ULL
-                                          << 20;  // a smaller rate is a forgotten unit, or a backend that no chunk ever reaches
+// A smaller rate is a forgotten unit, or a backend that no chunk ever reaches.
+constexpr std::uint64_t kLeastWriteRate = 1ULL << 20;
 constexpr std::uint64_t kMostWriteRate = 1ULL << 40;
-constexpr std::size_t kMostServerName = 253, kMostUserName = 256;
-constexpr std::uint32_t kMostSights = 15;  // the largest value of a counter of the admission filter
+constexpr std::size_t kMostServerName = 253, kMostUserName = 256;  // bytes; 253 by DNS
+constexpr std::uint32_t kMostSights = 15;                          // the largest value of a counter of the admission filter
 
 Status set(std::string_view text, std::string& target, Status (*check)(std::string_view)) {
   if (Status status = check(text); !status.ok()) return status;
@@ -52,7 +52,8 @@ Status set_hugepages(std::string_view text, Config& config) {
     config.memory.hugepages = mode.value;
     return {};
   }
-  return {Code::kInvalidArgument, "is none of: none, 2Mi, 1Gi, prefer"};
+  // Lists only the printed forms: 2MiB and 1GiB are accepted, too, and would double the text.
+  return {Code::kInvalidArgument, "is not one of: none, 2Mi, 1Gi, prefer"};
 }
 
 std::string print_hugepages(const Config& config) {
@@ -65,19 +66,20 @@ std::string print_hugepages(const Config& config) {
 Status set_numa(std::string_view text, Config& config) {
   const bool number = !text.empty() && text.size() <= 4 && text.find_first_not_of("0123456789") == std::string_view::npos;
   if (text != "none" && text != "auto" && !number)
-    return {Code::kInvalidArgument, "is none of: none, auto, the number of a node"};
+    return {Code::kInvalidArgument, "is not one of: none, auto, the number of a node"};
   config.memory.numa = text;
   return {};
 }
 
+// Only true and false: YAML's yes, on and 1 would be further ways to write the same.
 Status set_keep_on_exit(std::string_view text, Config& config) {
-  if (text != "true" && text != "false") return {Code::kInvalidArgument, "is none of: true, false"};
+  if (text != "true" && text != "false") return {Code::kInvalidArgument, "is not one of: true, false"};
   config.memory.keep_on_exit = text == "true";
   return {};
 }
 
 Status set_on_mismatch(std::string_view text, Config& config) {
-  if (text != "refuse" && text != "replace") return {Code::kInvalidArgument, "is none of: refuse, replace"};
+  if (text != "refuse" && text != "replace") return {Code::kInvalidArgument, "is not one of: refuse, replace"};
   config.memory.on_mismatch = text == "refuse" ? OnMismatch::kRefuse : OnMismatch::kReplace;
   return {};
 }
@@ -101,7 +103,7 @@ Status set_disk_size(std::string_view text, Config& config) {
 }
 
 Status set_disk_write(std::string_view text, Config& config) {
-  if (text != "back" && text != "through") return {Code::kInvalidArgument, "is none of: back, through"};
+  if (text != "back" && text != "through") return {Code::kInvalidArgument, "is not one of: back, through"};
   config.disk.write = text == "back" ? DiskWrite::kBack : DiskWrite::kThrough;
   return {};
 }
@@ -125,11 +127,13 @@ Status set_backend_url(std::string_view text, Config& config) {
   const Result<BackendUrl> url = text.empty() ? BackendUrl() : parse_backend_url(text);
   if (!url.ok()) return url.status();
   config.backend.url = text;
+  // The parts of the URL stand beside the other keys of the backend: host, mode, user, database.
   static_cast<BackendUrl&>(config.backend) = *url;
   return {};
 }
 
 Status set_sentinel_user(std::string_view text, Config& config) {
+  // Redis has no users with a blank in the name: a blank is a slip in the file.
   const bool plain = std::ranges::none_of(text, [](unsigned char c) { return c <= ' ' || c == 0x7f; });
   if (!plain || text.size() > kMostUserName) return {Code::kInvalidArgument, "is no user's name"};
   config.backend.sentinel_user = text;
@@ -144,7 +148,7 @@ Status set_server_name(std::string_view text, Config& config) {
 }
 
 Status set_read_replicas(std::string_view text, Config& config) {
-  if (text != "true" && text != "false") return {Code::kInvalidArgument, "is none of: true, false"};
+  if (text != "true" && text != "false") return {Code::kInvalidArgument, "is not one of: true, false"};
   config.backend.read_replicas = text == "true";
   return {};
 }
@@ -175,7 +179,7 @@ Status set_backend_write(std::string_view text, Config& config) {
     config.backend.write = write.value;
     return {};
   }
-  return {Code::kInvalidArgument, "is none of: all, evicted, popular"};
+  return {Code::kInvalidArgument, "is not one of: all, evicted, popular"};
 }
 
 std::string print_backend_write(const Config& config) {
@@ -194,7 +198,7 @@ Status set_write_rate(std::string_view text, Config& config) {
 }
 
 Status set_transfer(std::string_view text, Config& config) {
-  if (text != "shim" && text != "sidecar") return {Code::kInvalidArgument, "is none of: shim, sidecar"};
+  if (text != "shim" && text != "sidecar") return {Code::kInvalidArgument, "is not one of: shim, sidecar"};
   config.transfer = text == "sidecar" ? Transfer::kSidecar : Transfer::kShim;
   return {};
 }
@@ -205,7 +209,7 @@ Status set_log_level(std::string_view text, Config& config) {
       config.log_level = text;
       return {};
     }
-  return {Code::kInvalidArgument, "is none of: debug, info, warning, error"};
+  return {Code::kInvalidArgument, "is not one of: debug, info, warning, error"};
 }
 
 Status set_socket_mode(std::string_view text, Config& config) {
@@ -230,6 +234,9 @@ Status set_hosts(std::string_view text, Config& config) {
   return {};
 }
 
+// The table of all keys. The loader, --help, --check-config, docs/reference/configuration.md and the
+// environment variables come from these rows: a new key of larderd is one row here. The page has the
+// same order.
 constexpr std::array<Field, 34> kFields{{
     {"pool", "name of this pool of sidecars; if not set, `socket` and `memory.shm_name` contain the name",
      [](std::string_view text, Config& c) { return set(text, c.pool, check_name); }, [](const Config& c) { return c.pool; }},

@@ -33,19 +33,21 @@ constexpr std::array<Unit, 12> kUnits{{{"TiB", 40},
                                        {"Ki", 10},
                                        {"K", 10}}};
 
-// Sorted, the largest unit first.
+// The largest unit first: print_duration_s() takes the first unit that divides the value.
 struct Period {
   char name;
   std::uint32_t seconds;
 };
 constexpr std::array<Period, 4> kPeriods{{{'d', 86'400}, {'h', 3600}, {'m', 60}, {'s', 1}}};
 
-constexpr std::size_t kMostHosts = 16, kMostHostBytes = 253;
+constexpr std::size_t kMostHosts = 16, kMostHostBytes = 253;  // each request compares all names
 
 bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
 }
 
+// Names become parts of file names and Redis keys: no slash, and no dot at the start (hidden files,
+// "..").
 Status check_letters(std::string_view text, std::size_t most) {
   const bool sized = !text.empty() && text.size() <= most && text[0] != '.' && text[0] != '-';
   if (sized && std::ranges::all_of(text, is_name_character)) return {};
@@ -73,7 +75,7 @@ Result<std::uint64_t> parse_size(std::string_view text) {
 }
 
 std::string print_size(std::uint64_t bytes) {
-  for (std::size_t i = 0; i < kUnits.size(); i += 3) {
+  for (std::size_t i = 0; i < kUnits.size(); i += 3) {  // each size has three names
     const std::uint64_t unit = 1ULL << kUnits[i].shift;
     if (bytes >= unit && bytes % unit == 0) return std::to_string(bytes / unit) + std::string(kUnits[i].name);
   }

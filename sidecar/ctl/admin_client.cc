@@ -8,10 +8,11 @@
 namespace larder::ctl {
 namespace {
 
-constexpr time_t kTimeoutSeconds = 5;
+constexpr time_t kTimeoutSeconds = 5;  // longer than larderd's own 1 s for a verb
 
 Status unreachable(const std::string& admin_socket, httplib::Error error) {
   const int err = errno;
+  // The engines' socket is a SOCK_SEQPACKET: a stream connection fails with EPROTOTYPE.
   if (err == EPROTOTYPE)
     return {Code::kInvalidArgument,
             admin_socket + " is the socket of the engines: larderctl asks the one beside it, which ends in .admin"};
@@ -37,6 +38,7 @@ Result<std::string> ask_larderd(const std::string& admin_socket, Verb verb, cons
   client.set_connection_timeout(kTimeoutSeconds);
   client.set_read_timeout(kTimeoutSeconds);
   client.set_write_timeout(kTimeoutSeconds);
+  // A fixed Host, since the path of a socket is no name of a host.
   client.set_default_headers({{"Host", "larderd"}});
   const httplib::Result result = verb == Verb::kGet ? client.Get(path) : client.Post(path, json, "application/json");
   if (!result) return unreachable(admin_socket, result.error());
@@ -44,6 +46,7 @@ Result<std::string> ask_larderd(const std::string& admin_socket, Verb verb, cons
   return result->body;
 }
 
+// For values of a query: encodes more than necessary, never less.
 std::string percent_encoded(const std::string& text) {
   constexpr std::string_view kHex = "0123456789ABCDEF";
   std::string encoded;

@@ -48,7 +48,7 @@ int exit_status(std::span<const backend_check::Diagnostic> findings) {
 
 Result<Outcome> check_backend(const Arguments& arguments) {
   if (arguments.words[1] != "check")
-    return wrong("'" + arguments.words[1] + "' is nothing that backend does: backend check [URL]");
+    return wrong("'" + arguments.words[1] + "' is not a command of backend: write backend check [URL]");
   const Result<config::Config> config = configured(arguments);
   if (!config.ok()) return config.status();
   ::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes with write(), and the server may be gone

@@ -20,6 +20,7 @@ std::string line(std::string_view name, const std::string& value) {
   return "  " + base::column(name, 16) + value + "\n";
 }
 
+// An unknown fact shows "not told": the user may not be allowed to run INFO or CONFIG GET.
 std::string known(const std::string& text) {
   return text.empty() ? "not told" : text;
 }
@@ -65,6 +66,7 @@ std::string facts_text(const backend_check::ServerFacts& facts) {
   if (facts.pings.count != 0)
     out += line("PING", "p50 " + micros(facts.pings.p50_ns) + ", p99 " + micros(facts.pings.p99_ns) + " (" +
                             base::grouped(facts.pings.count) + " asked)");
+  // A server of the wrong mode was not used, so it has no rates.
   if (facts.ended != backend_check::ServerFacts::Step::kMode) {
     out += line("SET of 2 MiB", transfer_rate(facts.set_bytes_per_s));
     out += line("GET of 2 MiB", transfer_rate(facts.get_bytes_per_s));
@@ -79,6 +81,7 @@ std::string sentinel_text(const backend_check::CheckedServer& sentinel) {
   out += facts.version.empty() ? known(facts.mode) : facts.product + " " + facts.version;
   if (facts.named) out += ", names " + remote::text_of(*facts.named);
   if (facts.quorum && facts.other_sentinels)
+    // A Sentinel counts only the others.
     out += ", quorum " + std::to_string(*facts.quorum) + " of " + std::to_string(*facts.other_sentinels + 1);
   return out + "\n";
 }
@@ -97,12 +100,14 @@ std::string servers_text(const backend_check::InstallationFacts& facts) {
 
 std::string where_text(const backend_check::Diagnostic& finding, const backend_check::InstallationFacts& facts) {
   if (finding.where.empty()) return "";
+  // A Cluster may have hundreds of masters: "all masters" instead of a line of addresses.
   if (finding.where.size() == facts.servers.size() && finding.where.size() > 2) return "all masters: ";
   std::string out;
   for (const std::string& where : finding.where) out += (out.empty() ? "" : ", ") + where;
   return out + ": ";
 }
 
+// null for an unknown or unmeasured value, so that programs do not take 0 for a measurement.
 template <typename Value>
 ordered_json or_null(const std::optional<Value>& value) {
   return value ? ordered_json(*value) : ordered_json();

@@ -189,7 +189,7 @@ constexpr auto kCommands = std::to_array<Command>({
      "compute the exact hits of a recorded trace, to choose a memory size: for --sizes 1GiB,2GiB and\n"
      "--policies lru,fifo,s3-fifo,optimal (lru). FILE: from `larderctl trace`, or in Mooncake's format",
      plainly<simulate>},
-    {"backend", "check [URL]", 1, 2, "backend what? backend check [URL]",
+    {"backend", "check [URL]", 1, 2, "which command? backend check [URL]",
      "check whether larderd can use a Redis or Valkey: redis://[user@]host[:port][/database], rediss://, unix:///path, or the\n"
      "configured URL. Exit status 0: yes; 1: with warnings; 2: no",
      check_backend, kExitUnusable},

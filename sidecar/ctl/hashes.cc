@@ -11,7 +11,8 @@
 namespace larder::ctl {
 namespace {
 
-constexpr std::size_t kMostHashes = 1 << 20;
+constexpr std::size_t kMostHashes = 1 << 20;  // 32 MiB of text
+// Keys hold the first 16 bytes of a block hash; vLLM's hashes are longer, and the rest is cut.
 constexpr std::size_t kDigits = 2 * protocol::kBlockHashBytes;
 
 Status add(std::string_view text, const std::string& where, std::vector<std::string>& hashes) {
@@ -22,6 +23,7 @@ Status add(std::string_view text, const std::string& where, std::vector<std::str
   return {};
 }
 
+// A line without its comment (#) and blanks; files may have line ends of Windows.
 std::string_view trimmed(std::string_view line) {
   line = line.substr(0, line.find('#'));
   constexpr const char* kSpace = " \t\r";
@@ -42,6 +44,7 @@ Status read_lines(std::istream& lines, const std::string& name, std::vector<std:
 
 Status read_file(const std::string& file, std::vector<std::string>& hashes) {
   if (file == "-") return read_lines(std::cin, "standard input", hashes);
+  // An ifstream opens a directory without an error and then reads no line.
   std::error_code unknown;
   if (std::filesystem::is_directory(file, unknown)) return Status::from_errno(EISDIR, file);
   std::ifstream lines(file);

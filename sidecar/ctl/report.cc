@@ -9,6 +9,7 @@ using nlohmann::json;
 
 namespace {
 
+// Each verb has one reason for a refusal, so the counts suffice in the reply.
 const char* why_refused(std::string_view done) {
   if (done == "pinned") return "too much is pinned";
   if (done == "evicted") return "gone from memory, but not noted on the disk; evict them once more";
@@ -22,7 +23,8 @@ Result<std::string> dropped_report(const std::string& body) {
     const std::string done = "dropped " + base::plural(number_at(answer, "dropped"), "chunk");
     if (!answer.value("shared", false)) return done + "\n";
     return done +
-           ", here and in the backend; other larderds on it keep what they have in memory and on disk: drop it there, too\n";
+           ", here and in the backend; other larderd of the backend keep their chunks in memory and on disk: drop the chunks "
+           "there, too\n";
   });
 }
 
@@ -50,6 +52,8 @@ std::string acted_json(const protocol::ActCounts& acted) {
   return answer.dump(2) + "\n";
 }
 
+// larderd's errors are JSON; an error of cpp-httplib or another server may be any text, and only its
+// first line is shown.
 std::string error_of(const std::string& body) {
   const json parsed = json::parse(body, nullptr, false);
   if (parsed.is_object() && parsed.contains("error") && parsed["error"].is_string()) return text_at(parsed, "error");

@@ -95,7 +95,7 @@ std::string table_of(const Study& study) {
       text += cell(base::percent_text(static_cast<double>(result.tokens_hit), static_cast<double>(result.tokens)));
     text += "\n";
   }
-  return text + "\nfound: of the tokens asked for. larderd's policy is lru; optimal knows the future, and none does better.\n";
+  return text + "\nfound: of the tokens asked for. larderd's policy is lru; optimal knows the future, and is the upper bound.\n";
 }
 
 std::string json_of(const Study& study) {
@@ -127,7 +127,7 @@ Result<std::string> simulate(const Arguments& arguments) {
     return Status(Code::kInvalidArgument, "--output of simulate is table or json, not '" + arguments.output + "'");
   const Result<Study> done = study(arguments);
   if (!done.ok()) return done.status();
-  if (done->rows.empty()) return Status(Code::kInvalidArgument, "--policies names none");
+  if (done->rows.empty()) return Status(Code::kInvalidArgument, "--policies names no policy");
   return as_json ? json_of(*done) : table_of(*done);
 }
 

@@ -16,6 +16,7 @@ std::string row(std::string_view name, const std::string& now, const std::string
   return base::column(name, kNameColumn) + base::column(now, kNowColumn) + overall + "\n";
 }
 
+// Never negative, whatever the answers say.
 std::uint64_t grown(std::uint64_t now, std::uint64_t before) {
   return now - std::min(now, before);
 }
@@ -97,6 +98,8 @@ std::string sessions(const std::vector<SessionState>& attached) {
 
 }  // namespace
 
+// By larderd's own clock, since the answers travel for different times. nullopt after a restart
+// (another epoch): rates over two instances would be wrong.
 std::optional<double> seconds_between(const Snapshot& now, const std::optional<Snapshot>& before) {
   if (!before || before->epoch != now.epoch || now.uptime_seconds <= before->uptime_seconds) return std::nullopt;
   return now.uptime_seconds - before->uptime_seconds;

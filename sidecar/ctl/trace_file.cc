@@ -48,6 +48,7 @@ class Reader {
   }
 
   std::vector<sizing::TracedRequest> requests() {
+    // Files of several larderd are merged by time; stable, so requests of one moment keep their order.
     std::stable_sort(lines_.begin(), lines_.end(), [](const Line& a, const Line& b) { return a.timestamp < b.timestamp; });
     std::vector<sizing::TracedRequest> requests;
     requests.reserve(lines_.size());
@@ -71,6 +72,7 @@ class Reader {
     if (text.size() > kMaxTraceLine) return "a line has at most 16 MiB";
     try {
       Line line = line_of(text, block_bytes_);
+      // Traces of other tools (Mooncake) have no sizes in bytes.
       if (line.request.chunk_bytes == 0) return "the trace does not say how much memory a block takes: --block-bytes SIZE";
       if (line.request.chunk_tokens == 0) return "block_tokens is 0";
       blocks_ += line.request.chunks.size();

@@ -55,6 +55,8 @@ Result<TraceLines> trace_lines(const std::string& json, std::uint64_t wall_ms) {
     const std::uint64_t now_ms = number_at(page, "now_ms");
     for (const nlohmann::json& request : page.at("requests")) {
       ++lines.requests;
+      // The format of Mooncake's traces with more fields, so that other simulators can read the file.
+      // larderd gives ages of its monotonic clock; wall time lets files of several larderd merge.
       const nlohmann::ordered_json line{{"timestamp", wall_ms - std::min(wall_ms, now_ms - number_at(request, "at_ms"))},
                                         {"input_length", number_at(request, "tokens")},
                                         {"output_length", 0},
@@ -71,6 +73,7 @@ Result<TraceLines> trace_lines(const std::string& json, std::uint64_t wall_ms) {
 
 Result<std::string> record_trace(const std::string& admin_socket, const std::string& file, double seconds) {
   const bool printed = file.empty() || file == "-";
+  // O_EXCL: a recording must not overwrite an earlier one.
   const Fd out(printed ? -1 : ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (!printed && !out.valid() && errno == EEXIST)
     return Status(Code::kAlreadyExists, file + " is there already: name another file");
@@ -79,6 +82,7 @@ Result<std::string> record_trace(const std::string& admin_socket, const std::str
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   std::string from;
   Sums sums;
+  // The last round comes after the end, so that requests of the last pause are not lost.
   for (bool more = true; more;) {
     more = std::chrono::steady_clock::now() < end;
     if (Status taken = take_all(admin_socket, from, to, printed ? "standard output" : file, sums); !taken.ok()) return taken;

@@ -68,7 +68,7 @@ Status Acceptor::admit(Fd& socket) {
   facts.arena_bytes = parts_.arena.mapping.size();
   facts.index_bytes = parts_.index.mapping.size();
   facts.arena_page_bytes = parts_.arena.page_bytes;
-  if (parts_.residency_filter) facts.below_bytes = parts_.residency_filter->bytes();
+  if (parts_.residency_filter) facts.residency_bytes = parts_.residency_filter->bytes();
   Result<memory::SessionMemory> memory = memory::SessionMemory::create();
   if (!memory.ok()) return memory.status();
   Result<memory::LockFile> lock = memory::LockFile::create(memory::lock_path(parts_.config.memory, facts.number));

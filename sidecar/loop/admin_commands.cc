@@ -2,20 +2,23 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 
+#include "shim/protocol/namespace_kind.h"
 #include "sidecar/base/log_throttle.h"
-#include "sidecar/session/chunk_verbs.h"
 
 namespace larder::loop {
 
 namespace {
 
 // Called after the drop is done in memory: waits until each tier has done the drop for good.
-// Returns the largest count of a tier, because tiers mostly have the same chunks.
-Result<std::uint64_t> with_below(const Result<std::uint64_t>& dropped, const tiering::LowerTierDrop& below,
-                                 const base::Clock& clock, std::uint64_t end_ms) {
+// Returns the largest count of a tier, because tiers mostly have the same chunks. A tier may have
+// several parts, of several namespaces.
+Result<std::uint64_t> with_residency(const Result<std::uint64_t>& dropped, const tiering::LowerTierDrop& below,
+                                     const base::Clock& clock, std::uint64_t end_ms) {
   if (!dropped.ok()) return dropped;
   std::uint64_t most = *dropped;
+  std::map<std::string, std::uint64_t> by_tier;
   for (const tiering::LowerTierDrop::Part& part : below.parts) {
     const bool disk = part.kind == tiering::TierKind::kDisk;
     const std::string done = "dropped from memory, and not found " + std::string(disk ? "on the disk" : "in the backend") +
@@ -32,7 +35,7 @@ Result<std::uint64_t> with_below(const Result<std::uint64_t>& dropped, const tie
                                              : "the server has not removed it yet, and until then other larderds, and a "
                                                "later one here, may") +
                                        " find it again: " + status.text());
-    most = std::max(most, *part.chunks);
+    most = std::max(most, by_tier[part.name] += *part.chunks);
   }
   return most;
 }
@@ -55,6 +58,8 @@ Result<std::uint64_t> AdminCommands::drop_namespace(const std::string& id, std::
           }
           if (!handles.ok()) return handles.status();
           for (const std::uint32_t handle : *handles) drops.push_back({handle});
+          const std::vector<std::uint32_t> states = states_beside(handles->front());
+          for (const std::uint32_t handle : states) drops.push_back({handle});  // mutation: states-dropped
         }
         const auto next = std::ranges::find(drops, false, &store::Drop::done);
         drop_slice(*next, *below);
@@ -66,7 +71,7 @@ Result<std::uint64_t> AdminCommands::drop_namespace(const std::string& id, std::
         return chunks;
       },
       deadline_ms);
-  return with_below(dropped, *below, clock_, end_ms);
+  return with_residency(dropped, *below, clock_, end_ms);
 }
 
 // One slice of a drop. The first slice also begins the drop in the lower tiers, and removes the
@@ -76,7 +81,24 @@ void AdminCommands::drop_slice(store::Drop& drop, tiering::LowerTierDrop& below)
   if (first && drop.handle && store_.namespaces().is_open(*drop.handle)) reuse_tracker_.dropped(*drop.handle);
   if (first && !drop.handle) reuse_tracker_.dropped();
   store_.drop(drop);
-  if (first && lower_tiers_ != nullptr) below = lower_tiers_->last_drop();
+  if (!first || lower_tiers_ == nullptr) return;
+  for (tiering::LowerTierDrop::Part& part : lower_tiers_->last_drop().parts) below.parts.push_back(std::move(part));
+}
+
+std::vector<std::uint32_t> AdminCommands::states_beside(std::uint32_t handle) const {
+  const std::string text = *store_.namespaces().at(handle).spec.fingerprint + std::string(protocol::kStatesLine);
+  const Result<std::vector<std::uint32_t>> found = store_.namespaces().by_prefix(protocol::namespace_id(text).to_hex());
+  return found.ok() ? *found : std::vector<std::uint32_t>();
+}
+
+std::vector<session::ChunkVerb> AdminCommands::works(protocol::Verb verb, std::uint32_t handle,
+                                                     const std::vector<protocol::BlockHash>& hashes) const {
+  const bool brings = verb == protocol::Verb::kPrefetch || verb == protocol::Verb::kPin;
+  std::vector<session::ChunkVerb> works;
+  works.emplace_back(verb, handle, hashes);
+  const std::vector<std::uint32_t> states = states_beside(handle);
+  if (!states.empty()) works.emplace_back(verb, states.front(), hashes, brings);  // mutation: states-acted
+  return works;
 }
 
 Status AdminCommands::reconfigure(const config::Config& config, const std::string& why, std::uint32_t deadline_ms) {
@@ -94,18 +116,19 @@ Result<protocol::ActCounts> AdminCommands::act(protocol::Verb verb, const std::s
   // Shared: the caller may time out before the loop runs the command.
   const auto counts = std::make_shared<protocol::ActCounts>();
   const Result<std::uint64_t> done = control_.call(
-      [this, verb, id, hashes = hashes, counts,
-       work = std::optional<session::ChunkVerb>()]() mutable -> std::optional<Result<std::uint64_t>> {
-        if (!work) {
+      [this, verb, id, hashes = hashes, counts, done = std::size_t{0},
+       all = std::vector<session::ChunkVerb>()]() mutable -> std::optional<Result<std::uint64_t>> {
+        if (all.empty()) {
           const Result<std::vector<std::uint32_t>> handles = store_.namespaces().by_prefix(id);
           if (!handles.ok()) return handles.status();
-          work.emplace(verb, handles->front(), std::move(hashes));
-          store_.join_namespace(
-              work->handle());  // keeps the namespace open: with its last chunk it would close before the eviction in lower tiers
+          all = works(verb, handles->front(), hashes);
+          // Keeps the namespaces open: with its last chunk one would close before the eviction in lower tiers.
+          for (const session::ChunkVerb& work : all) store_.join_namespace(work.handle());
         }
-        if (!work->go_on(store_, stats_, lower_tiers_ != nullptr ? &lower_tiers_->promotions() : nullptr)) return std::nullopt;
-        store_.leave_namespace(work->handle());
-        *counts = work->counts();
+        if (all[done].go_on(store_, stats_, lower_tiers_ != nullptr ? &lower_tiers_->promotions() : nullptr)) ++done;
+        if (done < all.size()) return std::nullopt;
+        for (const session::ChunkVerb& work : all) store_.leave_namespace(work.handle());
+        *counts = all.front().counts();
         const std::string name(protocol::verb_name(verb));
         base::log_from("admin " + name, base::LogLevel::kInfo,
                        "admin: " + name + ": " + std::to_string(counts->found) + " of " + std::to_string(counts->all()) +
@@ -129,7 +152,7 @@ Result<std::uint64_t> AdminCommands::clear(std::uint32_t deadline_ms) {
         return drop.dropped;
       },
       deadline_ms);
-  return with_below(dropped, *below, clock_, end_ms);
+  return with_residency(dropped, *below, clock_, end_ms);
 }
 
 }  // namespace larder::loop

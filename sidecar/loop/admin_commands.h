@@ -16,6 +16,7 @@
 #include "sidecar/base/clock.h"
 #include "sidecar/loop/control_queue.h"
 #include "sidecar/loop/loop_stats.h"
+#include "sidecar/session/chunk_verbs.h"
 #include "sidecar/session/reuse_tracker.h"
 #include "sidecar/store/store.h"
 #include "sidecar/tiering/lower_tiers.h"
@@ -48,6 +49,12 @@ class AdminCommands {
   void close() { control_.close(); }
 
  private:
+  // The namespace of states beside that of the handle, most chunks first; empty without one.
+  std::vector<std::uint32_t> states_beside(std::uint32_t handle) const;
+  // What act() does: on the hashes of a namespace, and then on the states beside. A verb that brings
+  // or keeps chunks takes the last state alone, because a hit needs no other.
+  std::vector<session::ChunkVerb> works(protocol::Verb verb, std::uint32_t handle,
+                                        const std::vector<protocol::BlockHash>& hashes) const;
   void drop_slice(store::Drop& drop, tiering::LowerTierDrop& below);
 
   store::Store& store_;

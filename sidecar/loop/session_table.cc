@@ -69,7 +69,7 @@ Status SessionTable::deliver(session::Connection& connection, session::Reply rep
   if (reply.fence && lower_tiers_) return answer_fence(connection, std::move(reply));  // mutation: drop-fenced
   const std::array<int, 5> fds{parts_.arena.to_engines.get(), parts_.index.read_only.get(), connection.memory.fd.get(),
                                connection.lock.fd(), parts_.residency_filter ? parts_.residency_filter->fd() : -1};
-  const std::size_t count = !reply.with_regions ? 0 : reply.with_below ? 5 : 4;
+  const std::size_t count = !reply.with_regions ? 0 : reply.with_residency ? 5 : 4;
   Status sent = send(connection, std::move(reply.packet), std::span(fds).first(count));
   if (reply.with_regions) connection.memory.fd.reset();  // both sides have the mapping
   return sent;

@@ -24,6 +24,7 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
+// The nodes of this process's cpuset: a container may be limited to some nodes.
 NumaNodes allowed_nodes(const std::string& root) {
   std::ifstream status(root + "/proc/self/status");
   constexpr std::string_view kName = "Mems_allowed_list:";
@@ -52,10 +53,11 @@ NumaNodes both(const NumaNodes& a, const NumaNodes& b) {
 
 NumaPlan plan_auto(const NumaFacts& facts) {
   NumaPlan plan;
-  plan.optional = true;
+  plan.optional = true;  // auto must not fail the start, for example under seccomp
   if (facts.with_memory.size() < 2) return plan;
   const NumaNodes usable = both(facts.with_memory, facts.allowed);
   const NumaNodes near = both(usable, facts.of_processors);
+  // Engines of several nodes read the arena: interleaved memory is equally far for all.
   plan.nodes = near.size() == 1 ? near : usable;
   plan.interleaved = plan.nodes.size() > 1;
   return plan;
@@ -63,6 +65,7 @@ NumaPlan plan_auto(const NumaFacts& facts) {
 
 }  // namespace
 
+// The form of the kernel, "0-1,3"; other characters are skipped.
 NumaNodes parse_node_list(std::string_view text) {
   NumaNodes nodes;
   const auto number = [&text](unsigned& value) {
@@ -142,6 +145,7 @@ Status bind_memory(const NumaPlan& plan, std::span<std::byte> memory) {
   return Status::from_errno(error, "mbind of the arena to " + plan.text() + hint);
 }
 
+// Samples 64 pages, since a terabyte has too many pages to ask for each.
 NumaNodes other_nodes(const NumaNodes& nodes, std::span<std::byte> memory) {
   constexpr std::size_t kSamples = 64;
   NumaNodes others;

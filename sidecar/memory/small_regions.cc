@@ -15,6 +15,7 @@
 
 namespace larder::memory {
 
+// Engines get the read-only descriptor. O_EXCL and O_NOFOLLOW: the directory may be writable by others.
 Result<IndexFile> IndexFile::create(const std::string& path, std::uint64_t size_bytes) {
   IndexFile index;
   const Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -54,6 +55,7 @@ Result<SessionMemory> SessionMemory::create() {
   return memory;
 }
 
+// A file for each session, since a POSIX record lock belongs to a process and a file.
 Result<LockFile> LockFile::create(const std::string& path) {
   Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd.valid()) return Status::from_errno(errno, "create lock file " + path);

@@ -12,7 +12,7 @@ prometheus::MetricType type_of(MetricType type) {
   switch (type) {
     case MetricType::kCounter: return prometheus::MetricType::Counter;
     case MetricType::kGauge: return prometheus::MetricType::Gauge;
-    case MetricType::kHistogram: break;
+    case MetricType::kHistogram: break;  // no default, so that -Wswitch names a new type
   }
   return prometheus::MetricType::Histogram;
 }
@@ -48,6 +48,8 @@ void Families::add(double value, const Labels& labels) {
 
 void Families::add(const std::vector<Bucket>& buckets, std::uint64_t total, double sum, const Labels& labels) {
   prometheus::ClientMetric metric = labelled(labels);
+  // Prometheus wants each bucket to count all smaller values, too. The serializer adds +Inf from
+  // sample_count.
   std::uint64_t cumulative = 0;
   for (const Bucket& bucket : buckets) {
     cumulative += bucket.count;

@@ -1,5 +1,6 @@
-// Metric families as they are made, one after the other, and as the Prometheus text that they become. What begins a family names it for
-// all that is added until the next one. Thread-compatible.
+// Families: metric families in the order of their creation, and their Prometheus text. begin() or a
+// named gauge or counter starts a family; each add() gives the last family one more row.
+// Thread-compatible.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@
 
 namespace larder::pages {
 
-inline constexpr double kNs = 1e9, kMs = 1e3;  // of a second
+inline constexpr double kNs = 1e9, kMs = 1e3;  // parts of a second
 
 enum class MetricType { kCounter, kGauge, kHistogram };
 using Labels = std::vector<std::pair<std::string, std::string>>;
@@ -26,7 +27,8 @@ class Families {
   // REQUIRES: a counter or a gauge has begun.
   void add(double value, const Labels& labels = {});
   void add(std::uint64_t value, const Labels& labels = {}) { add(static_cast<double>(value), labels); }
-  // `parts`: of the metric's unit, that the histogram counts in. Divided by: the bounds are then the numbers that they look like.
+  // `parts`: parts of the metric's unit in one unit, for example kNs for a histogram of nanoseconds.
+  // Division by 1e9 rounds once; a multiplication by 1e-9 would round twice and print ugly bounds.
   // REQUIRES: a histogram has begun.
   template <typename Counts>
   void add(const Counts& counts, const Labels& labels, double parts) {
@@ -49,7 +51,7 @@ class Families {
 
  private:
   struct Bucket {
-    std::uint64_t count;  // in this one alone
+    std::uint64_t count;  // of this bucket alone; Prometheus wants cumulative counts
     double bound;
   };
   void add(const std::vector<Bucket>& buckets, std::uint64_t total, double sum, const Labels& labels);

@@ -10,7 +10,8 @@
 namespace larder::pages {
 namespace {
 
-// The fallbacks that larderd can fall into; one that is in force and not listed here shows as well.
+// The known fallbacks, which show 0 while they are not in force. A fallback in force that is missing
+// here shows as well.
 constexpr const char* kFallbackKinds[] = {"backend", "config", "disk",  "engines", "hugepages",
                                           "memory",  "numa",   "pidfd", "transfer"};
 
@@ -20,6 +21,8 @@ void add_identity(Families& out, const stats::Stats& stats, bool ready) {
   out.add(static_cast<double>(stats.uptime_ms) * 1e-3);
   out.gauge("ready", "1 while engines can attach.", ready ? 1 : 0);
   out.begin(MetricType::kGauge, "fallback", "1 while larderd runs in this fallback; /v1/status says why.");
+  // A map, so that two fallbacks of one kind make one row: Prometheus refuses a scrape with a double
+  // row.
   std::map<std::string, std::uint64_t> kinds;
   for (const char* kind : kFallbackKinds) kinds[kind] = 0;
   for (const stats::Fallback& fallback : stats.fallbacks) kinds[fallback.kind] = 1;
@@ -33,6 +36,7 @@ void add_log(Families& out, const stats::Stats& stats) {
               stats.log_lines_dropped);
 }
 
+// What-if figures for the size of memory; sidecar/sizing computes the figures from the sample.
 void add_estimate(Families& out, const stats::Stats& stats) {
   const stats::Estimate& estimate = stats.estimate;
   out.begin(MetricType::kGauge, "estimated_hit_ratio",
@@ -42,7 +46,7 @@ void add_estimate(Families& out, const stats::Stats& stats) {
   out.begin(MetricType::kHistogram, "reuse_distance_bytes",
             "Bytes of other chunks used between two uses of a looked-up chunk, scaled up from a sample. Above the last bound: "
             "the first use, or a last use older than the sample.");
-  out.add(estimate.reuse_distance, {}, 1);
+  out.add(estimate.reuse_distance, {}, 1);  // counts bytes, the metric's own unit
   out.counter("asked_chunks_total", "Chunks of prompts reported by engines for the estimate.", estimate.chunks_asked);
   out.counter("sampled_chunks_total", "Reported chunks that joined the sample.", estimate.chunks_sampled);
   out.gauge("sample_chunks", "Chunks whose last use the sample records.", estimate.chunks_tracked);
@@ -69,6 +73,7 @@ void add_memory(Families& out, const stats::Stats& stats) {
   out.begin(MetricType::kGauge, "extent_slots", "Slots of each size, including free slots.");
   for (const stats::SlotSizeStats& size : stats.slot_sizes)
     out.add(size.slots, {{"slot_bytes", std::to_string(size.slot_bytes)}});
+  // The text is a label, since a sample has only a number: `arena_numa{nodes="node 1"} 1`.
   out.gauge("arena_numa", "1, labelled with the NUMA nodes that the arena is bound to.", 1, {{"nodes", stats.arena_numa}});
   out.begin(MetricType::kGauge, "slots", "Slots by state.");
   out.add(stats.slots_free, {{"state", "free"}});
@@ -81,6 +86,7 @@ void add_memory(Families& out, const stats::Stats& stats) {
             stats.restore_dropped, {});
 }
 
+// Answers to RESERVE other than a grant, and grants that ended without a commit.
 void add_stores(Families& out, const stats::Stats& stats) {
   out.begin(MetricType::kCounter, "refused_total", "Refused requests to store, by reason.");
   out.add(stats.refused_no_space, {{"reason", "no_space"}});
@@ -130,6 +136,7 @@ void add_sessions(Families& out, const stats::Stats& stats) {
   out.gauge("holds", "Holds on slots that engines are reading.", stats.holds);
   out.gauge("held_bytes", "Bytes of held slots.", stats.held_bytes);
   out.begin(MetricType::kGauge, "arena_held_ratio", "Share of the arena in held slots. larderd can reuse only the rest.");
+  // The reference page has no arena: 0, not NaN.
   out.add(stats.arena_bytes == 0 ? 0.0 : static_cast<double>(stats.held_bytes) / static_cast<double>(stats.arena_bytes));
   out.begin(MetricType::kCounter, "holds_not_counted_total",
             "Holds that no longer protect a slot, by reason. age: too old; cap: over the cap of a session.");
@@ -140,6 +147,7 @@ void add_sessions(Families& out, const stats::Stats& stats) {
 }
 
 void add_transfer(Families& out, const stats::Stats& stats) {
+  // Both rows come from the sessions of one snapshot, so that their sum is the number of sessions.
   std::uint64_t by_sidecar = 0;
   for (const stats::SessionStats& session : stats.sessions) by_sidecar += session.sidecar_copies ? 1 : 0;
   out.begin(
@@ -168,7 +176,8 @@ void add_operations(Families& out, const stats::Stats& stats) {
   out.add(stats.probe, {{"operation", "probe"}}, kNs);
 }
 
-// One row a label value: names that become equal when they are made valid UTF-8 are one row. "other" is always there.
+// One row a label value. Names that become equal as valid UTF-8 share one row, since Prometheus
+// refuses a double row. "other" always has a row.
 std::map<std::string, stats::ModelStats> rows_by_model(const stats::Stats& stats) {
   std::map<std::string, stats::ModelStats> rows{{"other", {}}};
   for (const stats::ModelStats& model : stats.models) {
@@ -190,6 +199,7 @@ std::map<std::string, stats::ModelStats> rows_by_model(const stats::Stats& stats
 
 void add_models(Families& out, const stats::Stats& stats) {
   const std::map<std::string, stats::ModelStats> rows = rows_by_model(stats);
+  // Rows of a family must stand together, so each family goes through all models.
   const auto counter = [&](const char* name, const char* help, std::uint64_t stats::ModelStats::*value, double parts = 1) {
     out.begin(MetricType::kCounter, name, help);
     for (const auto& [model, row] : rows) out.add(static_cast<double>(row.*value) / parts, {{"model", model}});
@@ -244,11 +254,14 @@ std::string metrics_text(const stats::Stats& stats, bool ready, const http::Coun
 }
 
 std::string metrics_reference() {
+  // Labels whose values come from the configuration or from engines; the page prints these texts in
+  // place of values.
   constexpr http::OpenLabel kOpen[] = {{"version", "larderd's"},
                                        {"pool", "as configured"},
                                        {"nodes", "`none`, `node 1`, `nodes 0-1 interleaved`"},
                                        {"slot_bytes", "sizes of slots in use, at most 16"},
                                        {"model", "served model names, the first 31 and `other`"}};
+  // The table comes from a scrape with zero statistics, so no metric can be missing there.
   stats::Stats example;
   example.slot_sizes.emplace_back();
   return R"(# Metrics

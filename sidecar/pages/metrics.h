@@ -1,7 +1,8 @@
 // Stats as Prometheus metrics. Pure; thread-safe.
 //
-// Every family is there from the start, at zero. Labels are bounded: served model names (at most kMaxModels and "other") and
-// constant lists; never namespaces or sessions, which /v1/status has.
+// Every family exists from the start, at zero, so that a rate() sees the first increase. Labels are
+// bounded: served model names (at most kMaxModels and "other") and constant lists. Namespaces and
+// sessions stand in /v1/status only.
 #pragma once
 
 #include <string>

@@ -14,13 +14,16 @@
 namespace larder::pages {
 namespace {
 
-// What an admin verb waits for the event loop. The endpoint's other clients wait with it.
+// The longest wait of an admin verb for the event loop. Other clients of the endpoint wait meanwhile,
+// since one thread answers all.
 constexpr std::uint32_t kVerbDeadlineMs = 1000;
 
 constexpr const char* kPaths =
     ": GET /metrics, /healthz, /readyz, /v1/status; POST /v1/drop?namespace=ID, /v1/clear, /v1/trace, /v1/prefetch, "
     "/v1/pin, /v1/unpin, /v1/evict on loopback and on the admin socket";
 
+// cpp-httplib parses and formats through its Stream interface. This stream reads a request that the
+// endpoint has received whole, and collects the answer.
 class MemoryStream final : public httplib::Stream {
  public:
   explicit MemoryStream(std::string_view request) : request_(request) {}
@@ -56,7 +59,7 @@ int http_status(Code code) {
     case Code::kFailedPrecondition: return 409;
     case Code::kUnavailable:
     case Code::kDeadlineExceeded: return 503;
-    default: return 500;
+    default: return 500;  // a bug or the operating system; the text names the cause
   }
 }
 
@@ -78,7 +81,7 @@ Result<std::string> acted(stats::Control& control, protocol::Verb verb, const st
   return acted_json(*done);
 }
 
-// From the request of that number on; without one from now on.
+// Look-ups from number `from` on; without `from`, look-ups from now on.
 Result<std::string> traced(stats::Control& control, const std::string& from) {
   std::uint64_t number = 0;
   if (!from.empty() && !config::parse_number(from, number))
@@ -110,6 +113,7 @@ class Routes::MemoryServer final : public httplib::Server {
     add_page("/v1/status", [this](const httplib::Request&, httplib::Response& response) {
       response.set_content(status_json(control_.snapshot(), control_.healthy(), control_.ready()), "application/json");
     });
+    // cpp-httplib answers 404 for a known path with another method: 405 and Allow name the method.
     set_error_handler([this](const httplib::Request& request, httplib::Response& response) {
       if (response.status != 404 || !response.body.empty()) return;
       const auto known = methods_.find(request.path);
@@ -151,6 +155,8 @@ class Routes::MemoryServer final : public httplib::Server {
     Post(path, [admin, act = std::move(act)](const httplib::Request& request, httplib::Response& response) {
       if (admin == Admin::kRefused)
         return answer_text(response, 403, "admin verbs answer on the admin socket and on a loopback http.listen only");
+      // A browser sends Origin with each POST of a page. A page that the user visits could otherwise
+      // drop the cache through loopback (CSRF).
       if (request.has_header("Origin")) return answer_text(response, 403, "admin verbs are not for web pages (Origin)");
       answer_verb(response, act(request));
     });

@@ -32,6 +32,8 @@ class Server final : public HttpServer {
       if (!address.ok()) return {address.status().code(), "http.listen " + config.http.listen + " " + address.status().text()};
       Result<http::Listener> tcp = http::listen_tcp(*address);
       if (!tcp.ok()) return tcp.status();
+      // The Host header is checked against DNS rebinding: a web page's own name could resolve to this
+      // address.
       tcp->hosts = http::Hosts::of(*address, tcp->loopback, config.http.hosts);
       const Routes::Admin admin = tcp->loopback ? Routes::Admin::kAllowed : Routes::Admin::kRefused;
       serve(tcp_, std::move(*tcp), admin);
@@ -44,7 +46,7 @@ class Server final : public HttpServer {
  private:
   void serve(std::optional<http::Endpoint>& endpoint, http::Listener listener, Routes::Admin admin) {
     base::log_info("HTTP on " + listener.address + (admin == Routes::Admin::kAllowed ? ", admin verbs too" : ""));
-    // std::function wants what it holds to be copyable; nobody copies it.
+    // shared_ptr because std::function requires a copyable lambda; the endpoint has the only copy.
     const auto routes = std::make_shared<Routes>(control_, counters_, admin);
     endpoint.emplace(
         std::move(listener), http::Limits{}, [routes](const std::string& request) { return routes->respond(request); }, clock_,

@@ -1,6 +1,6 @@
-// HttpServer: /metrics, /healthz, /readyz, /v1/status on config.http.listen; the same and the admin verbs (see
-// routes.h) on the admin Unix socket and, where the listen address is loopback, there too. Bounded:
-// bodies, headers, time and connections. Threads of its own; thread-safe.
+// HttpServer: /metrics, /healthz, /readyz, /v1/status on config.http.listen. The admin Unix socket
+// and a loopback listen address serve the admin verbs, too (routes.h). Bodies, headers, time and
+// connections are bounded. Has its own threads; thread-safe.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ class HttpServer {
   // `control` outlives the server.
   static Result<std::unique_ptr<HttpServer>> start(const config::Config& config, stats::Control& control);
   virtual ~HttpServer() = default;  // stops and joins within 2 s
-  // "HOST:PORT" with the port in use (http.listen may say port 0); empty when http.listen is.
+  // "HOST:PORT" with the port in use (http.listen may say port 0); empty without http.listen.
   virtual std::string address() const = 0;
 };
 

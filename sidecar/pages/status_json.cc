@@ -8,15 +8,15 @@ namespace larder::pages {
 namespace {
 
 using nlohmann::json;
-// Keeps the order in which keys are written.
+// Keeps the order of the keys: people read the page, too.
 using Object = nlohmann::ordered_json;
 
-// Bytes that are no UTF-8 are replaced, never thrown at.
+// Replaces bytes that are no UTF-8 (names of engines); the default would throw.
 std::string text_of(const Object& value) {
   return value.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
-// What other amounts of memory would have found of what was asked for.
+// The estimated hit ratio for other sizes of memory.
 Object estimate_of(const stats::Estimate& estimate) {
   Object hits = Object::array();
   for (const stats::EstimatedHit& hit : estimate.hits) hits.push_back({{"size", hit.factor}, {"hit_ratio", hit.ratio}});
@@ -77,7 +77,8 @@ Object fetches_of(const stats::Stats& stats) {
           {"failed", stats.promotions_failed}};
 }
 
-// null where there is none. `place`: how its place is called.
+// null without such a tier: clients tell "no disk" from "an empty disk". `place`: the key of the
+// tier's address ("path", "url").
 Object tier_of(const stats::TierStats& disk, const char* place) {
   if (disk.place.empty()) return nullptr;
   return {
@@ -108,7 +109,7 @@ Object tier_of(const stats::TierStats& disk, const char* place) {
       {"read_bytes_per_s", disk.read_bytes_per_s}};
 }
 
-// With the fetches, which read from all tiers.
+// Fetches read from all lower tiers, so disk and backend both show the same counts.
 Object disk_of(const stats::Stats& stats) {
   Object disk = tier_of(stats.disk, "path");
   if (!disk.is_null()) disk["fetches"] = fetches_of(stats);

@@ -1,4 +1,5 @@
-// JSON that the HTTP room answers with, and that it reads: the only place of the room that knows nlohmann/json. Pure; thread-safe.
+// The JSON of the admin pages: answers, and the bodies of verbs. The only user of nlohmann/json in
+// the room. Pure; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +17,15 @@ namespace larder::pages {
 std::string status_json(const stats::Stats& stats, bool healthy, bool ready);
 
 // {"dropped": N}, {"found": N, "absent": N, "refused": N}, {"error": TEXT}.
-// `shared`: there is a backend, and what other larderd on it have in memory is not meant.
+// `shared`: larderd has a backend, so other larderd may still have the chunks in their memory.
 std::string dropped_json(std::uint64_t chunks, bool shared);
 std::string acted_json(const protocol::ActCounts& acted);
 std::string error_json(const std::string& text);
 // {"now_ms": N, "next": N, "lost": N, "requests": [{"at_ms", "model", "tokens", "tokens_hit", "block_tokens", "block_bytes", "hash_ids"}]}
 std::string trace_json(const stats::TracePage& page);
 
-// {"namespace": ID, "hashes": [HEX, ...]}, at most kMaxKeysPerAct of them. An error says what is wrong with it.
+// {"namespace": ID, "hashes": [HEX, ...]}, at most kMaxKeysPerAct hashes. An error names the wrong
+// field.
 struct ActRequest {
   std::string namespace_id;
   std::vector<protocol::BlockHash> hashes;

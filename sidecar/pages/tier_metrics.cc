@@ -6,7 +6,8 @@
 namespace larder::pages {
 namespace {
 
-// The tiers below the memory.
+// The lower tiers, with the names of their modes: each mode has a row, so that a dashboard can list
+// modes that are not in use.
 struct Below {
   std::string name;
   const stats::TierStats& stats;
@@ -20,6 +21,7 @@ void add_below_operations(Families& out, const stats::Stats& stats) {
   out.begin(MetricType::kCounter, "tier_operations_total",
             "Operations of a tier by result. disk and backend: one chunk each; dram: stores and loads of engines, of many chunks "
             "each.");
+  // Memory has no device of its own: its operations are the loads and stores of engines.
   const auto dram = [&](const char* operation, const char* result, std::uint64_t count) {
     out.add(count, {{"tier", "dram"}, {"operation", operation}, {"result", result}});
   };
@@ -37,6 +39,7 @@ void add_below_operations(Families& out, const stats::Stats& stats) {
     operations("get", "failed", tier.stats.gets_failed);
   }
   out.begin(MetricType::kCounter, "tier_bytes_total", "Bytes of chunks written to a tier (put) and read from a tier (get).");
+  // Only models count bytes of memory; their sum is the traffic of the tier.
   std::uint64_t stored = 0, loaded = 0;
   for (const stats::ModelStats& model : stats.models) {
     stored += model.bytes_stored;
@@ -66,6 +69,7 @@ void add_below_operations(Families& out, const stats::Stats& stats) {
 
 }  // namespace
 
+// An absent tier shows zeros, as every family exists from the start.
 void add_tiers(Families& out, const stats::Stats& stats) {
   const auto all = [&](const char* name, const char* help, std::uint64_t dram, std::uint64_t stats::TierStats::*value) {
     out.begin(MetricType::kGauge, name, help);
@@ -99,6 +103,7 @@ void add_tiers(Families& out, const stats::Stats& stats) {
 
 void add_below(Families& out, const stats::Stats& stats) {
   add_below_operations(out, stats);
+  // `value`: a function, since some rows derive from several fields (degraded: puts or gets refused).
   const auto each = [&](MetricType type, const char* name, const char* help, const auto& value) {
     out.begin(type, name, help);
     for (const Below& tier : below(stats)) out.add(value(tier.stats), {{"tier", tier.name}});

@@ -1,4 +1,4 @@
-// What larderd exports of its tiers. Pure; thread-safe.
+// The metrics of the tiers. Pure; thread-safe.
 #pragma once
 
 #include "sidecar/pages/metric_families.h"
@@ -6,8 +6,8 @@
 
 namespace larder::pages {
 
-void add_tiers(Families& out, const stats::Stats& stats);    // what each holds, the memory among them
-void add_below(Families& out, const stats::Stats& stats);    // what those below the memory do, and how fast
-void add_fetches(Families& out, const stats::Stats& stats);  // what engines had brought up from them
+void add_tiers(Families& out, const stats::Stats& stats);    // size and contents of each tier, with memory
+void add_below(Families& out, const stats::Stats& stats);    // work and speed of the lower tiers
+void add_fetches(Families& out, const stats::Stats& stats);  // fetches of engines from lower tiers
 
 }  // namespace larder::pages

@@ -1,4 +1,5 @@
-// Texts that engines sent, made fit for metrics. Pure; thread-safe. Defined in status_json.cc: nlohmann/json knows UTF-8.
+// Texts of engines, made fit for metrics. Pure; thread-safe. Defined in status_json.cc, because
+// nlohmann/json has the UTF-8 decoder.
 #pragma once
 
 #include <string>
@@ -6,7 +7,8 @@
 
 namespace larder::pages {
 
-// The text with every byte that is no valid UTF-8 replaced by U+FFFD: Prometheus refuses a whole scrape because of one.
+// The text with U+FFFD in place of each invalid byte. Prometheus refuses a whole scrape because of
+// one invalid byte.
 std::string valid_utf8(std::string_view text);
 
 }  // namespace larder::pages

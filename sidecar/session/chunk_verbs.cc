@@ -11,7 +11,8 @@ struct Doing {
 
 Doing doing(protocol::Verb verb) {
   switch (verb) {
-    case protocol::Verb::kPrefetch: return {&stats::Stats::asked_to_prefetch, &store::FamilyVerbs::prefetch};
+    case protocol::Verb::kPrefetch:
+    case protocol::Verb::kPrefetchLast: return {&stats::Stats::asked_to_prefetch, &store::FamilyVerbs::prefetch};
     case protocol::Verb::kPin: return {&stats::Stats::asked_to_pin, &store::FamilyVerbs::pin};
     case protocol::Verb::kUnpin: return {&stats::Stats::asked_to_unpin, &store::FamilyVerbs::unpin};
     case protocol::Verb::kEvict: break;
@@ -23,12 +24,28 @@ Doing doing(protocol::Verb verb) {
 
 bool ChunkVerb::go_on(store::Store& store, stats::Stats& stats, tiering::Promoter* promotions) {
   const Doing what = doing(verb_);
-  const std::span<const protocol::BlockHash> left = std::span(hashes_).subspan(counts_.all());
-  const bool below = verb_ == protocol::Verb::kPrefetch && promotions != nullptr;
-  const protocol::ActCounts more = below ? promotions->prefetch(handle_, left) : (store.families().*what.verb)(handle_, left);
-  stats.*what.asked += more.all();
-  counts_ += more;
+  const bool below = what.verb == &store::FamilyVerbs::prefetch && promotions != nullptr;
+  const auto act = [&](std::span<const protocol::BlockHash> hashes) {
+    return below ? promotions->prefetch(handle_, hashes) : (store.families().*what.verb)(handle_, hashes);
+  };
+  const std::uint64_t before = counts_.all();
+  if (last_alone_)
+    go_on_to_last(store, act);
+  else
+    counts_ += act(std::span<const protocol::BlockHash>(hashes_).subspan(before));
+  stats.*what.asked += counts_.all() - before;
   return counts_.all() == hashes_.size();
+}
+
+template <typename Act>
+void ChunkVerb::go_on_to_last(const store::Store& store, const Act& act) {
+  const std::span<const protocol::BlockHash> hashes(hashes_);
+  const std::uint64_t until = store.effort() + store::Store::kSliceEffort;
+  while (counts_.all() < hashes.size() && store.effort() < until) {
+    const protocol::ActCounts done = act(hashes.subspan(hashes.size() - 1 - counts_.all(), 1));  // mutation: last-alone-right
+    counts_ += done;
+    if (done.absent == 0) counts_.absent += hashes.size() - counts_.all();  // mutation: last-alone
+  }
 }
 
 }  // namespace larder::session

@@ -14,9 +14,14 @@ namespace larder::session {
 // between.
 class ChunkVerb {
  public:
-  // All chunks count as absent once the handle is not open. REQUIRES: a known verb.
-  ChunkVerb(protocol::Verb verb, std::uint32_t handle, std::vector<protocol::BlockHash> hashes)
-      : verb_(verb), handle_(handle), hashes_(std::move(hashes)) {}
+  // All chunks count as absent once the handle is not open. `last_alone`, as for kPrefetchLast: the
+  // verb is done on the last hash that counts as found or refused, and all others count as absent.
+  // REQUIRES: a known verb.
+  ChunkVerb(protocol::Verb verb, std::uint32_t handle, std::vector<protocol::BlockHash> hashes, bool last_alone = false)
+      : verb_(verb),
+        handle_(handle),
+        hashes_(std::move(hashes)),
+        last_alone_(last_alone || verb == protocol::Verb::kPrefetchLast) {}
 
   // Runs one slice. True: all slices are done. `promotions`: nullptr without a lower tier.
   bool go_on(store::Store& store, stats::Stats& stats, tiering::Promoter* promotions);
@@ -26,9 +31,14 @@ class ChunkVerb {
   std::uint32_t handle() const { return handle_; }
 
  private:
+  // One slice over the hashes from the last one on.
+  template <typename Act>
+  void go_on_to_last(const store::Store& store, const Act& act);
+
   protocol::Verb verb_;
   std::uint32_t handle_;
   std::vector<protocol::BlockHash> hashes_;
+  bool last_alone_;
   protocol::ActCounts counts_;
 };
 

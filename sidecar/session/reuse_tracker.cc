@@ -5,6 +5,7 @@
 
 #include "shim/protocol/checksum.h"
 #include "shim/protocol/index_layout.h"
+#include "shim/protocol/namespace_kind.h"
 
 namespace larder::session {
 namespace {
@@ -55,6 +56,7 @@ void ReuseTracker::asked(std::uint32_t handle, std::span<const std::uint64_t> ha
 
 void ReuseTracker::stored(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
   const store::Namespace& space = namespaces_.at(handle);
+  if (protocol::is_of_states(*space.spec.fingerprint)) return;  // mutation: curve-no-states
   const std::uint64_t bytes = family_bytes(space);
   for (const protocol::BlockHash& hash : hashes) curve_.stored(key_of(space, hash.lo), bytes, owner_of(space));
 }

@@ -29,7 +29,8 @@ class ReuseTracker {
   // A request in this namespace. `hashes`: the first 8 bytes of the hash of each chunk. REQUIRES:
   // the namespace is open.
   void asked(std::uint32_t handle, std::span<const std::uint64_t> hashes, std::uint64_t tokens, std::uint64_t tokens_hit);
-  // Chunks that engines store. REQUIRES: the namespace is open.
+  // Chunks that engines store. States are left out: no request names them. REQUIRES: the namespace
+  // is open.
   void stored(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
   // The start of a drop of one namespace, or of all namespaces.
   void dropped(std::uint32_t handle);

@@ -120,6 +120,7 @@ Result<Reply> SessionProtocol::handle(std::span<const std::byte> packet, std::ve
       default: break;
     }
   }
+  // By State.
   static constexpr std::string_view kExpected[] = {"HELLO", "ATTACHED", "a request"};
   return Status(Code::kFailedPrecondition,
                 std::string(type_name(type)) + " where " + std::string(kExpected[static_cast<int>(state_)]) + " was expected");
@@ -138,6 +139,7 @@ Result<Reply> SessionProtocol::go_on() {
 }
 
 Result<Reply> SessionProtocol::hello(Decoder& decoder) {
+  // The version comes first and is read alone: a HELLO of another version may have another size.
   Decoder version_reader = decoder;
   std::uint32_t major = 0;
   if (!version_reader.read(major)) return malformed(decoder.type(), "shorter than its version");
@@ -155,7 +157,7 @@ Result<Reply> SessionProtocol::hello(Decoder& decoder) {
   protocol::Welcome welcome{};
   welcome.version_major = protocol::kVersionMajor;
   welcome.version_minor = protocol::kVersionMinor;
-  welcome.capabilities = protocol::kCapabilityAct | (promoter_ != nullptr ? protocol::kCapabilityBelow : 0) |
+  welcome.capabilities = protocol::kCapabilityAct | (promoter_ != nullptr ? protocol::kCapabilityResidency : 0) |
                          (tier_probes_ != nullptr ? protocol::kCapabilityShared : 0) |
                          (transfers_ != nullptr ? protocol::kCapabilityTransfer : 0);
   welcome.epoch = facts_.epoch;
@@ -168,15 +170,17 @@ Result<Reply> SessionProtocol::hello(Decoder& decoder) {
   welcome.index_bytes = facts_.index_bytes;
   welcome.session_bytes = sizeof(protocol::SessionRegion);
   welcome.arena_page_bytes = facts_.arena_page_bytes;
-  const bool below = promoter_ != nullptr && (hello.capabilities & protocol::kCapabilityBelow) != 0;
-  if (below) welcome.below_bytes = facts_.below_bytes;
+  const bool residency = promoter_ != nullptr && (hello.capabilities & protocol::kCapabilityResidency) != 0;
+  if (residency) welcome.residency_bytes = facts_.residency_bytes;
   Encoder encoder(MessageType::kWelcome, decoder.request());
   encoder.append(welcome);
-  return Reply{finish(encoder), true, below};
+  return Reply{finish(encoder), true, residency};
 }
 
 Result<Reply> SessionProtocol::attached(Decoder& decoder) {
   if (Status status = read_list(decoder, still_written_); !status.ok()) return status;
+  // The lock tells the death of the engine, also in another container. A session without a lock could
+  // never be cleaned up.
   if (!lock_held_())
     return Status(Code::kFailedPrecondition, "ATTACHED: the lock file is not locked (F_SETLK on the descriptor of WELCOME)");
   store_.sessions().add(facts_.number, region_,
@@ -196,6 +200,7 @@ Result<Reply> SessionProtocol::reserve(Decoder& decoder) {
   if (*open && store_.namespaces().at(reserve.namespace_handle).layout(reserve.shard, reserve.group) == nullptr)
     return malformed(decoder.type(), "the namespace has no shard " + std::to_string(reserve.shard) + " of group " +
                                          std::to_string(reserve.group) + ", or nobody told its layout");
+  // Refused by default: all keys of a closed namespace.
   grants_.assign(hashes_.size(), {static_cast<std::uint32_t>(protocol::GrantStatus::kRefused), 0, 0, 0});
   if (*open) store_.reserve(facts_.number, {{}, reserve.namespace_handle, reserve.shard, reserve.group}, hashes_, grants_);
   if (*open && reuse_tracker_ != nullptr) reuse_tracker_->stored(reserve.namespace_handle, hashes_);
@@ -203,6 +208,7 @@ Result<Reply> SessionProtocol::reserve(Decoder& decoder) {
   encoder.append(protocol::Granted{reserve.count, 0}).append_all(std::span<const protocol::Grant>(grants_));
   stats_.reserve.record(clock_.now_ns() - start_ns);
   Reply reply{finish(encoder)};
+  // An empty RESERVE is a question: the reply waits until drops of the namespace are done.
   if (*open && reserve.count == 0) reply.fence = reserve.namespace_handle;
   return reply;
 }
@@ -231,6 +237,7 @@ Result<Reply> SessionProtocol::bad(Decoder& decoder) {
   base::log_from(log_source(facts_.peer, "BAD"), base::LogLevel::kWarning,
                  "session " + std::to_string(facts_.number) + ": " + std::to_string(slots_.size()) +
                      " chunks did not match their checksum and are dropped");
+  // In slices: a verification reads a whole chunk, and the loop serves other sessions in between.
   return begin([this, slots = slots_, next = std::size_t{0}]() mutable -> std::optional<Result<Reply>> {
     const std::uint64_t end = store_.effort() + store::Store::kSliceEffort;
     while (next < slots.size() && store_.effort() < end) store_.report_bad(slots[next++]);
@@ -298,7 +305,11 @@ Result<Reply> SessionProtocol::probe(Decoder& decoder) {
     return malformed(decoder.type(), "count " + std::to_string(probe.count) + " is over the limit or the packet");
   const Result<bool> open = may_use("PROBE", probe.namespace_handle);
   if (!open.ok()) return open.status();
-  if (!*open) return Reply{probed_packet({facts_.number, decoder.request(), {}})};
+  if (!*open) {
+    tiering::TierProbes::Answer nothing{facts_.number, decoder.request(), {}, std::nullopt};
+    if ((probe.flags & protocol::kProbeEach) != 0) nothing.each.emplace();
+    return Reply{probed_packet(nothing)};
+  }
   if (Status begun = tier_probes_->probe(facts_.number, decoder.request(), probe, hashes_); !begun.ok())
     return malformed(decoder.type(), begun.text());
   return Reply{};
@@ -307,6 +318,7 @@ Result<Reply> SessionProtocol::probe(Decoder& decoder) {
 std::vector<std::byte> probed_packet(const tiering::TierProbes::Answer& answer) {
   Encoder encoder(MessageType::kProbed, answer.request);
   encoder.append(answer.probed);
+  if (answer.each) encoder.append(*answer.each);
   return finish(encoder);
 }
 

@@ -35,13 +35,13 @@ struct SessionFacts {
   std::uint64_t arena_bytes = 0;
   std::uint64_t index_bytes = 0;
   std::uint64_t arena_page_bytes = 0;
-  std::uint64_t below_bytes = 0;  // the size of the residency filter; 0 without a lower tier
+  std::uint64_t residency_bytes = 0;  // the size of the residency filter; 0 without a lower tier
 };
 
 struct Reply {
   std::vector<std::byte> packet;  // empty: the message has no reply
   bool with_regions = false;      // WELCOME: four descriptors go along
-  bool with_below = false;        // and the residency filter as a fifth
+  bool with_residency = false;    // and the residency filter as a fifth
   // A namespace that the session may store into now, and the OPEN_NAMESPACE packet.
   struct Opened {
     store::NamespaceSpec spec;

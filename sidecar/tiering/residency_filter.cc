@@ -19,25 +19,26 @@ constexpr std::size_t kKeysAtOnce = 16;
 
 std::uint64_t buckets_for(std::uint64_t tier_bytes) {
   const std::uint64_t words = 2 * (tier_bytes / memory::kSmallestUsualSlot);
-  return std::clamp(std::bit_ceil(words / protocol::kBucketCells + 1), protocol::kLeastBelowBuckets, protocol::kMostBelowBuckets);
+  return std::clamp(std::bit_ceil(words / protocol::kBucketCells + 1), protocol::kLeastResidencyBuckets,
+                    protocol::kMostResidencyBuckets);
 }
 
 }  // namespace
 
 Result<std::shared_ptr<ResidencyFilter>> ResidencyFilter::create(std::uint64_t tier_bytes) {
   const std::uint64_t buckets = buckets_for(tier_bytes);
-  const std::uint64_t bytes = protocol::below_bytes(buckets);
+  const std::uint64_t bytes = protocol::residency_bytes(buckets);
   const Fd fd(::memfd_create("larder-below", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd.valid()) return Status::from_errno(errno, "memfd_create for the below region");
+  if (!fd.valid()) return Status::from_errno(errno, "memfd_create for the residency filter");
   if (::fchmod(fd.get(), 0400) != 0 || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
-    return base::file_failure(errno, "size the below region");
-  Result<Mapping> mapping = Mapping::map_shared(fd, bytes, PROT_READ | PROT_WRITE, "below region");
+    return base::file_failure(errno, "size the residency filter");
+  Result<Mapping> mapping = Mapping::map_shared(fd, bytes, PROT_READ | PROT_WRITE, "residency filter");
   if (!mapping.ok()) return mapping.status();
   // The seals forbid new writable mappings through any descriptor.
   if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | kSealFutureWrite | F_SEAL_SEAL) != 0)
-    return Status::from_errno(errno, "seal the below region");
+    return Status::from_errno(errno, "seal the residency filter");
   Fd read_only(::open(("/proc/self/fd/" + std::to_string(fd.get())).c_str(), O_RDONLY | O_CLOEXEC));
-  if (!read_only.valid()) return Status::from_errno(errno, "open the below region for reading");
+  if (!read_only.valid()) return Status::from_errno(errno, "open the residency filter for reading");
   return std::shared_ptr<ResidencyFilter>(new ResidencyFilter(std::move(read_only), std::move(*mapping), buckets));
 }
 
@@ -47,14 +48,14 @@ ResidencyFilter::ResidencyFilter(Fd read_only, Mapping mapping, std::uint64_t bu
       header_(reinterpret_cast<protocol::ResidencyHeader*>(mapping_.data())),
       buckets_(reinterpret_cast<protocol::ResidencyBucket*>(mapping_.data() + sizeof(protocol::ResidencyHeader))),
       bucket_count_(buckets) {
-  header_->magic = protocol::kBelowMagic;
+  header_->magic = protocol::kResidencyMagic;
   header_->version_major = protocol::kVersionMajor;
   header_->version_minor = protocol::kVersionMinor;
   header_->bucket_count = buckets;
 }
 
 protocol::ResidencyPlace ResidencyFilter::place(const tiers::ChunkKey& key) const {
-  return protocol::below_place(key.namespace_id, key.hash, key.shard, key.group, bucket_count_);
+  return protocol::residency_place(key.namespace_id, key.hash, key.shard, key.group, bucket_count_);
 }
 
 // Enters a tag in the emptier of the two buckets. No effect if a bucket has the tag already, or if

@@ -33,6 +33,7 @@ Status TierProbes::probe(SessionNumber session, std::uint32_t request, const pro
   Probe probe;
   probe.handle = asked.namespace_handle;
   probe.hashes.assign(hashes.begin(), hashes.end());
+  probe.each = (asked.flags & protocol::kProbeEach) != 0;
   probe.begun_ns = clock_.now_ns();
   probe.deadline_ns = probe.begun_ns + std::uint64_t{std::min(asked.deadline_ms, protocol::kMaxProbeMs)} * 1'000'000;
   const auto begin = tier_probes_.lower_bound({session, 0}), end = tier_probes_.upper_bound({session, UINT32_MAX});
@@ -69,21 +70,26 @@ bool TierProbes::go_on() {
 bool TierProbes::go_through(Probe& probe, std::uint64_t until) {
   while (probe.families.size() < probe.hashes.size()) {
     if (store_.effort() >= until) return false;
-    if (!add_family(probe, probe.hashes[probe.families.size()])) break;
+    const std::size_t done = probe.families.size();
+    const std::size_t next = probe.each ? probe.hashes.size() - 1 - done : done;  // mutation: probe-each-right
+    if (!add_family(probe, probe.hashes[next])) break;
   }
   return true;
 }
 
-// False: a fetch would end at this family, or the backend may not be asked.
+// False: the probe ends at this family. A fetch would end there, or the backend may not be asked. A
+// probe of each family goes on behind one that is missing.
 bool TierProbes::add_family(Probe& probe, const protocol::BlockHash& hash) {
   store_.families().look_at(probe.handle, hash, members_);
-  if (members_.empty()) return false;
   Family family;
   const std::size_t keys_before = probe.keys.size();
-  for (const store::Member& member : members_) {
-    if (add_member(probe, family, member)) continue;
+  family.reachable = !members_.empty() && std::ranges::all_of(members_, [&](const store::Member& member) {
+    return add_member(probe, family, member);
+  });
+  if (!family.reachable) {
+    family = {};
     probe.keys.resize(keys_before);
-    return false;
+    if (!probe.each || probe.reason == ProbeEnd::kBound) return false;  // mutation: probe-each-gap
   }
   probe.families.push_back(family);
   return true;
@@ -165,28 +171,63 @@ void TierProbes::on_probe(const tiers::Message& message) {
 // `there`: the reply of the backend for each key; null without a reply.
 void TierProbes::answer(Entry entry, ProbeEnd reason, const std::vector<bool>* there) {
   const Probe& probe = entry->second;
-  std::array<std::uint64_t, kMaxSources> bytes{};
-  protocol::Probed probed{};
-  std::size_t next = 0;
-  for (const Family& family : probe.families) {
-    bool found = family.keys == 0 || there != nullptr;
-    for (std::uint32_t i = 0; i < family.keys && found; ++i) found = (*there)[next + i];
-    if (!found) break;
-    next += family.keys;
-    ++probed.families;
-    probed.shared += family.bytes[shared_.number()] != 0;
-    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] += family.bytes[i];
-  }
-  tell_speed(bytes, probed);
+  Answer told{entry->first.first, entry->first.second, {}, std::nullopt};
+  protocol::Probed& probed = told.probed;
+  tell_speed(probe.each ? count_each(probe, there, told) : count_prefix(probe, there, probed), probed);
   const std::uint64_t elapsed_us = (clock_.now_ns() - probe.begun_ns) / 1000;
   probed.elapsed_us = static_cast<std::uint32_t>(std::min<std::uint64_t>(elapsed_us, UINT32_MAX));
   probed.reason = static_cast<std::uint32_t>(reason);
   stats_.probes_late += reason == ProbeEnd::kLate;
   stats_.probes_failed += reason == ProbeEnd::kFailed;
+  answers_.push_back(told);
+  forget(entry);
+}
+
+// `first`: the place of the family's keys in the reply.
+bool TierProbes::is_there(const Family& family, const std::vector<bool>* there, std::size_t first) {
+  if (!family.reachable || (family.keys != 0 && there == nullptr)) return false;
+  for (std::uint32_t i = 0; i < family.keys; ++i)
+    if (!(*there)[first + i]) return false;
+  return true;
+}
+
+std::array<std::uint64_t, TierProbes::kMaxSources> TierProbes::count_prefix(const Probe& probe, const std::vector<bool>* there,
+                                                                            protocol::Probed& probed) const {
+  std::array<std::uint64_t, kMaxSources> bytes{};
+  std::size_t next = 0;
+  for (const Family& family : probe.families) {
+    if (!is_there(family, there, next)) break;
+    next += family.keys;
+    ++probed.families;
+    probed.shared += family.bytes[shared_.number()] != 0;
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] += family.bytes[i];
+  }
   stats_.probe_hits += probed.families;
   stats_.probe_hits_shared += probed.shared;
-  answers_.push_back({entry->first.first, entry->first.second, probed});
-  forget(entry);
+  return bytes;
+}
+
+std::array<std::uint64_t, TierProbes::kMaxSources> TierProbes::count_each(const Probe& probe, const std::vector<bool>* there,
+                                                                          Answer& answer) const {
+  std::array<std::uint64_t, kMaxSources> bytes{};
+  protocol::ProbedEach each{};
+  std::size_t next = 0, hash = probe.hashes.size();
+  for (const Family& family : probe.families) {
+    --hash;
+    const bool found = is_there(family, there, next);
+    next += family.keys;
+    if (!found) continue;
+    each.there[hash / 64] |= std::uint64_t{1} << hash % 64;
+    const bool shared = family.bytes[shared_.number()] != 0;
+    ++stats_.probe_hits;
+    stats_.probe_hits_shared += shared;
+    if (answer.probed.families != 0) continue;
+    answer.probed.families = static_cast<std::uint32_t>(hash + 1);
+    answer.probed.shared = shared;
+    bytes = family.bytes;
+  }
+  answer.each = each;
+  return bytes;
 }
 
 // Adds the times of all sources, although they read in parallel: the real time must not exceed the

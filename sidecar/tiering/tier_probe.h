@@ -4,8 +4,9 @@
 // A probe goes through the families from the first on. larderd knows the chunks in memory, in
 // promotion and in nearer tiers. About all other chunks it asks the backend in one round, even
 // about chunks that it believes there: the server may have evicted them. The reply of the backend,
-// or the deadline, ends the probe; without a reply memory and the nearer tiers count. Owned by the
-// thread of the loop.
+// or the deadline, ends the probe; without a reply memory and the nearer tiers count. A probe with
+// kProbeEach asks about each family by itself, from the last one on. Owned by the thread of the
+// loop.
 //
 // While the backend is too slow to rely on, no probe waits for it. One question at a time still
 // goes to the backend: only a read of a known chunk can show that the backend is fast again.
@@ -15,6 +16,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -54,6 +56,7 @@ class TierProbes {
     store::SessionNumber session;
     std::uint32_t request;
     protocol::Probed probed;
+    std::optional<protocol::ProbedEach> each;  // of a probe with kProbeEach
   };
   // The answers since the last call.
   std::vector<Answer> take_answers() { return std::exchange(answers_, {}); }
@@ -64,6 +67,7 @@ class TierProbes {
   // The needs of one family: the number of keys to ask the backend about, and the bytes from each
   // source.
   struct Family {
+    bool reachable = false;  // as far as this larderd knows
     std::uint32_t keys = 0;
     std::array<std::uint64_t, kMaxSources> bytes{};
   };
@@ -71,7 +75,8 @@ class TierProbes {
     std::uint32_t handle = 0;
     std::vector<protocol::BlockHash> hashes;
     std::uint64_t begun_ns = 0, deadline_ns = 0;
-    std::vector<Family> families;  // so far
+    bool each = false;
+    std::vector<Family> families;  // so far; with `each` in the reverse order of `hashes`
     std::vector<tiers::ChunkKey> keys;
     protocol::ProbeEnd reason = protocol::ProbeEnd::kAll;
     bool over_bound = false;  // too many probes of the session: the backend is not asked
@@ -88,6 +93,11 @@ class TierProbes {
   bool ask(Entry entry);
   void ask_waiting();
   void answer(Entry entry, protocol::ProbeEnd reason, const std::vector<bool>* there);
+  static bool is_there(const Family& family, const std::vector<bool>* there, std::size_t first);
+  // Each counts the reachable families, and returns the bytes of a FETCH from each source.
+  std::array<std::uint64_t, kMaxSources> count_prefix(const Probe& probe, const std::vector<bool>* there,
+                                                      protocol::Probed& probed) const;
+  std::array<std::uint64_t, kMaxSources> count_each(const Probe& probe, const std::vector<bool>* there, Answer& answer) const;
   void tell_speed(const std::array<std::uint64_t, kMaxSources>& bytes, protocol::Probed& probed) const;
   void forget(Entry entry);
 

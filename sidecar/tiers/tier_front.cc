@@ -9,6 +9,7 @@
 
 namespace larder::tiers {
 
+// Direct I/O of the disk needs aligned addresses and sizes.
 bool aligned(std::span<const std::byte> slot) {
   return reinterpret_cast<std::uintptr_t>(slot.data()) % protocol::kSlotAlignBytes == 0 &&
          slot.size() % protocol::kSlotAlignBytes == 0;
@@ -34,6 +35,8 @@ void TierFront::set_wake(std::function<void()> wake) {
   wake_ = std::move(wake);
 }
 
+// All bounds in one place: operations, bytes, probes and drops. A refused operation costs a miss or a
+// later write; a queue without a bound would cost memory.
 Status TierFront::admissible(const Command& command) const {
   if (closed_) return {Code::kUnavailable, std::string(words_.closed)};
   const Operation operation = command.operation;
@@ -71,6 +74,8 @@ void TierFront::enqueue(Command command) {
   if (wake_) wake_();
 }
 
+// The counter of an eventfd cannot overflow here, and a full one is readable as well: the result of
+// the write does not matter.
 void TierFront::tell_messages() const {
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = ::write(message_fd_.get(), &one, sizeof(one));
@@ -80,6 +85,7 @@ Status TierFront::answer(Message message) {
   const std::lock_guard lock(mutex_);
   if (closed_) return refused({Code::kUnavailable, std::string(words_.closed)});
   if (!view_.state.takes_gets) return refused({Code::kUnavailable, view_.state.reason});
+  // Twice: each operation in flight may still add its own message.
   if (messages_.size() >= 2 * std::size_t{bounds_.operations})
     return refused({Code::kResourceExhausted, "too many messages that nobody takes"});
   messages_.push_back(std::move(message));
@@ -87,6 +93,7 @@ Status TierFront::answer(Message message) {
   return {};
 }
 
+// Best effort: a chunk that is not forgotten here fails its checksum again at the next load.
 void TierFront::forget(const ChunkKey& key, std::uint64_t generation) {
   Command command;
   command.kind = Command::Kind::kForget;
@@ -112,6 +119,7 @@ Status TierFront::evict(const ChunkKey& key) {
 
 void TierFront::take_messages(std::vector<Message>& out) {
   const std::lock_guard lock(mutex_);
+  // Resets the eventfd under the lock, so that no message stays behind without a signal.
   std::uint64_t count = 0;
   [[maybe_unused]] const auto got = ::read(message_fd_.get(), &count, sizeof(count));
   out.insert(out.end(), std::make_move_iterator(messages_.begin()), std::make_move_iterator(messages_.end()));
@@ -165,6 +173,7 @@ TierFront::Taken TierFront::take() {
 void TierFront::publish(std::vector<Outcome>& outcomes, View view) {
   const std::lock_guard lock(mutex_);
   for (Outcome& outcome : outcomes) {
+    // Slots count until the device has let go, which may be later than the answer (a deadline).
     held_bytes_ -= outcome.freed_bytes;
     held_operations_ -= outcome.freed ? 1 : 0;
     held_probes_ -= outcome.message.operation == Operation::kProbe ? 1 : 0;

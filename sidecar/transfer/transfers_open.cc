@@ -102,6 +102,7 @@ TransferRefusal Transfers::open_all(const SessionPtr& session, const copy::Devic
                          --open_;
                        }});
   }
+  // One engine of copies for each GPU, shared by all sessions of the GPU.
   std::shared_ptr<Device> device;
   if (TransferRefusal refusal = make_device(id, *opened->front(), device); refusal.refused()) return refusal;
   const Lock lock(mutex_);

@@ -127,7 +127,7 @@ bool all_present(SmallClient& client) {
   for (std::uint64_t number = 0; number < kPrompts; ++number) {
     const std::vector<protocol::BlockHash> hashes = prompt(number);
     const client::Hashes asked{reinterpret_cast<const std::uint8_t*>(hashes.data()), sizeof(hashes[0]), hashes.size()};
-    if (client.client().lookup(asked) != kPromptChunks) return false;
+    if (client.client().lookups().present(asked) != kPromptChunks) return false;
   }
   return true;
 }
@@ -168,14 +168,14 @@ int run(const std::string& directory, const config::Config& config, const char* 
     std::fprintf(stderr, "the chunks could not be stored\n");
     return 1;
   }
-  std::vector<Arm> arms{
-      {"shared index",
-       [&](const auto& hashes) {
-         return client.client().lookup({reinterpret_cast<const std::uint8_t*>(hashes.data()), sizeof(hashes[0]), hashes.size()});
-       }},
-      round_trip("round trip", far),
-      round_trip("round trip, server spins", spinning),
-      round_trip("round trip, same processor", near)};
+  std::vector<Arm> arms{{"shared index",
+                         [&](const auto& hashes) {
+                           return client.client().lookups().present(
+                               {reinterpret_cast<const std::uint8_t*>(hashes.data()), sizeof(hashes[0]), hashes.size()});
+                         }},
+                        round_trip("round trip", far),
+                        round_trip("round trip, server spins", spinning),
+                        round_trip("round trip, same processor", near)};
   std::uint64_t next = 0;
   for (int round = 0; round < kRounds; ++round)
     for (Arm& arm : arms)

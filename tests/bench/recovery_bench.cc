@@ -75,7 +75,7 @@ void write_chunks(tiers::Tier& tier, const base::Clock& clock, std::uint64_t chu
 // Whether engines would see the chunks that are verified.
 bool announced(const tiering::ResidencyFilter& region) {
   const Result<protocol::ResidencyReader> reader = protocol::ResidencyReader::open(region.data(), region.bytes());
-  must(reader.ok(), "the below region");
+  must(reader.ok(), "the residency filter");
   for (std::uint64_t number = 0; number < kVerified; ++number) {
     const tiers::ChunkKey key = tiers::testing_support::key_of(number);
     if (!reader->has(reader->place(key.namespace_id, key.hash, key.shard, key.group))) return false;
@@ -120,7 +120,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < kOpenings; ++i) {
     const std::uint64_t start = clock.now_ns();
     Result<std::shared_ptr<tiering::ResidencyFilter>> region = tiering::ResidencyFilter::create(chunks * kUsualChunk);
-    must(region.ok(), "no below region");
+    must(region.ok(), "no residency filter");
     options.residents = *region;
     const std::unique_ptr<tiers::Tier> tier = open_tier(env, clock, options);
     opened_ms.push_back(static_cast<double>(clock.now_ns() - start) / 1e6);

@@ -146,14 +146,14 @@ class Engine {
   }
   bool present(std::uint64_t chunk) const {
     const std::vector<protocol::BlockHash> hashes{bench_hash(chunk)};
-    return client_.lookup(hashes_of(hashes)) == 1;
+    return client_.lookups().present(hashes_of(hashes)) == 1;
   }
 
   // Microseconds from the question to the verified bytes.
   double hit(std::uint64_t chunk) {
     const client::Transfer transfer = transfer_of(chunk, 0);
     const auto start = Clock::now();
-    must(client_.lookup(hashes_of(transfer.hashes)) == 1, "a chunk that is in use has left memory");
+    must(client_.lookups().present(hashes_of(transfer.hashes)) == 1, "a chunk that is in use has left memory");
     must(client_.load(transfer, kWaitMs).ok(), "a load was refused");
     const std::vector<client::Completion> done = client_.poll(1, std::chrono::milliseconds(kWaitMs));
     const double took_us = since_us(start);

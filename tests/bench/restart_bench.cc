@@ -70,7 +70,7 @@ class Engine {
   }
   bool present(std::uint64_t number) const {
     const client::Transfer chunk = transfer(number);
-    return client_.lookup({reinterpret_cast<const std::uint8_t*>(chunk.hashes.data()), 16, 1}) == 1;
+    return client_.lookups().present({reinterpret_cast<const std::uint8_t*>(chunk.hashes.data()), 16, 1}) == 1;
   }
   // Whether it is there. Wrong bytes end the run.
   bool load(std::uint64_t number) {

@@ -26,7 +26,7 @@ void serve_lookups(int socket, SmallClient& client, Waiting waiting) {
     if (got <= 0) return;
     const client::Hashes asked{reinterpret_cast<const std::uint8_t*>(hashes.data()), sizeof(hashes[0]),
                                static_cast<std::size_t>(got) / sizeof(hashes[0])};
-    const std::uint64_t present = client.client().lookup(asked);
+    const std::uint64_t present = client.client().lookups().present(asked);
     if (::send(socket, &present, sizeof(present), MSG_NOSIGNAL) < 0) return;
   }
 }

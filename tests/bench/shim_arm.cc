@@ -92,7 +92,7 @@ bool ShimArm::await_commits() const {
   const client::Hashes hashes{reinterpret_cast<const std::uint8_t*>(transfer_.hashes.data()), sizeof(protocol::BlockHash),
                               transfer_.hashes.size()};
   const auto deadline = std::chrono::steady_clock::now() + kDeadline;
-  while (client_->lookup(hashes) != hashes.count) {
+  while (client_->lookups().present(hashes) != hashes.count) {
     if (std::chrono::steady_clock::now() > deadline) return false;
     std::this_thread::sleep_for(kBetweenPolls);
   }

@@ -55,7 +55,7 @@ bool SubmitArm::attach(std::byte* pages) {
     if (!client_->after_stream(nullptr).ok() || !client_->store_begin(all).ok()) return false;
     client_->store_finish(5000);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    if (client_->lookup(hashes) == kMostChunks) return true;
+    if (client_->lookups().present(hashes) == kMostChunks) return true;
   }
   return false;
 }

@@ -36,7 +36,7 @@ TEST_P(BackendCheckModesTest, ACluster) {
   for (const remote::Endpoint& master : cluster.endpoints())
     EXPECT_THAT(well.text, HasSubstr("Master " + remote::text_of(master) + ", 5,46"));
   EXPECT_THAT(well.text,
-              AllOf(HasSubstr("cluster, master"), HasSubstr("GET of 2 MiB    "), HasSubstr("a master without a replica")));
+              AllOf(HasSubstr("cluster, master"), HasSubstr("GET of 2 MiB    "), HasSubstr("the master has no replica")));
   EXPECT_EQ(cluster.keys(), 0U);
   EXPECT_EQ(backend_found("redis-cluster://127.0.0.1:1," + remote::text_of(cluster.endpoints()[1])), "1 refused");
   cluster.server(2).ask({"CONFIG", "SET", "maxmemory-policy", "noeviction"});

@@ -148,7 +148,7 @@ TEST_P(BackendCheckTest, UsersAndPasswords) {
   server_->ask({"ACL", "SETUSER", "kv", "on", ">hunter2", "~larder:*", "+hello", "+ping", "+info", "+select", "+get", "+getrange",
                 "+set", "+getdel", "+unlink", "+scan"});
   EXPECT_EQ(found(url("kv@") + password), "0") << "no more than least_rights() says";
-  EXPECT_THAT(check(url("kv@") + password).text, HasSubstr("save points, io-threads and databases could not be judged"));
+  EXPECT_THAT(check(url("kv@") + password).text, HasSubstr("save points, io-threads and databases are unknown"));
   EXPECT_EQ(found(url("kv@") + password + " --prefix other"), "2 rights");
   EXPECT_THAT(check(url("kv@") + password + " --prefix other").text,
               AllOf(HasSubstr("may not run GETRANGE, GET, SET, GETDEL, UNLINK on other:*"),
@@ -214,7 +214,7 @@ TEST_P(BackendCheckTest, Tls) {
             "2 tls-files");
   EXPECT_EQ(found("redis://127.0.0.1:" + std::to_string(port)), "2 closed");
   EXPECT_EQ(found("rediss://127.0.0.1:" + std::to_string(plain) + ca), "2 silent");
-  EXPECT_THAT(check("rediss://127.0.0.1:" + std::to_string(plain) + ca).text, HasSubstr("A port without TLS is silent too"));
+  EXPECT_THAT(check("rediss://127.0.0.1:" + std::to_string(plain) + ca).text, HasSubstr("A port without TLS is silent, too"));
   server_->ask({"CONFIG", "SET", "tls-auth-clients", "yes"});
   EXPECT_EQ(found(url + ca), "2 client-certificate");
   EXPECT_EQ(found(url + ca + client), "0");
@@ -259,7 +259,7 @@ TEST_P(BackendCheckTest, ADatabaseThatIsNotThere) {
   const std::string url = "redis://127.0.0.1:" + std::to_string(port);
   EXPECT_EQ(found(url + "/3"), "0");
   EXPECT_EQ(found(url + "/4"), "2 no-database");
-  EXPECT_THAT(check(url + "/4").text, HasSubstr("the server has 4 of them"));
+  EXPECT_THAT(check(url + "/4").text, HasSubstr("the server has 4 databases"));
 }
 
 // covers F-206
@@ -277,8 +277,8 @@ TEST(BackendCheckWordsTest, WrongWordsEndWithTwo) {
     EXPECT_EQ(outcome.status, 2) << words;
     return outcome.text.substr(0, outcome.text.find('\n'));
   };
-  EXPECT_EQ(said(""), "larderctl: backend what? backend check [URL]");
-  EXPECT_EQ(said("chek"), "larderctl: 'chek' is nothing that backend does: backend check [URL]");
+  EXPECT_EQ(said(""), "larderctl: which command? backend check [URL]");
+  EXPECT_EQ(said("chek"), "larderctl: 'chek' is not a command of backend: write backend check [URL]");
   EXPECT_EQ(said("check"), "larderctl: which backend? Name its URL, redis://host:6379, or --config FILE with backend.url");
   EXPECT_EQ(said("check --prefix x"), "larderctl: '--prefix' goes with a URL; else the configuration says");
   EXPECT_EQ(said("check redis://h --config /x"), "larderctl: a URL or --config FILE: one of the two");

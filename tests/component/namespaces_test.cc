@@ -94,7 +94,7 @@ class Adapters {
     const std::vector<protocol::BlockHash> hash{hash_of(i)};
     client::Hashes hashes = hashes_of(hash);
     hashes.ns = number;
-    ASSERT_EQ(client().lookup(hashes), 0U) << "a closed number is a miss";
+    ASSERT_EQ(client().lookups().present(hashes), 0U) << "a closed number is a miss";
   }
 
  private:

@@ -67,7 +67,7 @@ TEST_F(ReloadTest, WhatIsNotValidIsNamedAndChangesNothing) {
   start();
   write("4MiB", "sideways");
   hang_up();
-  EXPECT_TRUE(eventually([this] { return says("disk.write 'sideways' is none of: back, through"); })) << status();
+  EXPECT_TRUE(eventually([this] { return says("disk.write 'sideways' is not one of: back, through"); })) << status();
   EXPECT_TRUE(larderd_->running());
 }
 

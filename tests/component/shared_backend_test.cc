@@ -130,7 +130,7 @@ class SharedBackendTest : public testing::TestWithParam<const char*> {
 
 TEST_P(SharedBackendTest, WhatOneStoredTheOtherFindsAndLoads) {
   Node one(server_->socket()), two(server_->socket());
-  EXPECT_EQ(two.engine().welcome().capabilities & 6, protocol::kCapabilityBelow | protocol::kCapabilityShared);
+  EXPECT_EQ(two.engine().welcome().capabilities & 6, protocol::kCapabilityResidency | protocol::kCapabilityShared);
   one.store(1, 8);
   ASSERT_TRUE(one.wrote(8));
   EXPECT_FALSE(two.engine().shown_below(1)) << "what others have put there no region shows";

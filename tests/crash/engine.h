@@ -89,7 +89,7 @@ class Engine {
   // In memory or below it.
   bool reachable(std::uint64_t key) const {
     const client::Transfer transfer = pages_.transfer({key});
-    return client_.reachable(hashes(transfer)) == 1;
+    return client_.lookups().reachable(hashes(transfer)) == 1;
   }
   struct Fetched {
     std::uint64_t ticket = 0;  // for Fetches::end(), unless it is 0
@@ -168,7 +168,7 @@ class Engine {
     return {reinterpret_cast<const std::uint8_t*>(transfer.hashes.data()), sizeof(protocol::BlockHash), transfer.hashes.size(),
             transfer.ns};
   }
-  std::size_t lookup(const client::Transfer& transfer) const { return client_.lookup(hashes(transfer)); }
+  std::size_t lookup(const client::Transfer& transfer) const { return client_.lookups().present(hashes(transfer)); }
 
   const std::string socket_;
   FaultFinder copies_;

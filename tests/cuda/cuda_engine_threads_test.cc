@@ -58,8 +58,8 @@ TEST_F(CudaCopyEngineTest, CopiesOfAllThreadsTogetherHaveFewBytesReady) {
         });
     }
     EXPECT_EQ(right, kThreads);
-    EXPECT_EQ(fake_cuda::counters().most_home_bytes, CopyLanes::ready_bytes(Direction::kStore));
-    EXPECT_EQ(fake_cuda::counters().most_away_bytes, CopyLanes::ready_bytes(Direction::kLoad));
+    EXPECT_EQ(fake_cuda::counters().most_home_bytes, CopyLanes::kBatchBytes);
+    EXPECT_EQ(fake_cuda::counters().most_away_bytes, CopyLanes::kBatchBytes);
     engine_.reset();
     chunks.clear();
     fake_cuda::reset();

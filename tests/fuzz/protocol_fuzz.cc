@@ -130,7 +130,9 @@ void read_body(protocol::Decoder& decoder, Echo& echo) {
     case MessageType::kFetched: return read_fixed<protocol::Fetched>(decoder, echo);
     case MessageType::kFetchEnd: return read_fixed<protocol::EndFetch>(decoder, echo);
     case MessageType::kProbe: return read_list<protocol::Probe, protocol::BlockHash>(decoder, echo, protocol::kMaxKeysPerProbe);
-    case MessageType::kProbed: return read_fixed<protocol::Probed>(decoder, echo);
+    case MessageType::kProbed:
+      read_fixed<protocol::Probed>(decoder, echo);
+      return read_fixed<protocol::ProbedEach>(decoder, echo);  // where it is there
     case MessageType::kActed: return read_fixed<protocol::Acted>(decoder, echo);
     case MessageType::kDropNamespace: return read_fixed<protocol::DropNamespace>(decoder, echo);
     case MessageType::kCloseNamespace: return read_fixed<protocol::CloseNamespace>(decoder, echo);

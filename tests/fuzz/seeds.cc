@@ -58,6 +58,14 @@ void protocol_seeds() {
   write("protocol", "look",
         text_of(Encoder(MessageType::kProbe, 5).append(protocol::Probe{1, 250, 1, 0}).append(protocol::BlockHash{1, 1})));
   write("protocol", "looked", text_of(Encoder(MessageType::kProbed, 5).append(protocol::Probed{1, 1, 1'000'000, 4096, 99, 0})));
+  write("protocol", "look_each",
+        text_of(Encoder(MessageType::kProbe, 5)
+                    .append(protocol::Probe{1, 250, 1, protocol::kProbeEach})
+                    .append(protocol::BlockHash{1, 1})));
+  write("protocol", "looked_each",
+        text_of(Encoder(MessageType::kProbed, 5)
+                    .append(protocol::Probed{1, 1, 1'000'000, 4096, 99, 0})
+                    .append(protocol::ProbedEach{{1}})));
   write("protocol", "fetched", text_of(Encoder(MessageType::kFetched, 4).append(protocol::Fetched{1, 2, 4096, 99, 0})));
   write("protocol", "fetch_end", text_of(Encoder(MessageType::kFetchEnd, 0).append(protocol::EndFetch{4, 0})));
   write("protocol", "close", text_of(Encoder(MessageType::kCloseNamespace, 0).append(protocol::CloseNamespace{2, 1})));

@@ -240,7 +240,8 @@ class World {
     for (std::uint8_t left = input.byte() % 16; left > 0; --left) hashes.push_back({input.byte(), 1});
     fetch.count = static_cast<std::uint32_t>(hashes.size());
     if ((request & 64) != 0) {
-      const protocol::Probe probe{fetch.namespace_handle, fetch.deadline_ms, fetch.count, 0};
+      const std::uint32_t flags = (request & 32) != 0 ? protocol::kProbeEach : 0;
+      const protocol::Probe probe{fetch.namespace_handle, fetch.deadline_ms, fetch.count, flags};
       send(who,
            Encoder(MessageType::kProbe, request % 4U).append(probe).append_all(std::span<const protocol::BlockHash>(hashes)));
       return promote();
@@ -266,6 +267,11 @@ class World {
       must(protocol::Decoder::open(session::probed_packet(answer)).ok(), "an answer is a message");
       must(answer.probed.shared <= answer.probed.families && answer.probed.families <= protocol::kMaxKeysPerProbe,
            "no more is found than was asked about");
+      if (!answer.each) continue;
+      std::uint32_t last = 0;
+      for (std::uint32_t i = 0; i < protocol::kMaxKeysPerProbe; ++i)
+        if ((answer.each->there[i / 64] >> i % 64 & 1) != 0) last = i + 1;
+      must(last == answer.probed.families, "the last family is the last bit");
     }
     for (const tiering::Promoter::Answer& answer : promoter_.take_answers()) {
       must(protocol::Decoder::open(session::fetched_packet(answer)).ok(), "an answer is a message");

@@ -1,11 +1,8 @@
 #!/usr/bin/env python3
-"""words.py [--table | --shrink] [FILE...]: plain English in pages, by counting
-(docs/contributing/style.md).
+"""words.py [--table] [FILE...]: plain English in pages, by counting (docs/contributing/style.md).
 
-Without FILE: every Markdown page of the repository. A page that exceeds a limit is a fault, unless
-words_pending.txt lists the page; a listed page that meets the limits is a fault too, so that the
-list shrinks. Exit status 1 for a fault. --shrink removes such lines from the list. --table prints
-the counts of each file; of C++ those of comments."""
+Without FILE: every Markdown page of the repository. A page that exceeds a limit is a fault. Exit
+status 1 for a fault. --table prints the counts of each file; of C++ those of comments."""
 
 import math
 import re
@@ -16,7 +13,6 @@ from pathlib import Path
 
 from pages import ROOT, tracked, without_code
 
-PENDING = Path(__file__).with_name("words_pending.txt")
 FOREIGN = ("tests/unit/ctl/lmcache/", "tests/fuzz/", "shared/")  # texts of others
 WHAT = {"what"}
 NOBODY = {"nobody", "nothing", "none"}
@@ -94,16 +90,10 @@ def pages():
     return [path for path in tracked("*.md") if not str(path).startswith(FOREIGN)]
 
 
-def check(found, pending):
-    """Faults of {path: Counts}, given the paths that are pending."""
-    for path in sorted(pending - found.keys()):
-        yield f"{path}: is no page: remove the line from {PENDING.name}"
+def check(found):
+    """Faults of {path: Counts}."""
     for path, counts in found.items():
-        faults = list(counts.faults())
-        if path not in pending:
-            yield from (f"{path}: {fault}" for fault in faults)
-        elif not faults:
-            yield f"{path}: meets the limits: remove the line from {PENDING.name}"
+        yield from (f"{path}: {fault}" for fault in counts.faults())
 
 
 def table(found):
@@ -117,25 +107,13 @@ def table(found):
     yield f"{total:7} " + " ".join(f"{1000 * each / total:6.1f}" for each in sums) + "         all"
 
 
-def shrunk(text, found):
-    """The list `text` without pages that are gone or meet the limits."""
-
-    def pending(line):
-        return line.startswith("#") or (Path(line) in found and any(found[Path(line)].faults()))
-
-    return "\n".join(filter(pending, text.splitlines())) + "\n"
-
-
 def main(arguments):
     named = [Path(one).resolve().relative_to(ROOT) for one in arguments if not one.startswith("--")]
     found = {path: counts_of(path) for path in named or pages()}
     if "--table" in arguments:
         print(*table(found), sep="\n")
         return 0
-    if "--shrink" in arguments:
-        PENDING.write_text(shrunk(PENDING.read_text(), found))
-    listed = {Path(line) for line in PENDING.read_text().splitlines() if not line.startswith("#")}
-    faults = list(check(found, listed if not named else listed & found.keys()))
+    faults = list(check(found))
     print(*faults, sep="\n", end="\n" if faults else "")
     return 1 if faults else 0
 

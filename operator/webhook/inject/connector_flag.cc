@@ -65,7 +65,7 @@ Result<std::optional<ScriptEdit>> edit_for(const ScriptEngines& engines, std::si
   if (!config.ok()) return config.status();
   if (*config == flag.value) return std::optional<ScriptEdit>();
   if (engines.read_twice(engine) && config->find('$') != std::string::npos)
-    return unsupported("its --kv-transfer-config has a $, which is read twice there; write its value out");
+    return unsupported("--kv-transfer-config has a $, which the shell reads twice there; write the value out");
   const std::string quoted = shell_quoted(*config);
   auto edit = engines.replace(engine, flag.word, flag.form == Form::kSameWord ? flag_with(quoted) : quoted);
   if (!edit.ok()) return edit.status();
@@ -89,9 +89,9 @@ Status add_to_script(Object& container, std::size_t index, int chunk_tokens) {
   const auto engines = ScriptEngines::find(script);
   const std::string otherwise =
       ", or set spec.engine.flags of the pool to false and give vLLM the flag --kv-transfer-config yourself";
-  if (!engines.ok()) return unsupported("its script cannot be read (" + engines.status().text() + "); mend it" + otherwise);
-  if (engines->count() == 0)
-    return unsupported("its script starts no `vllm serve` that is written out in it; write one" + otherwise);
+  if (!engines.ok())
+    return unsupported("the script cannot be read (" + engines.status().text() + "); correct the script" + otherwise);
+  if (engines->count() == 0) return unsupported("the script does not start a written-out `vllm serve`; write one" + otherwise);
   if (std::string why = hidden_in_script(script, *engines); !why.empty()) return unsupported(std::move(why));
   const FlagSource source = worst_source(container, index, *engines);
   if (source.kind == FlagSource::Kind::kUnread) return unsupported(why_not(source));

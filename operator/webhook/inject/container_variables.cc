@@ -12,10 +12,10 @@ ContainerVariable from_elsewhere(const Object& source) {
   if (!api::at(source, "resourceFieldRef").is_null()) return {};
   const std::string field = api::text_at(source, "fieldRef.fieldPath");
   if (field.starts_with("metadata.annotations") || field.starts_with("metadata.labels"))
-    return {Kind::kUnread, "", "its value is in " + field};
+    return {Kind::kUnread, "", "the value is in " + field};
   if (!field.empty()) return {};
   const bool secret = !api::at(source, "secretKeyRef").is_null();
-  return {Kind::kUnread, "", secret ? "its value is in a Secret" : "its value is in a ConfigMap"};
+  return {Kind::kUnread, "", secret ? "the value is in a Secret" : "the value is in a ConfigMap"};
 }
 
 // envFrom may set every variable whose name has the prefix.
@@ -33,7 +33,7 @@ ContainerVariable variable_of(const Object& container, const std::string& name) 
     for (const Object& variable : environment)
       if (api::text_at(variable, "name") == name) found = &variable;
   if (found == nullptr) {
-    if (may_come_from(api::at(container, "envFrom"), name)) return {Kind::kUnread, "", "envFrom may give it"};
+    if (may_come_from(api::at(container, "envFrom"), name)) return {Kind::kUnread, "", "envFrom may set the variable"};
     return {};
   }
   const Object& source = api::at(*found, "valueFrom");

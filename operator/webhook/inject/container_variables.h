@@ -17,7 +17,7 @@ struct ContainerVariable {
     kUnread,  // from another object: `from`
   } kind = Kind::kAbsent;
   std::string text;  // kText: the value; $(NAME) refers to another variable
-  std::string from;  // kUnread: the source, to follow "since": "its value is in a ConfigMap"
+  std::string from;  // kUnread: the source, to follow "since": "the value is in a ConfigMap"
 };
 
 // The last variable of a name counts, as in Kubernetes. Values of a pod's fields or resources are

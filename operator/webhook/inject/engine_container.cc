@@ -9,7 +9,7 @@ namespace {
 using api::Object;
 using Kind = CommandShape::Kind;
 
-constexpr std::size_t kMostNames = 200;  // bytes of containers' names in a sentence
+constexpr std::size_t kMostNames = 200;  // bytes of container names in a sentence
 
 std::string names_of(const Object& containers) {
   std::string names;
@@ -20,27 +20,28 @@ std::string names_of(const Object& containers) {
 // Why a container cannot get flags; "": flags are possible or not needed.
 std::string why_not(const Object& container, const CommandShape& shape) {
   if (shape.kind == Kind::kUnseen)
-    return "has neither command nor args, so that its image alone decides vLLM's flags; write out its args";
+    return "has neither command nor args, so the image alone decides vLLM's flags; write out the args";
   const Object& command = api::at(container, "command");
   if (shape.kind == Kind::kForeign && (!command.is_array() || command.empty()))
-    return "has args that begin with a program, not with a model or a flag of vLLM; write `vllm serve` in front of vLLM's own";
+    return "has args that begin with a program, not with a model or a flag of vLLM; write `vllm serve` in front of vLLM's args";
   if (shape.kind == Kind::kForeign)
-    return "has a command that is not known to start vLLM; start it by `vllm serve`, or set spec.engine.flags of the pool to "
-           "false and "
-           "give vLLM the flag --kv-transfer-config yourself";
+    return "has a command that is not known to start vLLM; start vLLM by `vllm serve`, or set spec.engine.flags of the pool to "
+           "false and give vLLM the flag --kv-transfer-config yourself";
   return "";
 }
 
+// The pool's own word counts without any evidence in command or image. Only flags need a known
+// command.
 Result<std::vector<EngineContainer>> named_engine(const Object& containers, const api::EngineSpec& spec) {
   for (std::size_t at = 0; at < containers.size(); ++at) {
     if (api::text_at(containers[at], "name") != spec.container) continue;
     const CommandShape shape = shape_of(containers[at]);
     if (const std::string why = why_not(containers[at], shape); spec.flags && !why.empty())
-      return Status(Code::kUnsupported, "its container " + spec.container + " " + why);
+      return Status(Code::kUnsupported, "container " + spec.container + " " + why);
     return std::vector<EngineContainer>{{at, shape}};
   }
-  return Status(Code::kUnsupported, "it has no container " + spec.container +
-                                        ", which spec.engine.container of the pool names; it has " + names_of(containers));
+  return Status(Code::kUnsupported, "the pod has no container " + spec.container +
+                                        ", which spec.engine.container of the pool names; write one of " + names_of(containers));
 }
 
 // Engines among containers with only an image as evidence: a single one, or else all whose args are
@@ -51,8 +52,8 @@ Result<std::vector<EngineContainer>> likeliest(const Object& containers, std::ve
   for (const EngineContainer& one : perhaps) names += (names.empty() ? "" : ", ") + api::text_at(containers[one.index], "name");
   std::erase_if(perhaps, [&](const EngineContainer& one) { return !has_engine_args(containers[one.index]); });
   if (!perhaps.empty()) return perhaps;
-  return Status(Code::kUnsupported, "several containers of it may be the engine (" + names.substr(0, kMostNames) +
-                                        "), and the args of none say that they are vLLM's; name the engine's container in "
+  return Status(Code::kUnsupported, "several containers of the pod may be the engine (" + names.substr(0, kMostNames) +
+                                        "), and no container has args that are surely vLLM's; name the engine's container in "
                                         "spec.engine.container of the pool");
 }
 
@@ -60,13 +61,13 @@ Result<std::vector<EngineContainer>> likeliest(const Object& containers, std::ve
 std::string none_of(const Object& pod, const Object& containers) {
   for (const Object& container : containers)
     if (const std::string why = why_not(container, shape_of(container)); looks_like_engine(container) && !why.empty())
-      return "its container " + api::text_at(container, "name") + " " + why;
+      return "container " + api::text_at(container, "name") + " " + why;
   for (const Object& container : api::at(pod, "spec.initContainers"))
     if (starts_engine(container, shape_of(container)))
-      return "its engine " + api::text_at(container, "name") +
-             " is an init container, and those are not looked at; make it one of the pod's containers";
-  return "no container of it (" + names_of(containers) +
-         ") starts vLLM in a way that is known; write `vllm serve` in its command, or name the engine's container in "
+      return "engine " + api::text_at(container, "name") +
+             " is an init container, and the injector does not change init containers; move the engine to spec.containers";
+  return "no container of the pod (" + names_of(containers) +
+         ") starts vLLM in a known way; write `vllm serve` in the engine's command, or name the engine's container in "
          "spec.engine.container of the pool";
 }
 

@@ -28,8 +28,9 @@ Object* find_variable(Object& environment, std::string_view name) {
 }
 
 std::string lost_by(const std::string& what) {
-  return "its `" + what +
-         "` in front of vLLM takes away the variables or the group that Larder gives the container; start vLLM without it";
+  return "`" + what +
+         "` in front of vLLM removes the variables or the group that Larder gives the container; start vLLM without `" + what +
+         "`";
 }
 
 bool has_value_from(const Object& variable) {
@@ -87,10 +88,10 @@ std::string lost_in(const ScriptEngines& script) {
   for (const Assignment& one : script.assignments()) {
     std::set<std::string> seen;
     if (one.name == kName && !one.adds && !keeps_path(script, one, seen))
-      return "its script sets PYTHONPATH anew; let it add to the one that is there: PYTHONPATH=FOLDER:$PYTHONPATH";
+      return "the script replaces PYTHONPATH; write PYTHONPATH=FOLDER:$PYTHONPATH to keep the present value";
   }
   if (std::ranges::any_of(script.commands(), unsets_path))
-    return "its script takes PYTHONPATH away, by which vLLM finds Larder's package; leave that variable as it is";
+    return "the script removes PYTHONPATH, by which vLLM finds Larder's package; leave the variable unchanged";
   for (std::size_t engine = 0; engine < script.count(); ++engine)
     if (!script.lost(engine).empty()) return lost_by(script.lost(engine));
   return "";
@@ -127,15 +128,16 @@ bool has_moving_memory(const Object& container) {
 Status set_environment(Object& container, const CommandShape& shape, const std::string& socket, const std::string& pool) {
   if (has_moving_memory(container))
     return {Code::kUnsupported,
-            "its variable PYTORCH_CUDA_ALLOC_CONF has expandable_segments:True, with which vLLM refuses to start with "
-            "any connector; remove that, or add --enable-sleep-mode"};
+            "the variable PYTORCH_CUDA_ALLOC_CONF has expandable_segments:True, and vLLM then refuses to start with any "
+            "connector; remove expandable_segments:True, or add --enable-sleep-mode"};
   Object& environment = container["env"];
   if (!environment.is_array()) environment = Object::array();
   const Object* earlier = find_variable(environment, kSocket);
   if (earlier != nullptr && api::text_at(*earlier, "value") != socket)
-    return {Code::kUnsupported, "it sets LARDER_SOCKET itself, which the pool sets; remove that variable"};
+    return {Code::kUnsupported, "the container sets LARDER_SOCKET, which the pool sets; remove the variable"};
   if (find_variable(environment, kEarlier) != nullptr)
-    return {Code::kUnsupported, "it has a variable LARDER_ENGINE_PYTHONPATH, whose name is Larder's; rename it"};
+    return {Code::kUnsupported,
+            "the container has a variable LARDER_ENGINE_PYTHONPATH, a name of Larder's own; rename the variable"};
   if (!shape.lost.empty()) return {Code::kUnsupported, lost_by(shape.lost)};
   if (shape.script != CommandShape::kNoScript) {
     if (Status status = export_python_path(container, shape.script); !status.ok()) return status;

@@ -52,15 +52,16 @@ ConnectorFlag find_connector_flag(std::span<const FlagWord> words) {
   for (std::size_t at = 0; at < words.size(); ++at) {
     if (!words[at].text) {
       if (is_connector_flag(flag_name(words[at].begins)))
-        return {Form::kUnreadable, at, "", "the value of its --kv-transfer-config comes from a variable; write it out as JSON"};
+        return {Form::kUnreadable, at, "",
+                "the value of --kv-transfer-config comes from a variable; write the value out as JSON"};
       continue;
     }
     const std::string name = flag_name(*words[at].text);
     if (name.starts_with(std::string(kConnectorFlag) + "."))
-      return {Form::kUnreadable, at, "", "its --kv-transfer-config is written key by key; write it as one JSON value"};
+      return {Form::kUnreadable, at, "", "--kv-transfer-config is written key by key; write one JSON value"};
     if (!is_connector_flag(name)) continue;
     if (found.form != Form::kAbsent)
-      return {Form::kUnreadable, at, "", "it has --kv-transfer-config twice; vLLM takes the last one: leave one of them"};
+      return {Form::kUnreadable, at, "", "--kv-transfer-config is given twice, and vLLM takes the last one; leave one"};
     const std::size_t equals = words[at].text->find('=');
     if (equals != std::string::npos) {
       found = {Form::kSameWord, at, words[at].text->substr(equals + 1), ""};
@@ -68,14 +69,14 @@ ConnectorFlag find_connector_flag(std::span<const FlagWord> words) {
       found = {Form::kNextWord, at + 1, *words[at + 1].text, ""};
       ++at;
     } else {
-      return {Form::kUnreadable, at, "", "the value of its --kv-transfer-config comes from a variable; write it out as JSON"};
+      return {Form::kUnreadable, at, "", "the value of --kv-transfer-config comes from a variable; write the value out as JSON"};
     }
   }
   // E.g. in braces, which a shell expands to several words.
   const bool inside = std::ranges::any_of(
       words, [](const FlagWord& word) { return word.text.value_or(word.begins).find(kConnectorFlag) != std::string::npos; });
   if (found.form == Form::kAbsent && inside)
-    return {Form::kUnreadable, 0, "", "its --kv-transfer-config is inside another word; write it as a word of its own"};
+    return {Form::kUnreadable, 0, "", "--kv-transfer-config is inside another word; write the flag as a word of its own"};
   return found;
 }
 
@@ -83,12 +84,13 @@ std::string refused_by_flags(std::span<const FlagWord> words) {
   for (const FlagWord& word : words) {
     const std::string text = word.text.value_or(word.begins), name = flag_name(text);
     if (name == "--config")
-      return "it has --config, a file of flags whose connector ours would replace; write its flags into the command instead, or "
-             "our --kv-transfer-config into that file and set spec.engine.flags of the pool to false";
+      return "--config names a file of flags, and Larder's connector would replace a connector in the file; write the "
+             "file's flags into the command, or Larder's --kv-transfer-config into the file and set spec.engine.flags of the "
+             "pool to false";
     if (name == "--kv-offloading-size")
-      return "it has --kv-offloading-size, with which vLLM puts its own connector in the place of any other; remove that flag";
+      return "with --kv-offloading-size vLLM replaces any connector by its own; remove the flag";
     if (name == "--backend" && text == "--backend=huggingface")
-      return "it has --backend=huggingface, which does not run vLLM; use --backend=vllm";
+      return "--backend=huggingface does not run vLLM; use --backend=vllm";
   }
   return "";
 }

@@ -38,7 +38,7 @@ FlagSource unread(std::string what, std::string cause) {
 }
 
 std::string named(const std::string& name) {
-  return "its variable " + name;
+  return "the variable " + name;
 }
 
 FlagSource of_container(const Object& container, const std::string& name, VariableSources& known);
@@ -53,7 +53,7 @@ FlagSource of_member(const Object& container, const std::string& text, const std
 FlagSource of_container(const Object& container, const std::string& name, VariableSources& known) {
   const auto [at, is_new] = known.try_emplace(name);
   if (!is_new) return at->second;
-  if (known.size() > kMostVariables) return unread(named(name), "too many variables are in one another");
+  if (known.size() > kMostVariables) return unread(named(name), "too many nested variables");
   const ContainerVariable variable = variable_of(container, name);
   FlagSource found = variable.kind == ContainerVariable::Kind::kUnread ? unread(named(name), variable.from)
                                                                        : of_member(container, variable.text, named(name), known);
@@ -90,11 +90,10 @@ std::string set_in(std::string text) {
 }
 
 std::string why_not(const FlagSource& source) {
-  if (source.kind == Kind::kConnector)
-    return source.what + " sets " + source.cause + "; write that flag into the command itself instead";
+  if (source.kind == Kind::kConnector) return source.what + " sets " + source.cause + "; write the flag into the command instead";
   if (source.kind == Kind::kUnread)
-    return source.what + " may hold a connector of its own, which cannot be read here (" + source.cause +
-           "); write its flags into the command or into env, and put a model or another single value in double quotes";
+    return source.what + " may hold a connector that the injector cannot read (" + source.cause +
+           "); write the flags into the command or into env, and put a model or another single value in double quotes";
   return "";
 }
 
@@ -106,7 +105,7 @@ FlagSources::FlagSources(const Object& container, std::size_t after, const Scrip
   for (std::size_t place = 0; place < script.commands().size(); ++place) find_setters(place);
   const auto argv = argv_of(container);
   for (std::size_t at = after; at < argv.size(); ++at)
-    if (argv[at]) arguments_ = worse(arguments_, of_member(container, *argv[at], "what follows its script", known_));
+    if (argv[at]) arguments_ = worse(arguments_, of_member(container, *argv[at], "the text after the script", known_));
 }
 
 void FlagSources::find_setters(std::size_t place) {
@@ -163,7 +162,7 @@ FlagSource FlagSources::of_word(const ScriptWord& word) {
 }
 
 FlagSource FlagSources::of_expansion(const std::string& written) {
-  if (is_spent(written.size())) return unread("its script", "it is longer than can be read");
+  if (is_spent(written.size())) return unread("the script", "the script is too long");
   const Expansion one = expansion_of(written);
   const std::string shown = written.size() <= kMostWritten ? written : written.substr(0, kMostWritten) + "...";
   switch (one.kind) {
@@ -177,15 +176,15 @@ FlagSource FlagSources::of_expansion(const std::string& written) {
       break;
     case Expansion::Kind::kUnknown: break;
   }
-  return unread("its " + shown, "only a run of the script tells");
+  return unread(shown, "only a run of the script shows the value");
 }
 
 // The text after the name in ${NAME...}: a default, a replacement.
 FlagSource FlagSources::of_text(const std::string& rest) {
   if (rest.empty()) return {};
   const auto read = ScriptEngines::find("x" + rest);
-  if (!read.ok()) return unread("its ${...}", read.status().text());
-  FlagSource found = connector("its script", set_in(rest));
+  if (!read.ok()) return unread("${...}", read.status().text());
+  FlagSource found = connector("the script", set_in(rest));
   for (const ScriptEngines::Command& command : read->commands())
     for (const ScriptWord& word : command.words) found = worse(found, of_word(word));
   return found;
@@ -193,9 +192,9 @@ FlagSource FlagSources::of_text(const std::string& rest) {
 
 FlagSource FlagSources::of_variable(const std::string& name) {
   if (is_spent(1 + files_.size()) || inside_.size() >= kMostInside)
-    return unread(named(name), "its script is longer or deeper than can be read");
+    return unread(named(name), "the script is too long or too deeply nested");
   if (read_.contains(name) || name == "REPLY" || name == "MAPFILE")
-    return unread(named(name), "its script reads it while it runs");
+    return unread(named(name), "the script reads the value while running");
   if (!inside_.insert(name).second) {
     circles_.insert(name);
     return {};
@@ -221,9 +220,9 @@ FlagSource FlagSources::of_variable(const std::string& name) {
       found = worse(found, worse(connector(named(name), set_in(word.known)), of_word(word)));
   }
   place_ = used;
-  if (script_looks_ > kMostLooks) found = unread(named(name), "its script is longer than can be read");
+  if (script_looks_ > kMostLooks) found = unread(named(name), "the script is too long");
   if (circles_.erase(name) > 0) replaced = false;
-  if (!replaced && !file.empty()) found = worse(found, unread(named(name), file + " may set it"));
+  if (!replaced && !file.empty()) found = worse(found, unread(named(name), file + " may set the variable"));
   if (!replaced && file.empty()) found = worse(found, of_container(container_, name, known_));
   inside_.erase(name);
   return found;
@@ -235,10 +234,10 @@ FlagSource FlagSources::of_positional() {
   FlagSource found = arguments_;
   for (const std::size_t place : positional_) {
     const Words& words = script_.commands()[place].words;
-    if (is_spent(words.size())) found = unread("its script", "it is longer than can be read");
+    if (is_spent(words.size())) found = unread("the script", "the script is too long");
     const std::size_t used = std::exchange(place_, place);
     for (const ScriptWord& word : words)
-      found = worse(found, worse(connector("its script, by `" + words.front().known + "`,", set_in(word.known)), of_word(word)));
+      found = worse(found, worse(connector("the script, by `" + words.front().known + "`,", set_in(word.known)), of_word(word)));
     place_ = used;
   }
   inside_.erase("@");
@@ -249,14 +248,14 @@ FlagSource FlagSources::of_positional() {
 FlagSource FlagSources::of_array(const std::string& name) {
   FlagSource found = of_variable(name);
   for (const ScriptEngines::Command& command : script_.commands()) {
-    if (is_spent(command.words.size())) return unread("its script", "it is longer than can be read");
+    if (is_spent(command.words.size())) return unread("the script", "the script is too long");
     const auto uses = std::ranges::find_if(command.words, [&name](const ScriptWord& word) {
       return std::ranges::any_of(word.expansions, [&name](const std::string& one) { return expansion_of(one).name == name; });
     });
     if (uses == command.words.end()) continue;
     const auto first = static_cast<std::size_t>(uses - command.words.begin()) + 1;
     for (std::size_t at = first; at < command.words.size(); ++at)
-      found = worse(found, connector("its script", set_in(command.words[at].known)));
+      found = worse(found, connector("the script", set_in(command.words[at].known)));
     found = worse(found, of_words(command.words, first, true));
   }
   return found;
@@ -274,7 +273,7 @@ FlagSource source_in_words(const Object& container, std::size_t first, bool take
   VariableSources known;
   for (std::size_t at = 0; at < flags.size(); ++at) {
     if (flags[at].text || !argv[first + at]) continue;
-    FlagSource found = of_member(container, *argv[first + at], "its args", known);
+    FlagSource found = of_member(container, *argv[first + at], "the args", known);
     if (found.kind == Kind::kUnread && !may_be_flags(flags, at, takes_model)) continue;
     worst = worse(worst, std::move(found));
   }

@@ -27,7 +27,7 @@ inline constexpr std::size_t kMostInside = 64;      // script variables nested i
 
 struct FlagSource {
   enum class Kind { kNone, kConnector, kUnread } kind = Kind::kNone;  // in order of severity
-  std::string what;                                                   // "its variable X", "what follows its script"
+  std::string what;                                                   // "the variable X", "the text after the script"
   std::string cause;  // kConnector: set_in(); kUnread: the reason, "envFrom may give it"
 };
 

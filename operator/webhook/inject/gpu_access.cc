@@ -44,7 +44,7 @@ std::string give_gpu(Object& pod, Object& larderd, const Object& engine, const a
   if (!copies)
     return unknown.empty() ? ""
                            : "CachePool " + pool.name + " names resources.claims " + unknown +
-                                 ", which the pod does not have; larderd runs without, remove it from the pool";
+                                 ", which the pod does not have; larderd runs without the claim: remove the claim from the pool";
   Object& spec = pod["spec"];
   const std::string& wanted = pool.spec.runtime_class;
   if (!wanted.empty() && api::text_at(spec, "runtimeClassName").empty()) spec["runtimeClassName"] = wanted;
@@ -54,7 +54,7 @@ std::string give_gpu(Object& pod, Object& larderd, const Object& engine, const a
   const std::string sees_none = "larderd sees no GPU for transfer: sidecar of CachePool " + pool.name + ": ";
   if (!unknown.empty())
     return sees_none + "the pod has no resource claim " + unknown +
-           ", which spec.resources.claims of the pool names. Add it to the "
+           ", which spec.resources.claims of the pool names. Add the claim to the "
            "pod's spec.resourceClaims, or set spec.runtimeClassName of the pool" +
            kMeanwhile;
   if (!wanted.empty())

@@ -42,13 +42,14 @@ std::vector<FlagWord> flag_words(const ShellCommand& command) {
 // A part of a shell's command line with Larder added to its connector.
 Result<std::string> composed_in(const std::string& text, int chunk_tokens) {
   const auto commands = read_shell(shell_text(text));
-  if (!commands.ok() || commands->size() != 1) return unsupported("it is no list of flags that could be read; write one");
+  if (!commands.ok() || commands->size() != 1) return unsupported("the value is not a readable list of flags; write such a list");
   const ShellCommand& command = commands->front();
   const std::vector<FlagWord> words = flag_words(command);
   if (std::string why = refused_by_flags(words); !why.empty()) return unsupported(std::move(why));
   const ConnectorFlag flag = find_connector_flag(words);
   if (flag.form == Form::kUnreadable) return unsupported(flag.why);
-  if (flag.form == Form::kAbsent) return unsupported("it has no --kv-transfer-config that could be read; write it out as JSON");
+  if (flag.form == Form::kAbsent)
+    return unsupported("the value has no readable --kv-transfer-config; write the flag out as JSON");
   const auto config = composed_config(flag.value, chunk_tokens);
   if (!config.ok()) return config.status();
   if (*config == flag.value) return text;
@@ -93,10 +94,10 @@ std::string hidden_in_script(std::string_view script, const ScriptEngines& engin
     const std::string set = set_in(one.value);
     if (set.empty() || !names_variable(script, one.name)) continue;
     if (one.value.find("OffloadingConnector") != std::string::npos)
-      return "its script gives vLLM a cache of vLLM's own in " + one.name +
-             " (KServe: kvCacheOffloading), and two would keep the same blocks; remove that one, or the annotation "
+      return "the script gives vLLM a cache of vLLM's own in " + one.name +
+             " (KServe: kvCacheOffloading), and two caches would keep the same blocks; remove that cache, or the annotation "
              "larder.dev/pool";
-    return "its script sets " + set + " in its variable " + one.name + "; write that flag behind `vllm serve` instead";
+    return "the script sets " + set + " in the variable " + one.name + "; write the flag behind `vllm serve` instead";
   }
   return "";
 }
@@ -112,10 +113,10 @@ Result<bool> compose_hidden(Object& container, std::size_t script, const ScriptE
   if (Object* variable = speaking_variable(container)) {
     const std::string name = api::text_at(*variable, "name");
     if (!read_twice)
-      return unsupported("its variable " + name +
-                         " sets a connector, and the shell splits it at blanks; write that flag into the script");
+      return unsupported("the variable " + name +
+                         " sets a connector, and the shell splits the value at blanks; write the flag into the script");
     const auto changed = composed_in(api::text_at(*variable, "value"), chunk_tokens);
-    if (!changed.ok()) return unsupported("its variable " + name + " cannot be changed: " + changed.status().text());
+    if (!changed.ok()) return unsupported("the variable " + name + " cannot be changed: " + changed.status().text());
     (*variable)["value"] = *changed;
     return true;
   }

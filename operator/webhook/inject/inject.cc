@@ -78,7 +78,7 @@ Verdict admitted(const Object& pod, const Input& input) {
   std::string why = refused_by_limit_range(input.pod, pod, input.surroundings);
   if (why.empty()) why = refused_by_quota(input.pod, pod, input.surroundings);
   if (why.empty()) return {};
-  return {Refusal::kNamespace, "its namespace would refuse it: " + why +
+  return {Refusal::kNamespace, "the namespace would refuse the pod: " + why +
                                    "; ask for less in memory.size or resources of CachePool " + input.pool->name +
                                    ", or raise that limit"};
 }
@@ -96,7 +96,7 @@ Verdict give_cache(Object& pod, const Input& input) {
   for (const EngineContainer& engine : *engines) {
     Object& container = pod["spec"]["containers"][engine.index];
     if (const Status status = connect(container, engine, mine); !status.ok())
-      return {Refusal::kEngine, "its container " + api::text_at(container, "name") + " cannot be connected: " + status.text()};
+      return {Refusal::kEngine, "container " + api::text_at(container, "name") + " cannot be connected: " + status.text()};
   }
   add_containers(pod, mine, *engines, *ids);
   add_pull_secrets(pod, mine);
@@ -120,9 +120,9 @@ Injection say_why(const Input& input, Refusal kind, std::string why) {
 // Why inject() skips a pod: the pod declines, or only its namespace requests the cache and the pod
 // has no engine. "": no reason. REQUIRES: input.pod has the form of a pod.
 std::string pass_by(const Input& input) {
-  if (api::annotation(input.pod, api::kInjectAnnotation) == "false") return "its annotation larder.dev/inject says so";
+  if (api::annotation(input.pod, api::kInjectAnnotation) == "false") return "the pod's annotation larder.dev/inject is \"false\"";
   if (input.by_pod) return "";
-  return may_be_engine(input.pod) ? "" : "no container of it starts vLLM, and its namespace alone asks for a cache";
+  return may_be_engine(input.pod) ? "" : "no container of the pod starts vLLM, and only the namespace asks for a cache";
 }
 
 Injection passed_by(std::string why) {
@@ -142,7 +142,7 @@ Injection leave_alone(const Input& input, Refusal kind, std::string why) {
 
 Injection inject(const Input& input) {
   if (const std::string wrong = wrong_form(input.pod); !wrong.empty()) {
-    std::string why = "it has not the form of a pod at " + wrong + "; nothing is changed in it";
+    std::string why = "the pod is malformed at " + wrong + "; the injector leaves the pod unchanged";
     return input.by_pod ? Injection{Object::array(), std::move(why), Refusal::kForm} : passed_by(std::move(why));
   }
   if (is_injected(input.pod)) return {};
@@ -154,7 +154,7 @@ Injection inject(const Input& input) {
     return say_why(input, verdict.kind, std::move(verdict.why));
   if (bytes_of(annotations_of(after)) > kMostAnnotations)
     return say_why(input, Refusal::kPod,
-                   "its annotations leave no room for larderd's configuration; Kubernetes allows 256 KiB of them together: "
+                   "the pod's annotations leave no room for larderd's configuration; Kubernetes allows 256 KiB of annotations: "
                    "remove some");
   return {diff(input.pod, after), "", Refusal::kNone};
 }

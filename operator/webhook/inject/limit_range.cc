@@ -95,7 +95,7 @@ class Fitting {
 std::string at_most(const std::string& name, const std::string& resource, const std::string& what, std::uint64_t most,
                     std::uint64_t has) {
   return "LimitRange " + name + " allows " + what + " at most " + amount_text(resource, most) + " of " + resource +
-         ", and with its cache it has " + amount_text(resource, has);
+         ", and with the cache the amount is " + amount_text(resource, has);
 }
 
 // Checks one container or the whole pod; `amount` returns requests or limits of a resource.
@@ -108,22 +108,22 @@ std::string refused(const Object& limit, const std::string& name, const std::str
   };
   each_amount(limit, "max", [&](const std::string& resource, std::uint64_t most) {
     const Amount limited = amount("limits", resource), asked = amount("requests", resource);
-    if (!limited) return say("LimitRange " + name + " wants a limit of " + resource + " of " + what);
+    if (!limited) return say("LimitRange " + name + " requires a limit of " + resource + " for " + what);
     const std::uint64_t has = std::max(*limited, asked.value_or(0));
     if (has > most) say(at_most(name, resource, what, most, has));
   });
   each_amount(limit, "min", [&](const std::string& resource, std::uint64_t least) {
     const Amount asked = amount("requests", resource);
     if (asked.value_or(0) < least)
-      say("LimitRange " + name + " wants " + what + " to ask for at least " + amount_text(resource, least) + " of " + resource +
-          ", and it asks for " + amount_text(resource, asked.value_or(0)));
+      say("LimitRange " + name + " requires " + what + " to request at least " + amount_text(resource, least) + " of " +
+          resource + ", and the request is " + amount_text(resource, asked.value_or(0)));
   });
   each_amount(limit, "maxLimitRequestRatio", [&](const std::string& resource, std::uint64_t ratio_milli) {
     const Amount limited = amount("limits", resource), asked = amount("requests", resource);
     const double most = static_cast<double>(ratio_milli) / 1000;
     if (limited && asked && static_cast<double>(*limited) <= most * static_cast<double>(*asked)) return;
-    say("LimitRange " + name + " allows " + what + " limits of " + resource + " of at most " +
-        std::to_string(ratio_milli / 1000) + " times its requests, and with its cache it has more");
+    say("LimitRange " + name + " allows " + what + " a limit of " + resource + " of at most " +
+        std::to_string(ratio_milli / 1000) + " times the request, and with the cache the limit is higher");
   });
   return why;
 }
@@ -160,7 +160,7 @@ std::string refused_claim(const Object& pod, const Object& limit, const std::str
     const Amount most = amount_of(api::at(limit, "max.storage")), least = amount_of(api::at(limit, "min.storage"));
     if (most && *size > *most) return at_most(name, "storage", "a claim", *most, *size);
     if (least && *size < *least)
-      return "LimitRange " + name + " wants a claim of at least " + amount_text("storage", *least) + " of storage";
+      return "LimitRange " + name + " requires a claim of at least " + amount_text("storage", *least) + " of storage";
   }
   return "";
 }

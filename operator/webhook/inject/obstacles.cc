@@ -31,31 +31,30 @@ std::string of_pool(const Input& input) {
 std::string of_words(const Input& input) {
   const std::string said = api::annotation(input.pod, api::kInjectAnnotation).value_or("true");
   if (said == "true") return "";
-  return "its annotation " + std::string(api::kInjectAnnotation) + " is " + quoted(said) +
+  return "the pod's annotation " + std::string(api::kInjectAnnotation) + " is " + quoted(said) +
          "; write \"false\" for a pod without a cache, or remove the annotation";
 }
 
 std::string of_system(const Input& input) {
-  if (api::text_at(input.pod, "spec.os.name") == "windows") return "it is a Windows pod; larderd runs on Linux alone";
+  if (api::text_at(input.pod, "spec.os.name") == "windows") return "the pod is a Windows pod; larderd runs on Linux only";
   const Object& selector = api::at(input.pod, "spec.nodeSelector");
   if (selector.is_object())
     if (const auto os = selector.find("kubernetes.io/os"); os != selector.end() && *os == "windows")
-      return "it runs on Windows nodes; larderd runs on Linux alone";
+      return "the pod runs on Windows nodes; larderd runs on Linux only";
   if (api::annotation(input.pod, "kubernetes.io/config.mirror"))
-    return "it is the mirror of a static pod, which the kubelet runs from a file; nothing can be added to it here: use a "
-           "Deployment";
+    return "the pod mirrors a static pod, which the kubelet runs from a file and no webhook can change; use a Deployment";
   return "";
 }
 
 std::string of_names(const Input& input) {
-  const std::string rename = ", whose name is Larder's; rename it";
+  const std::string rename = ", a name of Larder's own; rename the ";
   for (const char* list : {"spec.containers", "spec.initContainers", "spec.ephemeralContainers"})
     for (const Object& container : api::at(input.pod, list))
       if (const std::string name = api::text_at(container, "name"); has(kContainers, name))
-        return "it has a container " + quoted(name) + rename;
+        return "the pod has a container " + quoted(name) + rename + "container";
   for (const Object& volume : api::at(input.pod, "spec.volumes"))
     if (const std::string name = api::text_at(volume, "name"); has(kVolumes, name))
-      return "it has a volume " + quoted(name) + rename;
+      return "the pod has a volume " + quoted(name) + rename + "volume";
   return "";
 }
 
@@ -65,14 +64,14 @@ std::string of_resources(const Input& input) {
   const Object& resources = api::at(input.pod, "spec.resources");
   const bool sets = resources.is_object() && (resources.contains("requests") || resources.contains("limits"));
   if (!sets || input.pool->spec.placement == api::Placement::kNode) return "";
-  return "it sets spec.resources for the whole pod, in which larderd's memory has no place; set resources on its containers "
+  return "the pod sets spec.resources for the whole pod, without room for larderd's memory; set resources on the containers "
          "instead";
 }
 
 // Ports of larderd and its supervisor, since all containers of a pod share one network.
 std::string ours(std::int64_t port) {
-  if (port == api::kMetricsPort) return std::to_string(port) + ", where larderd shows its metrics";
-  return port == api::kSupervisorPort ? std::to_string(port) + ", where larderd's supervisor answers the operator" : "";
+  if (port == api::kMetricsPort) return std::to_string(port) + ", which larderd uses for metrics";
+  return port == api::kSupervisorPort ? std::to_string(port) + ", which larderd's supervisor uses for the operator" : "";
 }
 std::string of_ports(const Input& input) {
   if (input.pool->spec.placement == api::Placement::kNode || api::truth_at(input.pod, "spec.hostNetwork")) return "";
@@ -80,7 +79,7 @@ std::string of_ports(const Input& input) {
     for (const Object& container : api::at(input.pod, list))
       for (const Object& port : api::at(container, "ports"))
         if (const std::string what = ours(api::number_at(port, "containerPort")); !what.empty())
-          return "its container " + api::text_at(container, "name") + " has port " + what + "; give it another port";
+          return "container " + api::text_at(container, "name") + " has port " + what + "; give the container another port";
   return "";
 }
 
@@ -90,13 +89,14 @@ std::string of_restarts(const Input& input) {
   if (input.defaults.native_sidecars || input.pool->spec.placement == api::Placement::kNode) return "";
   const std::string policy = api::text_at(input.pod, "spec.restartPolicy");
   if (policy.empty() || policy == "Always") return "";
-  return "its restartPolicy is " + policy +
-         " and the cluster is older than Kubernetes 1.29, so that larderd would keep it from ending; "
+  return "the pod's restartPolicy is " + policy +
+         " and the cluster is older than Kubernetes 1.29, so larderd would keep the pod from ending; "
          "use placement Node, or a newer cluster";
 }
 
 }  // namespace
 
+// The first obstacle only: one reason and one remedy at a time.
 std::string obstacle(const Input& input) {
   if (std::string why = of_pool(input); !why.empty()) return why;
   for (const auto check : {of_words, of_system, of_names, of_resources, of_ports, of_restarts})

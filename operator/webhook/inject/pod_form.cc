@@ -68,7 +68,8 @@ std::string wrong_in_spec(const Object& spec) {
 }  // namespace
 
 std::string wrong_form(const Object& pod) {
-  if (!pod.is_object()) return "the whole";
+  // Any client may send a review by hand, so any JSON may come.
+  if (!pod.is_object()) return "the top level";
   const Object& metadata = member(pod, "metadata");
   if (!is_map(metadata)) return "metadata";
   for (const char* key : {"annotations", "labels"})

@@ -13,6 +13,7 @@ namespace {
 
 using api::Object;
 
+// Velero would copy the volumes of the cache into each backup of the pod.
 constexpr std::string_view kNotBackedUp = "backup.velero.io/backup-volumes-excludes";
 
 bool is_listed(std::string_view list, std::string_view name) {
@@ -24,6 +25,7 @@ bool is_listed(std::string_view list, std::string_view name) {
   }
 }
 
+// Keeps the user's own entries of the list.
 void add_to_list(Object& annotations, std::string_view key, const std::vector<std::string>& names) {
   std::string list = annotations.contains(key) ? annotations[key].get<std::string>() : "";
   for (const std::string& name : names)
@@ -43,6 +45,9 @@ Object& annotations_of(Object& pod) {
   return map_in(map_in(pod, "metadata"), "annotations");
 }
 
+// The annotations record with what the pod was made: the operator compares the hash with the pool's
+// present one, and patches the configuration of a running larderd. In placement Node larderd's
+// configuration is in its own pod.
 void mark_injected(Object& pod, const Input& input) {
   Object& annotations = annotations_of(pod);
   annotations[std::string(api::kInjectedAnnotation)] = LARDER_VERSION "/" + input.pool->name;
@@ -57,6 +62,7 @@ void mark_injected(Object& pod, const Input& input) {
   annotations[std::string(api::kRestartAnnotation)] = desired::restart_hash(*input.pool, input.backend, input.defaults, engine);
 }
 
+// The pod's own labels and annotations win over the pool's.
 void add_pool_marks(Object& pod, const api::CachePool& pool) {
   if (pool.spec.injection.labels.is_object()) add_missing(map_in(map_in(pod, "metadata"), "labels"), pool.spec.injection.labels);
   add_missing(annotations_of(pod), pool.spec.injection.annotations);
@@ -68,6 +74,7 @@ void mark_volumes(Object& pod, const Object& before) {
   for (const Object& volume : pod["spec"]["volumes"]) {
     const std::string name = api::text_at(volume, "name");
     if (std::ranges::any_of(users, [&name](const Object& one) { return api::text_at(one, "name") == name; })) continue;
+    // The cluster autoscaler leaves nodes alone whose pods have local volumes that are not listed.
     const bool empty = volume.contains("emptyDir");
     if (empty || volume.contains("hostPath")) local.push_back(name);
     if (empty || volume.contains("ephemeral")) backed_up.push_back(name);

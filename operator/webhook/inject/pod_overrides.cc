@@ -39,8 +39,8 @@ std::string apply_annotations(Object& resources, const Object& pod, const std::s
 Status refusal(const Object& pod, const std::string& prefix, const std::string& first, const api::WrongResource& wrong) {
   const std::string own = key_of(prefix + wrong.path), key = api::annotation(pod, own) ? own : key_of(prefix + first);
   const std::string container(prefix.empty() ? "larderd" : api::kPayloadContainer);
-  return {Code::kUnsupported, "its annotation " + key + " gives " + container + " resources that it cannot have: " + wrong.path +
-                                  ": " + wrong.why + "; mend the annotation, or remove it"};
+  return {Code::kUnsupported, "the pod's annotation " + key + " gives " + container + " impossible resources: " + wrong.path +
+                                  ": " + wrong.why + "; correct or remove the annotation"};
 }
 
 }  // namespace

@@ -128,7 +128,8 @@ Status add_mounts(Object& container, const Input& input) {
     const std::string path = api::text_at(mount, "mountPath");
     for (const Object& other : mounts)
       if (normal_path(api::text_at(other, "mountPath")) == path)
-        return {Code::kUnsupported, "it mounts something at " + path + ", where Larder's is; mount that elsewhere"};
+        return {Code::kUnsupported,
+                "the container has a mount at " + path + ", the place of Larder's mount; choose another path"};
     mounts.push_back(std::move(mount));
   }
   return {};

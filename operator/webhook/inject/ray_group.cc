@@ -11,9 +11,9 @@ namespace {
 using api::Object;
 
 constexpr const char* kReason =
-    "it is of a group of pods that run one engine over Ray (multi-node over Ray is not served yet; run the engine in one pod "
-    "with "
-    "--distributed-executor-backend mp, or in several with vLLM's own --nnodes, --headless or --data-parallel-address)";
+    "the pod belongs to a group that runs one engine over Ray (multi-node over Ray is not served yet; run the engine in one "
+    "pod with --distributed-executor-backend mp, or in several with vLLM's own --nnodes, --headless or "
+    "--data-parallel-address)";
 
 constexpr std::string_view kRayDomain = "ray.io/";                           // KubeRay's labels and annotations
 constexpr std::string_view kGroupDomain = "leaderworkerset.sigs.k8s.io/";    // LeaderWorkerSet's

@@ -74,7 +74,7 @@ std::string unspecified(const Object& quota, const Object& pod) {
     for (const char* list : {"spec.containers", "spec.initContainers"})
       for (const Object& container : api::at(pod, list))
         if (!container_amount(container, section, name.substr(name.find('.') + 1)))
-          return std::string(name) + " of its container " + api::text_at(container, "name");
+          return std::string(name) + " of container " + api::text_at(container, "name");
   }
   return "";
 }
@@ -83,7 +83,7 @@ std::string refused(const Object& quota, const Object& before, const Object& aft
   if (!matches(quota, after)) return "";
   const bool matched = matches(quota, before);
   if (const std::string lacks = unspecified(quota, after); !lacks.empty() && (!matched || unspecified(quota, before).empty()))
-    return "ResourceQuota " + api::name_of(quota) + " counts the pod once it has a cache, and wants " + lacks;
+    return "ResourceQuota " + api::name_of(quota) + " counts a pod with a cache, and requires " + lacks;
   const Object &hard = api::at(quota, "status.hard"), &used = api::at(quota, "status.used");
   if (!hard.is_object()) return "";
   for (const auto& [name, quantity] : hard.items()) {
@@ -91,10 +91,11 @@ std::string refused(const Object& quota, const Object& before, const Object& aft
     if (!most || !taken || *taken > *most) continue;
     const std::uint64_t left = *most - *taken, with = usage_of(after, name).value_or(0);
     const std::uint64_t without = matched ? usage_of(before, name).value_or(0) : 0;
+    // A pod that would be refused without the cache as well is no affair of Larder's.
     if (with <= left || without > left || with <= without) continue;
     const std::string resource = resource_of(name);
     return "ResourceQuota " + api::name_of(quota) + " has " + amount_text(resource, left) + " of " + name + " left, " +
-           "and with its cache the pod asks for " + amount_text(resource, with) + " instead of " + amount_text(resource, without);
+           "and with a cache the pod requests " + amount_text(resource, with) + " instead of " + amount_text(resource, without);
   }
   return "";
 }

@@ -73,7 +73,7 @@ std::vector<std::optional<std::string>> literals(const std::vector<ShellWord>& c
 
 Result<ScriptEngines> ScriptEngines::find(std::string_view script) {
   ScriptEngines found;
-  if (script.size() > kMostShellText) return Status(Code::kOutOfRange, "it is longer than can be read");
+  if (script.size() > kMostShellText) return Status(Code::kOutOfRange, "the text is too long");
   found.texts_.push_back({shell_text(script), 0, false, ""});
   if (Status status = found.read(0, 1); !status.ok()) return status;
   return found;
@@ -124,7 +124,7 @@ Status ScriptEngines::read_words(std::size_t text, const std::vector<ShellWord>&
 
 // Joins the words of the span with blanks, like eval.
 Status ScriptEngines::read_again(Text text, const std::vector<ShellWord>& words, Span span, int depth) {
-  if (depth >= kMostReadings || texts_.size() >= kMostTexts) return {Code::kOutOfRange, "it is nested deeper than can be read"};
+  if (depth >= kMostReadings || texts_.size() >= kMostTexts) return {Code::kOutOfRange, "the text is nested too deeply"};
   for (std::size_t at = span.first; at < span.last; ++at) {
     const std::size_t begin = words[at].begin;
     if (at > span.first) text.cells.push_back({' ', false, Quotes::kNone, begin, begin});
@@ -214,7 +214,7 @@ Result<ScriptEdit> ScriptEngines::replace(std::size_t engine, std::size_t word, 
     for (std::size_t at = edit.begin; at < edit.end; ++at)
       if (cells[at].quotes != quotes)
         return Status(Code::kUnsupported,
-                      "its --kv-transfer-config is quoted piece by piece; write its JSON inside one pair of quotes");
+                      "--kv-transfer-config is quoted piece by piece; write the JSON inside one pair of quotes");
     edit = {cells[edit.begin].begin, cells[edit.end - 1].end, shell_encoded(edit.text, quotes)};
   }
   return edit;

@@ -12,6 +12,8 @@ using api::Object;
 constexpr const char* kCpu = "1";
 constexpr std::uint64_t kCpuMilli = 1000;
 
+// The rule of Kubernetes for the class Guaranteed: limits of both resources, and requests equal to
+// the limits (or absent, which means equal).
 bool is_guaranteed_container(const Object& container) {
   for (const char* resource : {"cpu", "memory"}) {
     const std::string path = std::string("resources.limits.") + resource;

@@ -30,7 +30,7 @@ class ShellReader {
   explicit ShellReader(const ShellText& text) : text_(text) {}
 
   Result<std::vector<ShellCommand>> read() {
-    if (text_.size() > kMostShellText) return Status(Code::kOutOfRange, "it is longer than can be read");
+    if (text_.size() > kMostShellText) return Status(Code::kOutOfRange, "the text is too long");
     while (wrong_.empty() && at_ < text_.size()) step();
     end_command();
     if (!wrong_.empty()) return Status(deep_ ? Code::kOutOfRange : Code::kInvalidArgument, wrong_);
@@ -323,7 +323,7 @@ class ShellReader {
   void skip_parentheses() {
     if (++nesting_ > kMostShellNesting) {
       deep_ = true;
-      return fail("it is nested deeper than can be read");
+      return fail("the text is nested too deeply");
     }
     const char open = look(), close = open == '(' ? ')' : '}';
     const bool outer = std::exchange(in_double_, in_double_ && open == '{');  // in "${...}" a ' is literal

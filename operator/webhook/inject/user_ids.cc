@@ -70,14 +70,15 @@ Result<UserIds> in_range(const Input& input, const Block& users, const std::set<
   const bool node = input.pool->spec.placement == api::Placement::kNode;
   const desired::LarderdUser usual = desired::larderd_user(*input.pool);
   const bool chosen = !api::child(security, "runAsUser").is_null();
+  // OpenShift runs engines as the first id of the range. larderd takes ids from the end.
   const std::int64_t user = chosen ? usual.user : free_below(users.last, taken);
   if (!users.has(user) || (user == users.first && !chosen)) {
     const std::string range =
-        ", and its namespace allows " + range_text(users) + " (annotation " + std::string(kUserRangeAnnotation) + ")";
+        ", and the namespace allows " + range_text(users) + " (annotation " + std::string(kUserRangeAnnotation) + ")";
     if (chosen)
       return Status(Code::kUnsupported, "larderd would run as user " + std::to_string(user) + range +
                                             "; remove podSecurity.runAsUser of CachePool " + input.pool->name +
-                                            ", or write a number of that range but the first");
+                                            ", or write a number of the range, except the first");
     return Status(Code::kUnsupported, "no user id is left for larderd" + range + "; give the namespace a larger range");
   }
   const bool group_chosen = !api::child(security, "runAsGroup").is_null();

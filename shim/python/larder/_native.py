@@ -165,6 +165,7 @@ class ProbeResult(_Sized):
         ("read_bytes_per_s", c_uint64),
         ("reason", c_uint32),
         ("elapsed_us", c_uint32),
+        ("there", c_uint64 * 16),
     ]
 
 
@@ -232,10 +233,12 @@ PROTOTYPES = {
     "larder_drop_namespace": (c_uint32, [c_void_p]),
     "larder_get_lower_tiers": (c_uint32, [c_void_p, POINTER(LowerTiers)]),
     "larder_reachable": (c_size_t, [c_void_p, POINTER(Hashes)]),
+    "larder_last_reachable": (c_size_t, [c_void_p, POINTER(Hashes)]),
     "larder_fetch": (c_uint32, [c_void_p, POINTER(Hashes), c_uint32, POINTER(c_uint64)]),
     "larder_fetch_poll": (c_uint32, [c_void_p, c_uint64, c_uint32, POINTER(FetchResult)]),
     "larder_fetch_end": (None, [c_void_p, c_uint64]),
     "larder_probe": (c_uint32, [c_void_p, POINTER(Hashes), c_uint32, POINTER(c_uint64)]),
+    "larder_probe_each": (c_uint32, [c_void_p, POINTER(Hashes), c_uint32, POINTER(c_uint64)]),
     "larder_probe_poll": (c_uint32, [c_void_p, c_uint64, c_uint32, POINTER(ProbeResult)]),
     "larder_probe_end": (None, [c_void_p, c_uint64]),
     "larder_prefetch": _ACT,
@@ -265,9 +268,11 @@ _QUICK = (
     "larder_store_begin",
     "larder_get_lower_tiers",
     "larder_reachable",
+    "larder_last_reachable",
     "larder_fetch",
     "larder_fetch_end",
     "larder_probe",
+    "larder_probe_each",
     "larder_probe_end",
 )
 

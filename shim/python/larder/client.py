@@ -20,7 +20,8 @@ State = namedtuple("State", "attached usable attachments epoch loads_running sto
 # asks.
 LowerTiers = namedtuple("LowerTiers", "serving read_latency_ns read_bytes_per_s shared", defaults=(False,))
 Fetched = namedtuple("Fetched", "chunks complete late reason bytes elapsed_s")
-Probed = namedtuple("Looked", "chunks shared late reason read_latency_ns read_bytes_per_s elapsed_s")
+# there: of probe_each(); bit i tells that a fetch finds chunk i.
+Probed = namedtuple("Looked", "chunks shared late reason read_latency_ns read_bytes_per_s elapsed_s there", defaults=(0,))
 
 _POLL = 64
 _TRANSFER_BYTES = ctypes.sizeof(native.Transfer)
@@ -309,6 +310,10 @@ class Client:
         """The number of chunks, from the first on, in memory or below, as shared memory shows."""
         return self._lib.larder_reachable(self._client, _hashes(hashes, stride, ns))
 
+    def last_reachable(self, hashes, stride, ns=0):
+        """The last chunk in memory or below, counted from 1, as shared memory shows; 0: none is."""
+        return self._lib.larder_last_reachable(self._client, _hashes(hashes, stride, ns))
+
     def fetch(self, hashes, stride, deadline_ms, ns=0):
         """Asks larderd to promote chunks into memory and to keep them until fetch_end(). Returns a
         ticket. LarderError: larderd cannot be asked."""
@@ -336,9 +341,17 @@ class Client:
     def probe(self, hashes, stride, deadline_ms, ns=0):
         """Asks how many chunks fetch() would find, also in the backend. Returns a ticket.
         LarderError: larderd cannot be asked."""
+        return self._probe("larder_probe", hashes, stride, deadline_ms, ns)
+
+    def probe_each(self, hashes, stride, deadline_ms, ns=0):
+        """The same for chunks that count one by one, as states do: the result tells of each in
+        `there`. Its `chunks` is the last one that a fetch finds, counted from 1, and its speed is
+        that of a fetch of this one alone. LarderError also for a larderd older than protocol 1.7."""
+        return self._probe("larder_probe_each", hashes, stride, deadline_ms, ns)
+
+    def _probe(self, name, hashes, stride, deadline_ms, ns):
         ticket = ctypes.c_uint64()
-        status = self._lib.larder_probe(self._client, _hashes(hashes, stride, ns), deadline_ms, ticket)
-        self._check("larder_probe", status)
+        self._check(name, getattr(self._lib, name)(self._client, _hashes(hashes, stride, ns), deadline_ms, ticket))
         return ticket.value
 
     def probe_poll(self, ticket, wait_ms=0):
@@ -351,7 +364,8 @@ class Client:
             return None
         reason = native.PROBE_REASONS[min(result.reason, len(native.PROBE_REASONS) - 1)]
         late, elapsed_s = result.reason == native.PROBE_LATE, result.elapsed_us / 1e6
-        return Probed(result.chunks, result.shared, late, reason, result.read_latency_ns, result.read_bytes_per_s, elapsed_s)
+        there = int.from_bytes(result.there, "little")
+        return Probed(result.chunks, result.shared, late, reason, result.read_latency_ns, result.read_bytes_per_s, elapsed_s, there)
 
     def probe_end(self, ticket):
         """Cancels the probe, or frees its ticket."""
@@ -361,14 +375,21 @@ class Client:
     # means the chunks of all shards and groups. A call waits up to wait_ms for larderd's counts,
     # not at all with 0. LarderError: larderd is away, old or late.
 
-    def prefetch(self, hashes=None, stride=16, wait_ms=1000, ns=0, *, tokens=None, **hashing):
+    def prefetch(self, hashes=None, stride=16, wait_ms=1000, ns=0, *, states=None, tokens=None, **hashing):
         """Promotes chunks into memory ahead of their use; chunks in memory count as just used.
 
         Instead of hashes, the caller can give `tokens` and the arguments of hash_tokens():
-        block_size, the engine's chunk_tokens, and the lookahead of an engine with a drafter."""
+        block_size, the engine's chunk_tokens, and the lookahead of an engine with a drafter.
+        states: the number of the namespace with the states of these chunks. The last one that can
+        be reached comes too, and counts as found."""
         if (hashes is None) == (tokens is None):
             raise TypeError("prefetch() takes hashes or tokens")
-        return self._act("larder_prefetch", hashes if tokens is None else hash_tokens(tokens, **hashing), stride, wait_ms, ns)
+        hashes = hashes if tokens is None else hash_tokens(tokens, **hashing)
+        done = self._act("larder_prefetch", hashes, stride, wait_ms, ns)
+        if states is None:
+            return done
+        state = self._act("larder_prefetch", hashes, stride, wait_ms, states)
+        return Acted(done.found + state.found, done.absent, done.refused + state.refused)
 
     def pin(self, hashes, stride=16, wait_ms=1000, ns=0):
         """Keeps chunks in memory until they are unpinned, evicted, found bad or dropped with the

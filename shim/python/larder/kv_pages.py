@@ -2,23 +2,28 @@
 shape. Host memory or a CUDA device."""
 
 
-def pages_of(name, tensor, page_bytes, blocks=None):
+def pages_of(name, tensor, page_bytes, blocks=None, padded=False):
     """(address, stride, bytes, count) of a layer's pages: each must be one run of bytes, whatever
     its shape.
 
     blocks: how many the engine manages. Its kernel may count smaller blocks in the first
     dimension; the kernel blocks of a managed block lie side by side, and are one page. None: a
-    page for each entry of the first dimension."""
+    page for each entry of the first dimension.
+
+    padded: the last bytes of a page may be padding, which the tensor's shape does not have."""
     if not hasattr(tensor, "untyped_storage"):
         raise ValueError(f"{name} is a {type(tensor).__name__}, not one tensor")
     pages = tensor if blocks is None else _by_block(name, tensor, blocks)
     item = tensor.element_size()
     stride = pages.stride(0) * item
-    if not _is_one_run(pages[0]) or pages[0].numel() * item != page_bytes:
+    content = pages[0].numel() * item
+    if not _is_one_run(pages[0]) or not (content == page_bytes or padded and content < page_bytes):
         shape = tuple(pages.shape[1:])
         raise ValueError(f"{name}: a block of shape {shape} is not one run of {page_bytes} bytes")
     if stride < page_bytes and pages.shape[0] > 1:
         raise ValueError(f"{name}: blocks of {page_bytes} bytes overlap, {stride} bytes apart")
+    if padded and tensor.storage_offset() * item + (pages.shape[0] - 1) * stride + page_bytes > tensor.untyped_storage().nbytes():
+        raise ValueError(f"{name}: the last block of {page_bytes} bytes ends behind the memory of its tensor")
     return tensor.data_ptr(), stride, page_bytes, pages.shape[0]
 
 

@@ -334,7 +334,7 @@ Result<ImportedLmcache> Import::result() {
       chunk + "}'\n";
   if (!to_do_.empty()) imported.yaml += "# To do:\n";
   for (const std::string& words : to_do_) imported.yaml += "#   " + base::printable(words) + "\n";
-  imported.yaml += comments(Counterpart::kAlways, "Nothing to set");
+  imported.yaml += comments(Counterpart::kAlways, "No setting needed");
   imported.yaml += comments(Counterpart::kNone, "Without counterpart");
   if (!unknown_.empty()) imported.yaml += "# Not known as settings of LMCache:\n";
   for (const std::string& words : unknown_) imported.yaml += "#   " + base::printable(words) + "\n";

@@ -212,7 +212,7 @@ TEST_F(NamespaceTest, WhatItsQuotaHasRoomForHasACache) {
 
 TEST_F(NamespaceTest, AQuotaOfWhatIsNotBestEffortRefusesNoPodForItsCache) {
   quota("{requests.memory: 100Gi, pods: 5}", "{requests.memory: 0, pods: 0}", {{"scopes", {"NotBestEffort"}}});
-  EXPECT_THAT(create(pod("effort", "{}")), HasSubstr("counts the pod once it has a cache"));
+  EXPECT_THAT(create(pod("effort", "{}")), HasSubstr("counts a pod with a cache"));
 }
 
 // The label of a namespace is its pods' annotation; what runs no vLLM is as it was.

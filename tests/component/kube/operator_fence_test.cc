@@ -124,7 +124,7 @@ TEST_F(OperatorFenceTest, AStoppedLeaderWritesNothingAfterwards) {
   // The certificates' keeper has something to do, too: it looks every 10 s, and so long has passed for the one that was stopped.
   ASSERT_TRUE(client().remove(resources::kSecrets, "larder", "larder-webhook-tls", "").ok());
   first->signal(SIGCONT);
-  EXPECT_GE(await([&] { return test::text_of(log_of("stopped")).find("leads no longer") != std::string::npos; }), 0);
+  EXPECT_GE(await([&] { return test::text_of(log_of("stopped")).find("no longer leads") != std::string::npos; }), 0);
   EXPECT_GE(await([&] { return has_secret(); }), 0) << "who leads makes it anew";
   std::this_thread::sleep_for(seconds(3));
   const std::vector<Write> after = writes_by("stopped");

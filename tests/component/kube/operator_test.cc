@@ -378,7 +378,7 @@ TEST_F(OperatorTest, ItEndsInTimeAfterTheLeaseIsLostInTheMiddleOfACheck) {
   const Object taken{{"spec", {{"holderIdentity", "somebody-else"}, {"leaseDurationSeconds", 60}}}};
   ASSERT_TRUE(client().merge(resources::kLeases, "larder", lease_name(), taken).ok());
   const std::string log = plane_->folder() + "/loser.log";
-  ASSERT_GE(await([&] { return test::text_of(log).find("leads no longer") != std::string::npos; }), 0);
+  ASSERT_GE(await([&] { return test::text_of(log).find("no longer leads") != std::string::npos; }), 0);
   one->signal(SIGTERM);
   silent.new_connections();
   EXPECT_EQ(one->wait(), 0);

@@ -227,7 +227,8 @@ ResultCode launch_kernel(Handle function, unsigned blocks_x, unsigned blocks_y, 
   {
     const std::lock_guard lock(device().mutex);
     ++device().counted.kernels;
-    device().counted.most_launch_bytes = std::max(device().counted.most_launch_bytes, bytes);
+    std::uint64_t& most = move == copy::Move::kDigest ? device().counted.most_digested_bytes : device().counted.most_moved_bytes;
+    most = std::max(most, bytes);
   }
   of->add([=, on = of->device()] {
     const Running running(blocks_x);

@@ -84,7 +84,8 @@ struct Counters {
                 modules = 0, device_bytes = 0 /* by cuMemAlloc */;
   std::int64_t retained = 0;  // primary contexts
   std::uint64_t host_allocs = 0, host_frees = 0;
-  std::uint64_t most_launch_bytes = 0;  // of the pieces of one kernel
+  // Of the pieces of one kernel that moves them, and of one that digests only.
+  std::uint64_t most_moved_bytes = 0, most_digested_bytes = 0;
   // The most bytes of copies that were ready at once, from a device to the host and from the host
   // to a device. A copy of the engine that gets ready later may wait for all of them. Copies on one
   // stream are ready together up to a wait for another stream.

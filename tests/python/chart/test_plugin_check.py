@@ -74,7 +74,7 @@ def reasons(out):
 def test_what_a_deployment_would_become(check):
     status, out = check(DEPLOYMENT)
     assert status == 0, out
-    assert f"Deployment {NAMESPACE}/llm: its pods get a cache of pool chat." in out
+    assert f"Deployment {NAMESPACE}/llm: the pods get a cache of pool chat." in out
     added = [line[1:] for line in out.splitlines() if line.startswith("+") and not line.startswith("+++")]
     removed = [line for line in out.splitlines() if line.startswith("-") and not line.startswith("---")]
     assert "    larder.dev/pool: chat" in added and "    name: larder-payload" in added
@@ -129,13 +129,13 @@ def test_standard_input_and_folders(world, plugin, tmp_path):
 def test_a_pod_that_the_injector_leaves_alone(check):
     status, out = check(yaml.safe_dump(manifest(containers=[{"name": "web", "image": "nginx", "command": ["nginx"]}])))
     assert status == 1
-    assert "! LeftAlone: the injector leaves it alone: " in out
+    assert "! LeftAlone: the injector leaves the pod alone: " in out
     missing = manifest()
     missing["spec"]["template"]["metadata"]["annotations"] = {"larder.dev/pool": "other"}
     pool = {**yaml.safe_load(POOL), "metadata": {"name": "other"}}
     status, out = check(yaml.safe_dump_all([pool, missing]))
     assert status == 1
-    assert "! NoSuchPool: " in out and "the files themselves make CachePool other: apply that first" in out
+    assert "! NoSuchPool: " in out and "the files create CachePool other: apply CachePool other first" in out
 
 
 def test_the_annotation_beside_the_template(check):
@@ -169,7 +169,7 @@ def test_pod_security_refuses_with_its_words(check, cluster):
     try:
         status, out = check(DEPLOYMENT)
         assert status == 1
-        assert '! PodSecurity: refused, with Larder and without: pods "llm-' in out
+        assert '! PodSecurity: the API server refuses the pod, with Larder and without: pods "llm-' in out
         assert 'violates PodSecurity "restricted:latest"' in out and "runAsNonRoot" in out
         strict = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True, "runAsUser": 1000}
         strict["seccompProfile"] = {"type": "RuntimeDefault"}
@@ -188,11 +188,11 @@ def test_what_could_not_be_found_out_ends_with_2(check, plugin, world):
     status, _, err = plugin("check", "-f", "/there/is/none.yaml")
     assert status == 2 and "does not exist" in err
     status, _, err = plugin("check")
-    assert status == 2 and "check what?" in err
+    assert status == 2 and "which files?" in err
     status, _, err = plugin("check", "llm.yaml")
     assert status == 2 and "files stand behind -f" in err
     status, out = check(DEPLOYMENT, "--as=system:serviceaccount:default:nobody")
-    assert status == 2 and "for which you need the right to create pods" in out
+    assert status == 2 and "you need the right to create pods" in out
 
 
 ASKS = "larder.dev/pool=chat"
@@ -226,10 +226,10 @@ def test_a_namespace_that_asks_while_the_webhook_is_away(check, asking, world, c
     port = cluster.get("endpointslice", "larder-webhook-1", "-n", "larder-system")["ports"][0]["port"]
     status, out = check(asking)
     assert status == 1
-    assert "! WebhookNoAnswer: its namespace asks for caches of pool chat (label larder.dev/pool), and the API server had no answer" in out
+    assert "! WebhookNoAnswer: the namespace asks for caches of pool chat (label larder.dev/pool), and the webhook gave the API server no answer" in out
     assert f"port {port} of the operator's pods" in out and "9443" not in out, "the port in force"
     change = '[{"op": "replace", "path": "/endpoints/0/conditions/ready", "value": false}]'  # as the cluster's controller would
     cluster.kubectl("patch", "endpointslice", "larder-webhook-1", "-n", "larder-system", "--type=json", "-p", change)
     status, out = check(asking)
-    assert status == 1 and "! WebhookDown: its namespace asks for caches of pool chat" in out
-    assert "A pod of vLLM that is made now starts without a cache" in out
+    assert status == 1 and "! WebhookDown: the namespace asks for caches of pool chat" in out
+    assert "A new pod of vLLM now starts without a cache" in out

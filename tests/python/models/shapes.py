@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import nas_model
+
 _COMMON = dict(
     vocab_size=1024,
     hidden_size=256,
@@ -65,6 +67,16 @@ SHAPES = {
         sliding_window=256,
         query_pre_attn_scalar=32,
         layer_types=["sliding_attention"] * 5 + ["full_attention"],
+    ),
+    "gemma4": dict(
+        model_type="gemma4_text",
+        num_key_value_heads=2,
+        head_dim=32,
+        global_head_dim=64,
+        sliding_window=256,
+        layer_types=["sliding_attention"] * 3 + ["full_attention"],
+        hidden_size_per_layer_input=0,
+        vocab_size_per_layer_input=1024,
     ),
     "gpt_oss": dict(
         model_type="gpt_oss",
@@ -144,6 +156,8 @@ def make_model(folder, shape, seed=0):
     from transformers import AutoConfig, AutoModelForCausalLM
 
     path = Path(folder) / f"{shape}-{seed}"
+    if shape == "nemotron_nas" and not path.exists():
+        return nas_model.make(path, seed, _COMMON)
     if not path.exists():
         fields = {**_COMMON, **SHAPES[shape]}
         config = AutoConfig.for_model(fields.pop("model_type"), **fields)

@@ -1,8 +1,8 @@
-"""offline_run.py of an engine with recurrent states, for controls: a load leaves a part out or takes the state of another prompt, and the answer
+"""offline_run.py of an engine with several groups of Larder, for controls: a load leaves a part out or takes the state of another prompt, and the answer
 must change.
 
 Steps besides: {"clear": true} zeroes vLLM's KV tensors; {"load": PART} says how the loads behind it are made: "all", "tokens" (no state),
-"states" (no KV of tokens) or "another" (the state of the first load of this engine instead of the right one).
+"states" (no KV of tokens), "another" (the state of the first load of this engine instead of the right one) or a list of the groups that are loaded.
 
 Where LARDER_TEST_MAMBA2 is set, Mamba2 layers take the specification of other layers. vLLM 0.32's own asks for states from inside a step, which its
 scan for CPUs does not return (vLLM issue 54504), so that the first prefill over the end of a block ends the engine."""
@@ -16,6 +16,7 @@ sys.path.append(str(Path(__file__).parents[1] / "engine"))
 
 import offline_run  # noqa: E402
 
+from larder.vllm import cost_model  # noqa: E402
 from larder.vllm.worker import LarderConnectorWorker  # noqa: E402
 
 HOW = {"load": "all", "first": None}
@@ -27,7 +28,7 @@ def orders_of(half, move):
         state = half.setup.groups[group].state
         if state:
             HOW["first"] = HOW["first"] or hashes
-        if HOW["load"] == ("tokens" if state else "states"):
+        if HOW["load"] == ("tokens" if state else "states") or (isinstance(HOW["load"], list) and group not in HOW["load"]):
             continue
         yield HOW["first"] if state and HOW["load"] == "another" else hashes, stride, pages, group, shard, number
 
@@ -50,6 +51,10 @@ def run(llm, step):
         return None
     return of_offline_run(llm, step)
 
+
+# A fetch that must hit is made and waited for, however fast the model and however busy the machine.
+cost_model.UNKNOWN_DEADLINE_S = cost_model.UNKNOWN_PROBE_DEADLINE_S = offline_run.PATIENCE_S
+cost_model.LoadOrRecompute.measured = lambda *measured, **more: None
 
 of_larder, LarderConnectorWorker._orders_of = LarderConnectorWorker._orders_of, orders_of
 registers, LarderConnectorWorker.register_kv_caches = LarderConnectorWorker.register_kv_caches, register

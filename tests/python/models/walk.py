@@ -66,10 +66,10 @@ def steps_of(setting, walk, more=()):
 def judge(setting, results):
     """AssertionError, or what the table of docs/reference/compatibility.md tells."""
     first_alone, tail_alone, cold, local, warm, first, tail, *_, zeroed = results
-    assert (cold["hit"], cold["local"]) == (0, 0), "nothing of another setting is hit"
-    assert (local["hit"], local["local"]) == (0 if setting.local_hit else setting.hit, setting.local_hit)
-    assert warm["hit"] == tail["hit"] == zeroed["hit"] == setting.hit and first["hit"] == setting.full_hit
-    assert warm["local"] == first["local"] == tail["local"] == zeroed["local"] == 0
+    seen = [(result["hit"], result["local"]) for result in (cold, local, warm, first, tail, zeroed)]
+    assert seen[0] == (0, 0), f"nothing of another setting is hit: {seen}"
+    assert seen[1] == (0 if setting.local_hit else setting.hit, setting.local_hit), seen
+    assert seen[2:] == [(setting.hit, 0), (setting.full_hit, 0), (setting.hit, 0), (setting.hit, 0)], seen
     assert local["tokens"] == warm["tokens"] == cold["tokens"]
     assert first["tokens"] == first_alone["tokens"]
     assert tail["tokens"] == tail_alone["tokens"]

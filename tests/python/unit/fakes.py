@@ -122,8 +122,12 @@ class Client:
             found += 1
         return found
 
+    def last_reachable(self, hashes, stride, ns=0):
+        keys = split(hashes, stride)
+        return next((i for i in range(len(keys), 0, -1) if self.reachable(keys[i - 1], stride, ns)), 0)
+
     def fetch(self, hashes, stride, deadline_ms, ns=0):
-        if self.fail == "fetch":
+        if self.fail == "fetch" or (self.fail == "second fetch" and self.fetches):
             raise LarderError("larder_fetch", native.RESOURCE_EXHAUSTED)
         ticket = len(self.calls) + 1
         self.calls.append(("fetch", ticket))
@@ -146,13 +150,16 @@ class Client:
         self.stored.update(keys[:chunks])
         self.answers[ticket] = Fetched(chunks, reason == "done", reason == "late", reason, 4096 * chunks, elapsed_s)
 
-    def probe(self, hashes, stride, deadline_ms, ns=0):
-        if self.fail == "probe":
+    def probe(self, hashes, stride, deadline_ms, ns=0, name="probe"):
+        if self.fail == name:
             raise LarderError("larder_probe", native.RESOURCE_EXHAUSTED)
         ticket = len(self.calls) + 1
-        self.calls.append(("probe", ticket))
+        self.calls.append((name, ticket))
         self.probes[ticket] = ([key if ns == 0 else (ns, key) for key in split(hashes, stride)], deadline_ms)
         return ticket
+
+    def probe_each(self, hashes, stride, deadline_ms, ns=0):
+        return self.probe(hashes, stride, deadline_ms, ns, "probe each")
 
     def probe_poll(self, ticket, wait_ms=0):
         if wait_ms:
@@ -169,8 +176,12 @@ class Client:
         keys = self.probes[ticket][0]
         there = next((i for i, key in enumerate(keys) if key not in places), len(keys))
         shared = sum(key not in self.stored | self.on_disk for key in keys[:there])
-        late = reason == "late"
-        self.probed[ticket] = Probed(there, shared, late, reason, 1_000_000, read_bytes_per_s, elapsed_s)
+        late, bits = reason == "late", 0
+        if ("probe each", ticket) in self.calls:
+            found = [i for i, key in enumerate(keys) if key in places]
+            bits, there = sum(1 << i for i in found), max(found, default=-1) + 1
+            shared = int(there > 0 and keys[there - 1] not in self.stored | self.on_disk)
+        self.probed[ticket] = Probed(there, shared, late, reason, 1_000_000, read_bytes_per_s, elapsed_s, bits)
 
     def the_probe(self):
         """The ticket of the only one."""

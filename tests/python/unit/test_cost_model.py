@@ -211,3 +211,62 @@ class TestWhetherToLook:
             assert choice.plan(below(1e9), 32, 4096, shared=shared) is None
             assert (choice.plan(below(1e9), 32, 4096, shared=not shared) is None) != shared
         assert choice.probe(4096) is None, "what it finds would not be fetched"
+
+
+STATE_BYTES = 3_000_000  # of an engine with states
+
+
+@pytest.fixture
+def hybrid(clock):
+    """Of an engine that computes 400 tokens a second, and loads 4 GiB a second."""
+    hybrid = cost_model.LoadOrRecompute(CHUNK_BYTES, CHUNK_TOKENS, clock, STATE_BYTES)
+    hybrid.measured(prefill_tokens=4000, prefill_ns=10 * SECOND, load_bytes=1 << 30, load_ns=SECOND // 4)
+    return hybrid
+
+
+def test_an_offer_counts_what_is_below_and_what_it_gains(hybrid):
+    offer = hybrid.offer(8, hits=2, there=5, state_there=False)
+    assert offer == cost_model.Offer(8, 6 * CHUNK_TOKENS, 3 * CHUNK_BYTES + STATE_BYTES, 6 * CHUNK_BYTES + STATE_BYTES)
+    assert hybrid.offer(8, 2, 8, False).read_bytes == STATE_BYTES, "the chunks are in memory, the state is not"
+    assert hybrid.offer(8, 2, 9, True).read_bytes == 0
+
+
+def ends(hybrid, *chunks):
+    return [hybrid.offer(end, 0, 0, False) for end in chunks]
+
+
+@pytest.mark.parametrize(("bytes_per_s", "end"), [(1e9, 32), (25e6, 32), (20e6, 8), (12e6, 8)])
+def test_of_several_ends_the_largest_that_comes_in_time(hybrid, bytes_per_s, end):
+    """32 chunks are computed in 10.24 s, of which a fifth is for the fetch. With the state they are 51 MB, and 8 chunks 15 MB."""
+    plan = hybrid.plan_ends(below(bytes_per_s), ends(hybrid, 8, 32), 4096)
+    assert plan.offer.end == plan.chunks == end and plan.compute_s == pytest.approx(end * 0.32)
+    assert plan.estimate_s <= plan.deadline_s <= 0.25 * 4096 / 400
+
+
+def test_a_state_that_is_slower_than_computing_is_left_below(hybrid):
+    """It would come in time, after 1.5 s, and 8 chunks are computed in 2.56 s."""
+    assert hybrid.plan_ends(below(10e6), ends(hybrid, 8), 4096) is None
+    assert hybrid.plan_ends(below(12e6), ends(hybrid, 8), 4096) is not None
+
+
+def test_what_others_wait_for_comes_first(hybrid):
+    assert hybrid.plan_ends(below(25e6), ends(hybrid, 32), 4096, waiting_bytes=1_000_000) is None
+
+
+@pytest.mark.parametrize("tier", [None, below(1e9, serving=False)])
+def test_no_end_is_fetched_from_a_tier_that_serves_none(hybrid, tier):
+    assert hybrid.plan_ends(tier, ends(hybrid, 8), 4096) is None
+    assert hybrid.plan_ends(below(1e9), [], 4096) is None
+
+
+def test_a_late_end_begins_a_pause(hybrid):
+    plan = hybrid.plan_ends(below(1e9), ends(hybrid, 8), 4096)
+    hybrid.ended(plan, 0, 0.2, True)
+    assert hybrid.plan_ends(below(1e9), ends(hybrid, 8), 4096) is None
+
+
+def test_before_the_first_measurement_the_shortest_deadline_counts(clock):
+    unknown = cost_model.LoadOrRecompute(CHUNK_BYTES, CHUNK_TOKENS, clock, STATE_BYTES)
+    assert unknown.plan_ends(below(1e9), ends(unknown, 8), 4096).compute_s is None
+    assert unknown.plan_ends(below(10e6), ends(unknown, 8), 4096) is None
+    assert unknown.plan_ends(below(0), ends(unknown, 8), 4096).deadline_s == cost_model.UNKNOWN_DEADLINE_S

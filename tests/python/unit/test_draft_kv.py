@@ -44,7 +44,7 @@ class TestHits:
         assert engine.good("r") == [True, True]
 
     @pytest.mark.parametrize(("layers", "behind"), [(1, True), (2, False), (None, False)])
-    # covers F-257
+    # covers F-262
     def test_a_block_of_vllms_cache_that_was_computed_with_another_next_token(self, layers, behind):
         """R1 = P x; R2 = P y has the last block of P in a second block of the same hash; R3 = R2's prompt hits the first one."""
         engine = Engine(layers=layers)
@@ -121,7 +121,7 @@ class TestStepsWithoutTheDrafter:
     LONG = list(range(300, 300 + LONGEST + 10))
 
     @pytest.mark.parametrize("layers", [1, 2])
-    # covers F-257
+    # covers F-262
     def test_a_prompt_longer_than_the_drafter_serves(self, layers):
         engine = Engine(layers=layers)
         engine.admit("r", self.LONG, range(1, 11))

@@ -20,9 +20,9 @@ def rows(page, heading):
 
 
 def code(cell):
-    """The command or statement in a cell; None where the cell says that there is none."""
+    """The command or statement in a cell; None for a cell that names no counterpart."""
     found = re.fullmatch(r"`(.*)`", cell)
-    assert found or cell.startswith("none"), cell
+    assert found or cell.startswith("no counterpart"), cell
     return found and found[1]
 
 
@@ -126,6 +126,6 @@ def test_every_import_has_a_counterpart_that_imports(page):
 
 def test_the_check_of_cells_bites():
     assert code("`larderctl status`") == "larderctl status"
-    assert code("none: not served") is None
+    assert code("no counterpart: not served") is None
     with pytest.raises(AssertionError):
         code("see elsewhere")

@@ -145,6 +145,14 @@ class TestReplicatedHeads:
         assert self.shards(1, 4, specs=(spec_with(FullAttentionSpec, 2),)) == 1
         assert shards_of(Fake(tensor_parallel_size=4), caches(full()), Fake()).replicas == 1
 
+    def test_not_where_a_nested_part_names_heads(self):
+        """Nemotron-NAS: vLLM takes the heads of the first attention block for those of all."""
+        blocks = [{"attention": {"n_heads_in_group": heads, "no_op": False}} for heads in (2, 1)]
+        assert self.shards(4, 8) == 2
+        assert self.shards(4, 8, num_key_value_heads=None, block_configs=blocks) == 1
+        assert self.shards(4, 8, layers={"first": {"num_key_value_heads": 4}}) == 1
+        assert self.shards(4, 8, rope_scaling={"factor": 2.0, "names": ["yarn"]}) == 2
+
 
 def spec_with(kind, heads=1):
     return kind(block_size=32, page_size_bytes=4096, sliding_window=64, num_kv_heads=heads)

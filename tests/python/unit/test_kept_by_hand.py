@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from harness.larderd import Larderd
 
-from larder import Client, hash_tokens, namespace_id
+from larder import Client, LarderError, hash_tokens, namespace_id
 
 FINGERPRINT = "engine: kept by hand\n"
 BLOCK, CHUNK = 16, 64
@@ -60,6 +60,36 @@ def test_python_names_chunks_by_tokens_or_hashes(engine):
     assert engine.evict(hashes()[1:]) == (2, 1, 0)
     assert engine.lookup(b"".join(hashes()), 32) == 1
     assert engine.evict(hashes(), wait_ms=0) == (0, 0, 0)
+
+
+def test_states_come_with_the_chunks_that_they_stand_for(larderd):
+    """A client with states behind chunks 1, 2 and 3 of four."""
+    memory = ctypes.create_string_buffer(4096 * 16)
+    with Client(larderd.socket, "hybrid") as client:
+        client.set_namespace(FINGERPRINT, "m", CHUNK, [(4096, 1, CHUNK // BLOCK), (4096, 1, 1)], state_groups=1)
+        for group in (0, 1):
+            client.register_pages(group, [(ctypes.addressof(memory), 4096, 4096, 16)])
+        assert client.wait_attached(60_000)
+        states = client.add_namespace(FINGERPRINT + "chunks: states\n", 5000, states=True)
+        chunks, some = b"".join(hashes()[:3]), b"".join(hashes())
+        assert client.store_begin(chunks, 32, b"".join(page.to_bytes(4, "little") for page in range(12)))
+        assert client.store_begin(chunks, 32, b"".join(page.to_bytes(4, "little") for page in range(3)), group=1, ns=states)
+        assert client.store_finish(60_000).stored == 6
+        deadline = time.monotonic() + 60
+        while client.lookup(chunks, 32, states) != 3 or client.lookup(chunks, 32) != 3:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert client.last_reachable(some, 32, states) == client.last_reachable(some, 32) == 3
+        assert client.prefetch(some, 32, states=states) == (4, 1, 0), "three chunks and the last state"
+        assert client.prefetch(some, 32, ns=states) == (1, 3, 0)
+        with pytest.raises(LarderError, match="^larder_probe_each: "):
+            client.probe_each(some, 32, 100, states)  # it shares no backend
+        space = namespace_id(FINGERPRINT)
+        assert ctl(larderd, "pin", space, *[one.hex() for one in hashes()]).stdout == "pinned 3 of 4 hashes, 1 absent\n"
+        assert larderd.wait_settled()["memory"]["slots"]["pinned"] == 4
+        assert ctl(larderd, "unpin", space, *[one.hex() for one in hashes()]).stdout == "unpinned 3 of 4 hashes, 1 absent\n"
+        assert ctl(larderd, "drop", space).stdout == "dropped 6 chunks\n"
+        assert client.last(some, 32, states) == client.last(some, 32) == 0
 
 
 def test_what_is_no_hash_is_named(engine):

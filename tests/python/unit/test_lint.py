@@ -94,16 +94,10 @@ def test_of_a_source_comments_are_counted():
     assert counted(source, ".h").words == 5
 
 
-def test_the_pending_list_only_shrinks():
+def test_a_page_above_a_limit_is_a_fault():
     good, bad = Path("good.md"), Path("bad.md")
     found = {good: counted("The slot is free."), bad: counted("What it is. " * 9)}
-    check = lambda found, *pending: list(words.check(found, set(pending)))  # noqa: E731
-    remove = "remove the line from words_pending.txt"
-    assert {fault.split(":")[0] for fault in check(found)} == {"bad.md"}
-    assert check(found, bad) == []
-    assert check(found, bad, good) == [f"good.md: meets the limits: {remove}"]
-    assert words.shrunk("# why\nbad.md\ngone.md\ngood.md\n", found) == "# why\nbad.md\n"
-    assert check({good: found[good]}, bad) == [f"bad.md: is no page: {remove}"]
+    assert {fault.split(":")[0] for fault in words.check(found)} == {"bad.md"}
 
 
 def test_every_command_of_the_guides_is_run_or_marked():

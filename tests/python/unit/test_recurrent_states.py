@@ -11,6 +11,7 @@ import torch  # noqa: E402
 from fakes import NAMED, Client, Request, blocks, group, pages, setup, split, step  # noqa: E402
 from scheduler_fakes import NO, chunk_keys  # noqa: E402
 
+from larder.vllm import offered_states  # noqa: E402
 from larder.vllm.groups import Unsupported, groups_of, shards_of  # noqa: E402
 from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
 
@@ -205,3 +206,96 @@ class TestStores:
         other = request(200, "other")
         half.update_state_after_alloc(other, blocks([1, 2, 3, 4, 5, 6, 7], [77, 78]), 0)
         assert half.build_connector_meta(step(new=[("other", 0, 200)], tables={"other": ([1, 2, 3, 4, 5, 6, 7], [77, 78])})).rewritten
+
+
+POOL = Fake(blocks=[Fake(block_id=i) for i in range(100)], touch=lambda held: None, free_blocks=lambda held: None)
+
+
+class TestLateStates:
+    """larderd answered too late, or not at all: the state is given to the worker again."""
+
+    @pytest.fixture(autouse=True)
+    def at_once(self, half, monkeypatch):
+        monkeypatch.setattr(offered_states, "RETRY_AFTER_S", 0)
+        half.bind_gpu_block_pool(POOL)
+        for block in POOL.blocks:
+            block.block_hash = block.block_id
+
+    def first(self, half, one, found=((1, 77, 512),), **more):
+        half.get_num_new_matched_tokens(one, 0)
+        half.update_state_after_alloc(one, blocks(list(range(10, 30)), [0] * 20), 0)
+        return self.stored(half, handed_over({one.request_id: list(found)}, new=[(one.request_id, 0, 600)], tables={one.request_id: TABLES}, **more))
+
+    def stored(self, half, made=None):
+        made = made or handed_over({}, cached=[("r", 600, 1)], tables={"r": TABLES})
+        return [list(pages(part.pages)) for move in half.build_connector_meta(made).stores for part in move.parts if part.group == 1]
+
+    # covers F-048
+    def test_it_is_stored_again_twice_at_most(self, half):
+        one = request()
+        assert self.first(half, one) == [[77]]
+        assert [self.stored(half) for _ in range(4)] == [[[77]], [[77]], [], []]
+        assert not half._states._offered._offers
+
+    def test_not_before_larderd_had_time(self, half, monkeypatch):
+        monkeypatch.setattr(offered_states, "RETRY_AFTER_S", 1000)
+        assert self.first(half, request()) == [[77]]
+        assert self.stored(half) == []
+
+    def test_not_once_larderd_has_it(self, half, client):
+        one = request()
+        self.first(half, one)
+        states(client, one, 4)
+        assert self.stored(half) == []
+        client.stored.clear()
+        assert self.stored(half) == [], "evicted since"
+
+    def test_not_once_a_step_writes_its_block(self, half):
+        self.first(half, request())
+        other = step(new=[("other", 0, 200)], cached=[("r", 600, 1)], tables={"r": TABLES, "other": ([1, 2, 3, 4, 5, 6, 7], [77, 78])})
+        other.kv_connector_block_state.boundary_state_offloads = {}
+        assert self.stored(half, other) == [], "in that step"
+        assert self.stored(half) == [], "and in no later one"
+
+    @pytest.mark.parametrize("now", [None, 5])
+    def test_not_once_vllms_cache_has_it_elsewhere_or_no_more(self, half, now):
+        """vLLM may write a block in place and keep a copy, without a word to connectors."""
+        self.first(half, request())
+        POOL.blocks[77].block_hash = now
+        assert self.stored(half) == []
+        POOL.blocks[77].block_hash = 77
+        assert self.stored(half) == []
+
+    @pytest.mark.parametrize("pool", [None, Fake(blocks=[Fake(block_id=i, block_hash=None) for i in range(100)])])
+    def test_not_where_vllms_cache_does_not_tell(self, client, pool):
+        half = LarderConnectorScheduler(setup(groups=(group(), STATE)), client, NAMED)
+        half.bind_gpu_block_pool(pool)
+        assert self.first(half, request()) == [[77]]
+        assert self.stored(half) == []
+
+    def test_not_once_a_running_request_gets_its_block(self, half):
+        self.first(half, request())
+        grown = handed_over({}, cached=[("r", 600, 1)], added={"r": ([30], [77])}, tables={"r": TABLES})
+        assert self.stored(half, grown) == []
+
+    def test_not_once_a_load_may_write_its_block(self, half):
+        self.first(half, request())
+        half.update_state_after_alloc(Request("other", range(1000, 1200)), blocks([1, 2, 3, 4, 5, 6, 7], [77, 78]), 128)
+        assert self.stored(half) == []
+
+    def test_not_behind_the_end_of_its_request(self, half):
+        one = request()
+        self.first(half, one)
+        half.request_finished(one)
+        assert self.stored(half, step()) == []
+
+    def test_not_after_the_weights_changed(self, half):
+        self.first(half, request())
+        half.reset_cache()
+        assert self.stored(half) == []
+
+    def test_not_where_vllm_zeroes_blocks_early(self, client):
+        half = LarderConnectorScheduler(setup(groups=(group(), STATE), zeroes=True), client, NAMED)
+        half.bind_gpu_block_pool(POOL)
+        assert self.first(half, request()) == [[77]]
+        assert self.stored(half) == []

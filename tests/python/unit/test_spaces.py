@@ -1,5 +1,6 @@
 """The namespaces that one engine has open: bounded, the least recently used goes first, and none of those in use."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ pytest.importorskip("vllm")
 from fakes import Client, group, setup  # noqa: E402
 
 from larder.client import LarderError  # noqa: E402
-from larder.vllm.spaces import NoSpace, Spaces  # noqa: E402
+from larder.vllm.spaces import _STATES, NoSpace, Spaces  # noqa: E402
 
 
 @pytest.fixture
@@ -37,6 +38,12 @@ def test_recurrent_states_have_a_second_namespace_behind_each(client):
         made.of(f"r{number}", f"adapter: {number}\n")
         made.forget(f"r{number}")
     assert len(client.open) == 2 * (1 + 30), "as many as the library has places for"
+
+
+def test_larderd_knows_the_line_of_states(root):
+    text = (root / "shim" / "protocol" / "namespace_kind.h").read_text()
+    (line,) = re.findall(r'kStatesLine = "(.*)";', text)
+    assert line.encode().decode("unicode_escape") == _STATES
 
 
 def test_where_the_states_get_no_namespace_the_tokens_give_theirs_back(client):

@@ -56,7 +56,7 @@ class CapiTest : public testing::Test {
 TEST(Capi, NamesAndIds) {
   EXPECT_STREQ(larder_status_text(LARDER_DATA_LOSS), "data loss");
   EXPECT_STREQ(larder_status_text(static_cast<larder_status>(15)), "unknown code");
-  EXPECT_NE(std::string(larder_version()).find("protocol 1.6"), std::string::npos);
+  EXPECT_NE(std::string(larder_version()).find("protocol 1.7"), std::string::npos);
   char hex[33];
   ASSERT_EQ(larder_namespace_id("engine: vllm\n", hex, sizeof(hex)), LARDER_OK);
   EXPECT_STREQ(hex, "258dc23d19688895675f4994de3a1b65");
@@ -77,10 +77,12 @@ TEST(Capi, NullIsRefusedEverywhere) {
   larder_release(nullptr, 1);
   EXPECT_EQ(larder_get_lower_tiers(nullptr, nullptr), LARDER_INVALID_ARGUMENT);
   EXPECT_EQ(larder_reachable(nullptr, nullptr), 0U);
+  EXPECT_EQ(larder_last_reachable(nullptr, nullptr), 0U);
   EXPECT_EQ(larder_fetch(nullptr, nullptr, 1, nullptr), LARDER_INVALID_ARGUMENT);
   EXPECT_EQ(larder_fetch_poll(nullptr, 1, 0, nullptr), LARDER_INVALID_ARGUMENT);
   larder_fetch_end(nullptr, 1);
   EXPECT_EQ(larder_probe(nullptr, nullptr, 1, nullptr), LARDER_INVALID_ARGUMENT);
+  EXPECT_EQ(larder_probe_each(nullptr, nullptr, 1, nullptr), LARDER_INVALID_ARGUMENT);
   EXPECT_EQ(larder_probe_poll(nullptr, 1, 0, nullptr), LARDER_INVALID_ARGUMENT);
   larder_probe_end(nullptr, 1);
   EXPECT_EQ(larder_after_stream(nullptr, nullptr), LARDER_INVALID_ARGUMENT);
@@ -220,6 +222,7 @@ TEST_F(CapiTest, WithoutLarderdNothingIsBelowItsMemory) {
   EXPECT_EQ(below.present, 0U);
   EXPECT_EQ(below.shared, 0U);
   EXPECT_EQ(larder_reachable(client_, &hashes), 0U);
+  EXPECT_EQ(larder_last_reachable(client_, &hashes), 0U);
   EXPECT_EQ(larder_fetch(client_, &hashes, 100, nullptr), LARDER_INVALID_ARGUMENT);
   EXPECT_EQ(larder_fetch(client_, nullptr, 100, &ticket), LARDER_INVALID_ARGUMENT);
   EXPECT_EQ(larder_fetch(client_, &hashes, 100, &ticket), LARDER_UNAVAILABLE);
@@ -239,6 +242,7 @@ TEST_F(CapiTest, WithoutLarderdNothingIsAskedOfABackend) {
   EXPECT_EQ(larder_probe(client_, &hashes, 100, nullptr), LARDER_INVALID_ARGUMENT);
   EXPECT_EQ(larder_probe(client_, nullptr, 100, &ticket), LARDER_INVALID_ARGUMENT);
   EXPECT_EQ(larder_probe(client_, &hashes, 100, &ticket), LARDER_UNAVAILABLE);
+  EXPECT_EQ(larder_probe_each(client_, &hashes, 100, &ticket), LARDER_UNAVAILABLE);
   EXPECT_EQ(ticket, 0U);
   larder_probe_result result{};
   EXPECT_EQ(larder_probe_poll(client_, 1, 1000, &result), LARDER_INVALID_ARGUMENT) << "no struct_bytes";

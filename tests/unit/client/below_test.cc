@@ -9,6 +9,7 @@ namespace larder::client {
 namespace {
 
 using testing_support::EngineClient;
+using testing_support::hash_of;
 using testing_support::hashes_of;
 using testing_support::PageLayout;
 
@@ -62,8 +63,14 @@ TEST_F(BelowTest, WhatIsOnTheDiskAloneIsFetchedHeldAndLoaded) {
   EXPECT_TRUE(engine.client->below()->serving);
   const Transfer chunks = engine.transfer(0, 6);
   const Hashes hashes = hashes_of(chunks.hashes);
-  EXPECT_EQ(engine.client->lookup(hashes), 0U);
-  EXPECT_EQ(engine.client->reachable(hashes), 4U);
+  EXPECT_EQ(engine.client->lookups().present(hashes), 0U);
+  EXPECT_EQ(engine.client->lookups().reachable(hashes), 4U);
+  EXPECT_EQ(engine.client->lookups().last_reachable(hashes), 4U);
+  const Transfer behind = engine.transfer(2, 2);
+  std::vector<protocol::BlockHash> gap{hash_of(100), behind.hashes[0], hash_of(101), behind.hashes[1], hash_of(102)};
+  EXPECT_EQ(engine.client->lookups().last_reachable(hashes_of(gap)), 4U) << "each chunk by itself";
+  gap.resize(1);
+  EXPECT_EQ(engine.client->lookups().last_reachable(hashes_of(gap)), 0U);
 
   const Result<std::uint64_t> ticket = engine.client->fetch(hashes, 10'000);
   ASSERT_TRUE(ticket.ok()) << ticket.status().to_string();
@@ -73,7 +80,7 @@ TEST_F(BelowTest, WhatIsOnTheDiskAloneIsFetchedHeldAndLoaded) {
   EXPECT_EQ(done->chunks, 4U);
   EXPECT_EQ(done->reason, protocol::FetchEnd::kAbsent);
   EXPECT_EQ(done->bytes, 4 * engine.engine.group().slot_bytes());
-  EXPECT_EQ(engine.client->lookup(hashes), 4U);
+  EXPECT_EQ(engine.client->lookups().present(hashes), 4U);
 
   const auto [hold, held] = engine.client->hold(hashes);
   EXPECT_EQ(held, 4U);
@@ -93,9 +100,9 @@ TEST_F(BelowTest, AnAdaptersChunksAreSeenUnderTheirOwnNamespace) {
   ASSERT_TRUE(adapter.ok() && engine.client->wait_namespace(*adapter, 5000).ok());
   const Transfer chunks = engine.transfer(0, 2);
   Hashes hashes = hashes_of(chunks.hashes);
-  EXPECT_EQ(engine.client->reachable(hashes), 2U);
+  EXPECT_EQ(engine.client->lookups().reachable(hashes), 2U);
   hashes.ns = *adapter;
-  EXPECT_EQ(engine.client->reachable(hashes), 0U);
+  EXPECT_EQ(engine.client->lookups().reachable(hashes), 0U);
 }
 
 TEST_F(BelowTest, AfterADropNothingIsReachable) {
@@ -104,9 +111,11 @@ TEST_F(BelowTest, AfterADropNothingIsReachable) {
   ASSERT_NO_FATAL_FAILURE(store_below(engine, 2));
   ASSERT_TRUE(engine.client->drop_namespace().ok());
   const Transfer chunks = engine.transfer(0, 2);
-  EXPECT_EQ(engine.client->reachable(hashes_of(chunks.hashes)), 0U) << "at once, whether larderd has heard of it or not";
+  EXPECT_EQ(engine.client->lookups().reachable(hashes_of(chunks.hashes)), 0U)
+      << "at once, whether larderd has heard of it or not";
+  EXPECT_EQ(engine.client->lookups().last_reachable(hashes_of(chunks.hashes)), 0U);
   ASSERT_TRUE(engine.client->wait_namespace(0, 5000).ok());
-  EXPECT_TRUE(wait([&] { return engine.client->reachable(hashes_of(chunks.hashes)) == 0; }));
+  EXPECT_TRUE(wait([&] { return engine.client->lookups().reachable(hashes_of(chunks.hashes)) == 0; }));
 }
 
 TEST_F(BelowTest, WithoutADiskThereIsNothing) {
@@ -117,7 +126,8 @@ TEST_F(BelowTest, WithoutADiskThereIsNothing) {
   ASSERT_TRUE(engine.await_present(0, 2));
   const Transfer chunks = engine.transfer(0, 4);
   EXPECT_FALSE(engine.client->below().has_value());
-  EXPECT_EQ(engine.client->reachable(hashes_of(chunks.hashes)), 2U);
+  EXPECT_EQ(engine.client->lookups().reachable(hashes_of(chunks.hashes)), 2U);
+  EXPECT_EQ(engine.client->lookups().last_reachable(hashes_of(chunks.hashes)), 2U) << "as last()";
   EXPECT_EQ(engine.client->fetch(hashes_of(chunks.hashes), 100).status().code(), Code::kUnsupported);
 }
 

@@ -79,9 +79,9 @@ TEST_F(ClientTest, LookupCountsFromTheFirstChunkOn) {
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
   engine.store(0, 3);
   ASSERT_TRUE(engine.await_present(0, 3));
-  EXPECT_EQ(engine.client->lookup(hashes_of({hash_of(0), hash_of(1), hash_of(99), hash_of(2)})), 2U);
-  EXPECT_EQ(engine.client->lookup(hashes_of({hash_of(99), hash_of(0)})), 0U);
-  EXPECT_EQ(engine.client->lookup(hashes_of({})), 0U);
+  EXPECT_EQ(engine.client->lookups().present(hashes_of({hash_of(0), hash_of(1), hash_of(99), hash_of(2)})), 2U);
+  EXPECT_EQ(engine.client->lookups().present(hashes_of({hash_of(99), hash_of(0)})), 0U);
+  EXPECT_EQ(engine.client->lookups().present(hashes_of({})), 0U);
 }
 
 TEST_F(ClientTest, AHeldChunkIsNotEvicted) {

@@ -43,7 +43,7 @@ TEST_F(ClientThreadsTest, StoresLoadsAndEvictionsAtOnce) {
   std::thread prober([&] {
     while (!stop) {
       const Transfer t = a.transfer(0, 8);
-      a.client->lookup(testing_support::hashes_of(t.hashes));
+      a.client->lookups().present(testing_support::hashes_of(t.hashes));
       const auto [hold, held] = a.client->hold(testing_support::hashes_of(t.hashes));
       a.client->report(protocol::EventKind::kRequest, 8, held, 1);
       a.client->release(hold);

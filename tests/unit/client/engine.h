@@ -179,7 +179,7 @@ class EngineClient {
 
   bool present(std::uint64_t first, std::uint32_t count) const {
     const Transfer t = transfer(first, count);
-    return client->lookup(hashes_of(t.hashes)) == count;
+    return client->lookups().present(hashes_of(t.hashes)) == count;
   }
   bool await_present(std::uint64_t first, std::uint32_t count) const {
     for (int i = 0; i < 10000 && !present(first, count); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -22,7 +22,7 @@ class FakeSession {
  public:
   static constexpr std::uint64_t kArenaBytes = 4 << 20;
 
-  explicit FakeSession(std::uint64_t capabilities = protocol::kCapabilityAct) {
+  explicit FakeSession(std::uint64_t capabilities = protocol::kCapabilityAct, std::uint32_t version_minor = 0) {
     const store::IndexShape shape{64, store::IndexShape::buckets_for(64), kArenaBytes, 1, 1};
     std::vector<Fd> fds;
     fds.push_back(memory(kArenaBytes));
@@ -39,19 +39,20 @@ class FakeSession {
     peer_ = Fd(pair[1]);
     protocol::Welcome welcome{};
     welcome.version_major = 1;
+    welcome.version_minor = version_minor;
     welcome.epoch = 1;
     welcome.capabilities = capabilities;
     welcome.arena_bytes = kArenaBytes;
     welcome.index_bytes = shape.bytes();
     welcome.session_bytes = sizeof(protocol::SessionRegion);
-    if ((capabilities & protocol::kCapabilityBelow) != 0) {
-      welcome.below_bytes = protocol::below_bytes(protocol::kLeastBelowBuckets);
-      fds.push_back(memory(welcome.below_bytes));
-      below_ = *Mapping::map_shared(fds[4], welcome.below_bytes, PROT_READ | PROT_WRITE, "below region");
-      below_header().magic = protocol::kBelowMagic;
-      below_header().version_major = protocol::kVersionMajor;
-      below_header().bucket_count = protocol::kLeastBelowBuckets;
-      below_header().serving = 1;
+    if ((capabilities & protocol::kCapabilityResidency) != 0) {
+      welcome.residency_bytes = protocol::residency_bytes(protocol::kLeastResidencyBuckets);
+      fds.push_back(memory(welcome.residency_bytes));
+      below_ = *Mapping::map_shared(fds[4], welcome.residency_bytes, PROT_READ | PROT_WRITE, "residency filter");
+      residency_header().magic = protocol::kResidencyMagic;
+      residency_header().version_major = protocol::kVersionMajor;
+      residency_header().bucket_count = protocol::kLeastResidencyBuckets;
+      residency_header().serving = 1;
     }
     auto wake = std::make_shared<const Fd>(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
     auto made = Attachment::make(welcome, std::move(fds), Fd(pair[0]), std::move(wake));
@@ -62,7 +63,7 @@ class FakeSession {
 
   // The next packet from the client, which must be of this type; its list of records. Empty after 5 s.
   template <typename Head, typename Record>
-  std::vector<Record> receive(protocol::MessageType type, std::uint32_t* request = nullptr) {
+  std::vector<Record> receive(protocol::MessageType type, std::uint32_t* request = nullptr, Head* told = nullptr) {
     std::vector<Record> records;
     pollfd waited{peer_.get(), POLLIN, 0};
     const bool came = ::poll(&waited, 1, 5000) == 1;
@@ -75,6 +76,7 @@ class FakeSession {
     EXPECT_TRUE(decoder.ok() && decoder->type() == type && decoder->read(head));
     EXPECT_TRUE(decoder->read_all(head.count, 1U << 20, records));
     if (request != nullptr) *request = decoder->request();
+    if (told != nullptr) *told = head;
     return records;
   }
   // The same of a message without a list.
@@ -105,11 +107,11 @@ class FakeSession {
     return grants;
   }
   Fd& peer() { return peer_; }
-  // REQUIRES: made with kCapabilityBelow, as is the next.
-  protocol::ResidencyHeader& below_header() { return *reinterpret_cast<protocol::ResidencyHeader*>(below_.data()); }
-  // Shows a chunk in the below region.
+  // REQUIRES: made with kCapabilityResidency, as is the next.
+  protocol::ResidencyHeader& residency_header() { return *reinterpret_cast<protocol::ResidencyHeader*>(below_.data()); }
+  // Shows a chunk in the residency filter.
   void show_below(const protocol::NamespaceId& id, const protocol::BlockHash& hash, std::uint16_t shard, std::uint16_t group) {
-    const protocol::ResidencyPlace place = protocol::below_place(id, hash, shard, group, protocol::kLeastBelowBuckets);
+    const protocol::ResidencyPlace place = protocol::residency_place(id, hash, shard, group, protocol::kLeastResidencyBuckets);
     auto* buckets = reinterpret_cast<protocol::ResidencyBucket*>(below_.data() + sizeof(protocol::ResidencyHeader));
     for (protocol::AtomicU64& word : buckets[place.bucket[0]].words) {
       if (word != 0) continue;

@@ -15,7 +15,7 @@ using testing_support::FakeSession;
 using testing_support::hash_of;
 using testing_support::hashes_of;
 
-constexpr std::uint64_t kTier = protocol::kCapabilityAct | protocol::kCapabilityBelow;
+constexpr std::uint64_t kTier = protocol::kCapabilityAct | protocol::kCapabilityResidency;
 
 std::vector<protocol::BlockHash> some_hashes(std::uint64_t count) {
   std::vector<protocol::BlockHash> hashes;
@@ -119,7 +119,7 @@ TEST_F(ReachableTest, AnotherNamespacesChunksAreNot) {
 }
 
 TEST(ResidencyFilter, ThatIsNotAsAnnouncedIsRefused) {
-  std::vector<std::byte> bytes(protocol::below_bytes(protocol::kLeastBelowBuckets));
+  std::vector<std::byte> bytes(protocol::residency_bytes(protocol::kLeastResidencyBuckets));
   EXPECT_FALSE(protocol::ResidencyReader::open(bytes.data(), bytes.size()).ok());
   EXPECT_FALSE(protocol::ResidencyReader().valid());
 }

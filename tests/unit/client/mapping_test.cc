@@ -86,7 +86,7 @@ TEST_F(MappingTest, ThreadsLookUpHoldAndLoadWhileSidecarsComeAndGo) {
     threads.emplace_back([&](const std::stop_token& stopped) {
       while (!stopped.stop_requested()) {
         const auto [hold, held] = engine.client->hold(testing_support::hashes_of(chunks.hashes));
-        engine.client->lookup(testing_support::hashes_of(chunks.hashes));
+        engine.client->lookups().present(testing_support::hashes_of(chunks.hashes));
         engine.client->report(protocol::EventKind::kRequest, 1, 1, 1);
         if (hold != 0) engine.client->release(hold);
       }

@@ -67,7 +67,7 @@ struct Process {
     const std::vector<protocol::BlockHash> one{hash_of(hash)};
     Hashes hashes = hashes_of(one);
     hashes.ns = ns;
-    return client->lookup(hashes) == 1;
+    return client->lookups().present(hashes) == 1;
   }
 
   Engine full, window;
@@ -157,13 +157,21 @@ TEST_F(NamespacesTest, StatesHaveGroupsOfTheirOwnInANamespaceOfTheirOwn) {
 
   const std::vector<protocol::BlockHash> prompt{hash_of(1), hash_of(2), hash_of(3), hash_of(4)};
   Hashes hashes = hashes_of(prompt);
-  EXPECT_EQ(process.client->last(hashes), 4U);
+  EXPECT_EQ(process.client->lookups().last(hashes), 4U);
   hashes.ns = states;
-  EXPECT_EQ(process.client->lookup(hashes), 0U);
-  EXPECT_EQ(process.client->last(hashes), 3U);
+  EXPECT_EQ(process.client->lookups().present(hashes), 0U);
+  EXPECT_EQ(process.client->lookups().last(hashes), 3U);
   hashes.count = 2;
-  EXPECT_EQ(process.client->last(hashes), 0U);
+  EXPECT_EQ(process.client->lookups().last(hashes), 0U);
   EXPECT_TRUE(process.load(4, 0, 0) && process.load(3, 0, 1, states));
+  ASSERT_EQ(process.store(1, 0, 1, states), 1U);
+  ASSERT_TRUE(wait([&] { return process.present(1, states); }));
+  hashes.count = 4;
+  const Result<protocol::ActCounts> last = process.client->act(protocol::Verb::kPrefetch, hashes, 5000);
+  ASSERT_TRUE(last.ok()) << last.status().to_string();
+  EXPECT_EQ(last->found, 1U) << "a prefetch of states is of the last one";
+  hashes.ns = 0;
+  EXPECT_EQ(process.client->act(protocol::Verb::kPrefetch, hashes, 5000)->found, 4U);
 
   const std::uint32_t attachments = process.client->state().attachments;
   stop();
@@ -301,7 +309,7 @@ TEST_F(NamespacesTest, AClosedNumberIsAMissForEveryCall) {
     EXPECT_FALSE(process.present(hash, closed));
     EXPECT_FALSE(process.load(hash, 0, 0, closed));
     EXPECT_EQ(process.client->hold(hashes).second, 0U);
-    EXPECT_EQ(process.client->reachable(hashes), 0U);
+    EXPECT_EQ(process.client->lookups().reachable(hashes), 0U);
     EXPECT_FALSE(process.client->act(protocol::Verb::kPin, hashes, 1000).ok());
     EXPECT_FALSE(process.client->fetch(hashes, 1000).ok());
     EXPECT_EQ(process.store(hash + 10, 0, 0, closed), 0U);

@@ -17,7 +17,14 @@ using testing_support::FakeSession;
 using testing_support::hash_of;
 using testing_support::hashes_of;
 
-constexpr std::uint64_t kAll = protocol::kCapabilityAct | protocol::kCapabilityBelow | protocol::kCapabilityShared;
+constexpr std::uint64_t kAll = protocol::kCapabilityAct | protocol::kCapabilityResidency | protocol::kCapabilityShared;
+
+std::uint32_t& families_of(protocol::Fetched& answer) {
+  return answer.families;
+}
+std::uint32_t& families_of(ProbeAnswer& answer) {
+  return answer.probed.families;
+}
 
 template <typename Kind>
 class RequestsTest : public testing::Test {
@@ -43,7 +50,7 @@ class RequestsTest : public testing::Test {
   void answer(std::uint32_t families) { answer(session_, families); }
   void answer(FakeSession& session, std::uint32_t families) {
     typename Kind::Answer answer{};
-    answer.families = families;
+    families_of(answer) = families;
     requests_.answered(session.attachment, request_, answer);
   }
   typename Kind::State poll(std::uint64_t ticket, std::uint32_t wait_ms = 0) {

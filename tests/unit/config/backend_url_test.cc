@@ -41,7 +41,7 @@ TEST(BackendUrlTest, WhatIsNone) {
     EXPECT_THAT(meaning(text), HasSubstr("is no URL of a Redis or Valkey")) << text;
   EXPECT_EQ(
       meaning("http://host"),
-      "begins with 'http://', which is none of: redis://, rediss://, valkey://, valkeys://, unix://, and for Sentinels or a "
+      "begins with 'http://', which is not one of: redis://, rediss://, valkey://, valkeys://, unix://, and for Sentinels or a "
       "Cluster redis-sentinel://, redis-cluster:// and their like");
   EXPECT_THAT(meaning("redis+sentinel://s/m"), HasSubstr("redis-sentinel://"));
   for (const char* text :

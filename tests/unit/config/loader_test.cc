@@ -200,17 +200,18 @@ TEST_F(LoaderTest, WrongValuesSayWhatIsAllowed) {
   EXPECT_THAT(why("memory:\n  size: 5GB\n"), HasSubstr(":2: memory.size '5GB' has unknown unit 'GB'"));
   EXPECT_EQ(why("memory:\n  size: 1.5GiB\n"), ":2: memory.size '1.5GiB' is no whole number: take a smaller unit, e.g. 1536MiB");
   EXPECT_THAT(why("memory:\n  size: five\n"), HasSubstr(":2: memory.size 'five' is no size"));
-  EXPECT_EQ(why("memory:\n  hugepages: 1G\n"), ":2: memory.hugepages '1G' is none of: none, 2Mi, 1Gi, prefer");
+  EXPECT_EQ(why("memory:\n  hugepages: 1G\n"), ":2: memory.hugepages '1G' is not one of: none, 2Mi, 1Gi, prefer");
   for (const char* numa : {"all", "-1", "0,1", "12345", "''"})
-    EXPECT_THAT(why(std::string("memory:\n  numa: ") + numa + "\n"), HasSubstr("is none of: none, auto, the number of a node"));
+    EXPECT_THAT(why(std::string("memory:\n  numa: ") + numa + "\n"),
+                HasSubstr("is not one of: none, auto, the number of a node"));
   EXPECT_THAT(why("memory:\n  directory: shm\n"), HasSubstr(":2: memory.directory 'shm' is no absolute path"));
   EXPECT_THAT(why("memory:\n  hugepage_directory: ''\n"), HasSubstr("is no absolute path"));
   EXPECT_THAT(why("memory:\n  shm_name: a/b\n"), HasSubstr(":2: memory.shm_name 'a/b' is no name"));
   EXPECT_THAT(why("pool: a b\n"), HasSubstr(":1: pool 'a b' is no name"));
   EXPECT_THAT(why("socket: x\n"), HasSubstr(":1: socket 'x' is no absolute path"));
   EXPECT_THAT(why("socket_mode: 7\n"), HasSubstr(":1: socket_mode '7' is no file mode"));
-  EXPECT_EQ(why("transfer: both\n"), ":1: transfer 'both' is none of: shim, sidecar");
-  EXPECT_EQ(why("log_level: loud\n"), ":1: log_level 'loud' is none of: debug, info, warning, error");
+  EXPECT_EQ(why("transfer: both\n"), ":1: transfer 'both' is not one of: shim, sidecar");
+  EXPECT_EQ(why("log_level: loud\n"), ":1: log_level 'loud' is not one of: debug, info, warning, error");
   EXPECT_THAT(why("http: {listen: 9464}\n"), HasSubstr(":1: http.listen '9464' is no address to listen on"));
   EXPECT_THAT(why("http: {admin_socket: x}\n"), HasSubstr(":1: http.admin_socket 'x' is no absolute path"));
   EXPECT_EQ(why("socket: /a/b\nhttp: {admin_socket: /a/b}\n"), "http.admin_socket and socket are the same path: /a/b");
@@ -228,7 +229,7 @@ TEST_F(LoaderTest, ADiskTierTakesPathAndSize) {
             "environment: disk.size is 4GiB and disk.path is not set: set both or neither");
   EXPECT_THAT(why("disk:\n  path: d\n"), HasSubstr(":2: disk.path 'd' is no absolute path"));
   EXPECT_EQ(why("disk:\n  size: 65TiB\n"), ":2: disk.size '65TiB' is out of range: at most 64TiB");
-  EXPECT_EQ(why("disk:\n  write: never\n"), ":2: disk.write 'never' is none of: back, through");
+  EXPECT_EQ(why("disk:\n  write: never\n"), ":2: disk.write 'never' is not one of: back, through");
   EXPECT_THAT(why("disk:\n  ttl: 12\n"), HasSubstr(":2: disk.ttl '12' has no unit of s, m, h or d"));
   for (const char* sights : {"0", "16", "-1", "many", "''"})
     EXPECT_THAT(why(std::string("disk:\n  admit_after: ") + sights + "\n"), HasSubstr("is out of range: 1 to 15")) << sights;
@@ -275,7 +276,7 @@ TEST_F(LoaderTest, KeysOfABackendFollowThePool) {
 TEST_F(LoaderTest, WhatABackendDoesNotTake) {
   EXPECT_EQ(
       why("backend:\n  url: http://h\n"),
-      ":2: backend.url begins with 'http://', which is none of: redis://, rediss://, valkey://, valkeys://, unix://, and for "
+      ":2: backend.url begins with 'http://', which is not one of: redis://, rediss://, valkey://, valkeys://, unix://, and for "
       "Sentinels or a Cluster redis-sentinel://, redis-cluster:// and their like");
   EXPECT_EQ(why("backend:\n  prefix: kv\n"),
             ":2: backend.prefix is kv and backend.url is not set: set it, e.g. redis://host:6379");
@@ -302,14 +303,14 @@ TEST_F(LoaderTest, WhatABackendDoesNotTake) {
             ":3: backend.sentinel_user is set and backend.sentinel_password_file is not");
   EXPECT_EQ(why("backend:\n  url: redis://h\n  read_replicas: true\n"),
             ":3: backend.read_replicas is true and backend.url names no Cluster: make it redis-cluster://");
-  EXPECT_THAT(why("backend:\n  read_replicas: 1\n"), HasSubstr("is none of: true, false"));
+  EXPECT_THAT(why("backend:\n  read_replicas: 1\n"), HasSubstr("is not one of: true, false"));
   EXPECT_TRUE(load_text("backend:\n  url: redis-cluster://h\n  read_replicas: true\n")->backend.read_replicas);
   EXPECT_THAT(why("backend:\n  sentinel_user: 'a b'\n"), HasSubstr(":2: backend.sentinel_user 'a b' is no user's name"));
   EXPECT_THAT(why("backend:\n  password_file: p\n"), HasSubstr(":2: backend.password_file 'p' is no absolute path"));
   EXPECT_THAT(why("backend:\n  server_name: a/b\n"), HasSubstr(":2: backend.server_name 'a/b' is neither a host's name nor"));
   EXPECT_THAT(why("backend:\n  prefix: a:b\n"), HasSubstr(":2: backend.prefix 'a:b' is no name"));
   EXPECT_THAT(why("backend:\n  ttl: 12\n"), HasSubstr(":2: backend.ttl '12' has no unit of s, m, h or d"));
-  EXPECT_EQ(why("backend:\n  write: never\n"), ":2: backend.write 'never' is none of: all, evicted, popular");
+  EXPECT_EQ(why("backend:\n  write: never\n"), ":2: backend.write 'never' is not one of: all, evicted, popular");
   for (const char* rate : {"200K", "1023K", "2TiB"})
     EXPECT_THAT(why(std::string("backend:\n  write_rate: ") + rate + "\n"), HasSubstr("is out of range: 0, or 1MiB to 1TiB"))
         << rate;

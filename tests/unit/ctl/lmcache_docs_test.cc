@@ -123,7 +123,7 @@ TEST(LmcachePageTest, EveryConvertedSettingIsConvertedAsThePageSays) {
 }
 
 TEST(LmcachePageTest, EveryOtherSettingIsSaidAsThePageSays) {
-  static const std::map<Counterpart, std::string> kTitles{{Counterpart::kAlways, "Nothing to set"},
+  static const std::map<Counterpart, std::string> kTitles{{Counterpart::kAlways, "No setting needed"},
                                                           {Counterpart::kNone, "No counterpart"}};
   std::map<std::string, std::string, std::less<>> page;
   for (const Row& row : rows_of("All other settings"))

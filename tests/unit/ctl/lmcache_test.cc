@@ -61,7 +61,7 @@ TEST_F(LmcacheTest, WrongValuesAreNamedByFileLineAndKey) {
   EXPECT_EQ(why("", {{"LMCACHE_LOCAL_CPU", "maybe"}}), "LMCACHE_LOCAL_CPU: local_cpu 'maybe' is neither true nor false");
   EXPECT_EQ(why("remote_url: secret@localhost:6379"), "F:1: remote_url is no URL: PROTOCOL://HOST:PORT is wanted");
   EXPECT_EQ(why("", {{"LMCACHE_LOG_LEVEL", "LOUD"}}),
-            "LMCACHE_LOG_LEVEL: log_level 'LOUD' is none of: debug, info, warning, error");
+            "LMCACHE_LOG_LEVEL: log_level 'LOUD' is not one of: debug, info, warning, error");
 }
 
 TEST_F(LmcacheTest, FilesAreReadStrictly) {
@@ -96,7 +96,7 @@ TEST_F(LmcacheTest, MemoryAsABufferBecomesATierAndIsSaidSo) {
     const Result<ImportedLmcache> imported = import(std::string("max_local_cpu_size: 2\nlocal_cpu: ") + off);
     ASSERT_TRUE(imported.ok()) << imported.status().text();
     EXPECT_THAT(imported->yaml,
-                AllOf(HasSubstr("# Nothing to set:\n#   local_cpu (" + file_ + ":2): LMCache's memory is a buffer"),
+                AllOf(HasSubstr("# No setting needed:\n#   local_cpu (" + file_ + ":2): LMCache's memory is a buffer"),
                       EndsWith("memory:\n  size: 2GiB\n")));
     EXPECT_EQ(imported->unserved, 0U);
   }

@@ -84,7 +84,7 @@ TEST_F(TraceTest, SimulateSaysWhatEachSizeAndPolicyFinds) {
             "found          1.0 MiB     4.0 MiB\n"
             "lru               0.0%       25.3%\n"
             "optimal          25.3%       25.3%\n\n"
-            "found: of the tokens asked for. larderd's policy is lru; optimal knows the future, and none does better.\n");
+            "found: of the tokens asked for. larderd's policy is lru; optimal knows the future, and is the upper bound.\n");
   const Result<std::string> json = simulated(kMooncake, "4MiB", "lru", "json");
   EXPECT_THAT(*json, HasSubstr("\"tokens_hit\": 512"));
   EXPECT_THAT(*json, HasSubstr("\"size_bytes\": 4194304"));
@@ -94,7 +94,7 @@ TEST_F(TraceTest, SimulateSaysWhatEachSizeAndPolicyFinds) {
 TEST_F(TraceTest, SimulateRefusesByName) {
   EXPECT_THAT(simulated(kMooncake, "1GB").status().text(), HasSubstr("--sizes: "));
   EXPECT_EQ(simulated(kMooncake, "1MiB", "mru").status().text(), "--policies: 'mru' is no policy: lru, fifo, s3-fifo, optimal");
-  EXPECT_EQ(simulated(kMooncake, "1MiB", ",").status().text(), "--policies names none");
+  EXPECT_EQ(simulated(kMooncake, "1MiB", ",").status().text(), "--policies names no policy");
   EXPECT_THAT(simulated(kMooncake, "1MiB", "lru", "yaml").status().text(), HasSubstr("table or json, not 'yaml'"));
 }
 

@@ -17,7 +17,7 @@ class ChunkEngine : public Client {
   static constexpr std::uint64_t kPayloadBytes = 8192, kPieceBytes = 4096, kSlotBytes = 12'288;
 
   // Attached, with the namespace open.
-  ChunkEngine(const std::string& socket, const std::string& fingerprint, std::uint64_t told = protocol::kCapabilityBelow)
+  ChunkEngine(const std::string& socket, const std::string& fingerprint, std::uint64_t told = protocol::kCapabilityResidency)
       : Client(socket), fingerprint_(fingerprint) {
     capabilities = told;
     attach();
@@ -64,7 +64,7 @@ class ChunkEngine : public Client {
     fill(expected.data(), n);
     return std::memcmp(arena() + view->offset_bytes, expected.data(), kPayloadBytes) == 0;
   }
-  // The below region tells of it.
+  // The residency filter tells of it.
   bool shown_below(std::uint64_t n) {
     const protocol::ResidencyReader reader = below();
     return reader.has(reader.place(protocol::namespace_id(fingerprint_), hash(n), 0, 0));

@@ -96,9 +96,9 @@ class Client {
     ASSERT_TRUE(decoder.ok());
     ASSERT_EQ(decoder->type(), MessageType::kWelcome);
     ASSERT_TRUE(decoder->read(welcome_));
-    const bool with_below = (capabilities & welcome_.capabilities & protocol::kCapabilityBelow) != 0;
-    ASSERT_EQ(packet->fds.size(), with_below ? 5U : 4U);
-    if (with_below) below_ = map(packet->fds[4], welcome_.below_bytes, PROT_READ);
+    const bool with_residency = (capabilities & welcome_.capabilities & protocol::kCapabilityResidency) != 0;
+    ASSERT_EQ(packet->fds.size(), with_residency ? 5U : 4U);
+    if (with_residency) below_ = map(packet->fds[4], welcome_.residency_bytes, PROT_READ);
     arena_ = map(packet->fds[0], welcome_.arena_bytes, PROT_READ | PROT_WRITE);
     index_ = map(packet->fds[1], welcome_.index_bytes, PROT_READ);
     session_ = map(packet->fds[2], welcome_.session_bytes, PROT_READ | PROT_WRITE);

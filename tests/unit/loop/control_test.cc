@@ -158,6 +158,57 @@ TEST_F(ControlTest, PeopleDoTheSameByTheNamespacesId) {
   EXPECT_EQ(sidecar_->act(Verb::kPin, "zzzz", {}, 1000).status().code(), Code::kInvalidArgument);
 }
 
+class StatesTest : public ControlTest {
+ protected:
+  void SetUp() override {
+    ControlTest::SetUp();
+    states_ = client_->open_namespace("a: 1\nchunks: states\n", 4096, nullptr, 3);
+  }
+  void put_state(std::uint64_t n) {
+    const auto grants = client_->reserve(states_, {{n, n}});
+    client_->commit(grants.at(0), n);
+    ASSERT_TRUE(wait([&] { return has_state(n); }));
+  }
+  bool has_state(std::uint64_t n) { return client_->index().find({{n, n}, states_, 0, 0}).has_value(); }
+
+  const std::string id_ = protocol::namespace_id("a: 1\n").to_hex();
+  std::uint32_t states_ = 0;
+};
+
+TEST_F(StatesTest, StatesGoWithTheirNamespace) {
+  put(1);
+  put_state(1);
+  put_state(2);
+  ASSERT_TRUE(wait([&] { return has(1); }));
+  const Result<std::uint64_t> dropped = sidecar_->drop_namespace(id_, 1000);
+  ASSERT_TRUE(dropped.ok()) << dropped.status().to_string();
+  EXPECT_EQ(*dropped, 3U);
+  EXPECT_FALSE(has(1) || has_state(1) || has_state(2));
+  put(1);
+  put_state(1);
+  ASSERT_TRUE(sidecar_->drop_namespace(protocol::namespace_id("a: 1\nchunks: states\n").to_hex(), 1000).ok());
+  EXPECT_FALSE(has_state(1));
+  EXPECT_TRUE(has(1)) << "a drop of states alone";
+}
+
+TEST_F(StatesTest, PeopleKeepTheLastStateToo) {
+  using protocol::Verb;
+  for (const std::uint64_t n : {1, 2, 3}) put(n);
+  for (const std::uint64_t n : {1, 2}) put_state(n);
+  ASSERT_TRUE(wait([&] { return has(3); }));
+  const std::vector<protocol::BlockHash> prompt{{1, 1}, {2, 2}, {3, 3}};
+  const Result<protocol::ActCounts> pinned = sidecar_->act(Verb::kPin, id_, prompt, 1000);
+  ASSERT_TRUE(pinned.ok()) << pinned.status().to_string();
+  EXPECT_EQ(pinned->found, 3U) << "the counts are those of the prompt's chunks";
+  EXPECT_EQ(pinned->absent, 0U);
+  EXPECT_TRUE(wait([&] { return stats().slots_pinned == 4; })) << "three chunks and the last state";
+  EXPECT_EQ(sidecar_->act(Verb::kUnpin, id_, prompt, 1000)->found, 3U);
+  EXPECT_TRUE(wait([&] { return stats().slots_pinned == 0; }));
+  EXPECT_EQ(sidecar_->act(Verb::kPrefetch, id_, prompt, 1000)->found, 3U);
+  EXPECT_EQ(sidecar_->act(Verb::kEvict, id_, prompt, 1000)->found, 3U);
+  EXPECT_FALSE(has_state(1) || has_state(2));
+}
+
 TEST_F(ControlTest, TheNearestNamespaceIsNamed) {
   std::string difference;
   client_->open_namespace("a: 2\n", 4096, &difference);

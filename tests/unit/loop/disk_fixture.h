@@ -22,7 +22,7 @@ class SidecarWithDiskTest : public SidecarTest {
     std::filesystem::remove_all(disk_);
   }
 
-  void attach(std::uint64_t capabilities = protocol::kCapabilityBelow) {
+  void attach(std::uint64_t capabilities = protocol::kCapabilityResidency) {
     client_ = std::make_unique<ChunkEngine>(config_.socket, fingerprint_, capabilities);
     handle_ = client_->handle();
   }

@@ -39,7 +39,7 @@ class FetchTest : public SidecarWithDiskTest {
 TEST_F(FetchTest, WhatWasEvictedComesBackWithItsBytes) {
   start(real_);
   attach();
-  EXPECT_EQ(client_->welcome().capabilities & protocol::kCapabilityBelow, protocol::kCapabilityBelow);
+  EXPECT_EQ(client_->welcome().capabilities & protocol::kCapabilityResidency, protocol::kCapabilityResidency);
   store_and_write(1, 5);
   for (std::uint64_t n = 1; n <= 5; ++n) EXPECT_TRUE(below(n)) << n;
   EXPECT_FALSE(below(6));
@@ -107,6 +107,24 @@ TEST_F(FetchTest, PrefetchBringsItUpBeforeItIsAskedFor) {
   EXPECT_TRUE(wait([&] { return right(1) && right(2) && right(3) && right(4) && right(5); }));
 }
 
+// For states: a hit needs the last one, and those before it would take room for nothing.
+TEST_F(FetchTest, APrefetchOfTheLastBringsItUpAndNoOther) {
+  start(real_);
+  attach();
+  store_and_write(1, 5);
+  push_out(1, 5);
+  const protocol::Acted acted = client_->act(handle_, protocol::Verb::kPrefetchLast, hashes(1, 7));
+  EXPECT_EQ(acted.found, 1U);
+  EXPECT_EQ(acted.absent, 6U);
+  EXPECT_TRUE(wait([&] { return right(5); }));
+  for (std::uint64_t n = 1; n <= 4; ++n) EXPECT_FALSE(find(n)) << n;
+  const protocol::Acted again = client_->act(handle_, protocol::Verb::kPrefetchLast, hashes(1, 5));
+  EXPECT_EQ(again.found, 1U) << "in memory";
+  const protocol::Acted none = client_->act(handle_, protocol::Verb::kPrefetchLast, hashes(6, 9));
+  EXPECT_EQ(none.found, 0U);
+  EXPECT_EQ(none.absent, 4U);
+}
+
 TEST_F(FetchTest, ADropTakesItFromBelow) {
   start(real_);
   attach();
@@ -122,7 +140,7 @@ TEST_F(FetchTest, ADropTakesItFromBelow) {
 TEST_F(FetchTest, AnEngineThatTakesNoFifthDescriptorFetchesToo) {
   start(real_);
   attach(0);
-  EXPECT_EQ(client_->welcome().below_bytes, 0U);
+  EXPECT_EQ(client_->welcome().residency_bytes, 0U);
   store_and_write(1, 2);
   push_out(1, 2);
   client_->send_fetch(1, handle_, hashes(1, 2));
@@ -133,10 +151,11 @@ TEST_F(FetchTest, WithoutATierItIsRefusedByName) {
   config_.disk = {};
   start(real_);
   attach();
-  EXPECT_EQ(client_->welcome().capabilities & protocol::kCapabilityBelow, 0U);
-  EXPECT_EQ(client_->welcome().below_bytes, 0U);
+  EXPECT_EQ(client_->welcome().capabilities & protocol::kCapabilityResidency, 0U);
+  EXPECT_EQ(client_->welcome().residency_bytes, 0U);
   store(1);
   EXPECT_EQ(client_->act(handle_, protocol::Verb::kPrefetch, hashes(1, 2)).found, 1U);
+  EXPECT_EQ(client_->act(handle_, protocol::Verb::kPrefetchLast, hashes(1, 2)).found, 1U);
   client_->send_fetch(1, handle_, hashes(1, 1));
   const Status why = client_->receive_error();
   EXPECT_EQ(why.code(), Code::kUnsupported);
@@ -159,7 +178,8 @@ TEST_F(FetchTest, ABackendThatIsNotThereIsNoErrorAndALookSaysSo) {
   config_.backend.unix_path = directory_ + "/nowhere";
   start(real_);
   attach();
-  EXPECT_EQ(client_->welcome().capabilities, protocol::kCapabilityAct | protocol::kCapabilityBelow | protocol::kCapabilityShared);
+  EXPECT_EQ(client_->welcome().capabilities,
+            protocol::kCapabilityAct | protocol::kCapabilityResidency | protocol::kCapabilityShared);
   EXPECT_FALSE(client_->below().speed().serving);
   ASSERT_TRUE(wait([&] { return !stats().backend.takes_gets; }));
   store(1);

@@ -53,7 +53,7 @@ class UpgradeTest : public SidecarTest {
   }
   void attach() {
     client_ = std::make_unique<Client>(config_.socket);
-    client_->capabilities = protocol::kCapabilityBelow;
+    client_->capabilities = protocol::kCapabilityResidency;
     client_->attach();
     handle_ = client_->open_namespace(kFingerprint);
   }

@@ -63,7 +63,7 @@ TEST(Golden, Welcome) {
   welcome.index_bytes = 8;
   welcome.session_bytes = 9;
   welcome.arena_page_bytes = 10;
-  welcome.below_bytes = 11;
+  welcome.residency_bytes = 11;
   expect_bytes(MessageType::kWelcome, 2,
                le(1, 4) + le(2, 4) + le(kA, 8) + le(kB, 8) + le(kC, 8) + le(3, 4) + le(4, 4) + le(5, 4) + le(6, 4) + le(7, 8) +
                    le(8, 8) + le(9, 8) + le(10, 8) + le(11, 8) + zeros(40),
@@ -112,6 +112,8 @@ TEST(Golden, GrantsAskedAbout) {
 TEST(Golden, Acts) {
   expect_bytes(MessageType::kAct, 17, le(3, 4) + le(2, 4) + le(1, 4) + zeros(4) + le(kA, 8) + le(kB, 8),
                Act{3, static_cast<std::uint32_t>(Verb::kPin), 1, 0}, BlockHash{kA, kB});
+  expect_bytes(MessageType::kAct, 17, le(3, 4) + le(5, 4) + le(1, 4) + zeros(4) + le(kA, 8) + le(kB, 8),
+               Act{3, static_cast<std::uint32_t>(Verb::kPrefetchLast), 1, 0}, BlockHash{kA, kB});
   expect_bytes(MessageType::kActed, 18, le(4, 4) + le(5, 4) + le(6, 4) + le(7, 4),
                Acted{static_cast<std::uint32_t>(Verb::kEvict), 5, 6, 7});
 }
@@ -129,6 +131,11 @@ TEST(Golden, TierProbes) {
                BlockHash{kA, kB});
   expect_bytes(MessageType::kProbed, 21, le(5, 4) + le(4, 4) + le(kA, 8) + le(kB, 8) + le(6, 4) + le(2, 4),
                Probed{5, 4, kA, kB, 6, static_cast<std::uint32_t>(ProbeEnd::kFailed)});
+  expect_bytes(MessageType::kProbe, 20, le(3, 4) + le(250, 4) + le(1, 4) + le(1, 4) + le(kA, 8) + le(kB, 8),
+               Probe{3, 250, 1, kProbeEach}, BlockHash{kA, kB});
+  expect_bytes(MessageType::kProbed, 21,
+               le(5, 4) + le(1, 4) + le(kA, 8) + le(kB, 8) + le(6, 4) + le(0, 4) + le(kA, 8) + zeros(112) + le(kB, 8),
+               Probed{5, 1, kA, kB, 6, 0}, ProbedEach{{kA, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kB}});
 }
 
 TEST(Golden, Error) {
@@ -138,7 +145,7 @@ TEST(Golden, Error) {
 TEST(Golden, ThePlaceBelow) {
   const std::string key = le(kA, 8) + le(kB, 8) + le(kC, 8) + le(5, 8) + le(3, 2) + le(2, 2) + zeros(4);
   const XXH128_hash_t hash = XXH3_128bits(key.data(), key.size());
-  const ResidencyPlace place = below_place({kA, kB}, {kC, 5}, 3, 2, 1024);
+  const ResidencyPlace place = residency_place({kA, kB}, {kC, 5}, 3, 2, 1024);
   EXPECT_EQ(place.bucket[0], hash.low64 % 1024);
   EXPECT_EQ(place.bucket[1], (hash.low64 >> 32) % 1024);
   EXPECT_EQ(place.tag, hash.high64 | 1);

@@ -95,6 +95,21 @@ TEST_F(ReuseTrackerTest, MoreChunksThanTokensAreNotBelieved) {
   EXPECT_EQ(estimate().chunks_asked, 3U);
 }
 
+// No request names states: their bytes would only make the memory look larger than it need be.
+TEST_F(ReuseTrackerTest, StoredStatesCountForNothing) {
+  store::NamespaceSpec spec = spaces_.at(handle_).spec;
+  spec.fingerprint = std::make_shared<const std::string>("a: 1\nchunks: states\n");
+  spec.id = protocol::namespace_id(*spec.fingerprint);
+  std::string difference;
+  const Result<std::uint32_t> states = spaces_.open(spec, 1 << 20, &difference);
+  ASSERT_TRUE(states.ok()) << states.status().to_string();
+  const std::vector<protocol::BlockHash> hashes{{1, 1}, {2, 2}};
+  reuse_tracker_.stored(*states, hashes);
+  EXPECT_EQ(estimate().chunks_tracked, 0U);
+  reuse_tracker_.stored(handle_, hashes);
+  EXPECT_EQ(estimate().chunks_tracked, 2U);
+}
+
 // All shards of a chunk take room: 2 times 4096 bytes and their digests, in slots of whole pages.
 TEST_F(ReuseTrackerTest, ATraceHasNumbersThatJsonHasExactly) {
   EXPECT_TRUE(reuse_tracker_.page(std::nullopt, 1000).requests.empty());

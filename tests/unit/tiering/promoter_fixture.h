@@ -67,6 +67,7 @@ class PromoterBox {
     for (const TierProbes::Answer& answer : probes.take_answers()) {
       EXPECT_FALSE(probed_.contains({answer.session, answer.request})) << "answered twice";
       probed_[{answer.session, answer.request}] = answer.probed;
+      each_[{answer.session, answer.request}] = answer.each;
     }
     for (const Promoter::Answer& answer : promotions.take_answers()) {
       EXPECT_FALSE(answers_.contains({answer.session, answer.request})) << "answered twice";
@@ -85,11 +86,27 @@ class PromoterBox {
     EXPECT_TRUE(try_probe(request, numbers, deadline_ms, session).ok());
     turn();
   }
+  // With kProbeEach.
+  void probe_each(std::uint32_t request, const std::vector<std::uint64_t>& numbers, std::uint32_t deadline_ms = 1000) {
+    EXPECT_TRUE(try_probe(request, numbers, deadline_ms, 1, protocol::kProbeEach).ok());
+    turn();
+  }
+  // The places of the families that an answer tells of.
+  std::vector<std::size_t> each(std::uint32_t request) const {
+    const auto found = each_.find({1, request});
+    std::vector<std::size_t> places;
+    if (found == each_.end() || !found->second) return places;
+    for (std::size_t i = 0; i < protocol::kMaxKeysPerProbe; ++i)
+      if ((found->second->there[i / 64] >> i % 64 & 1) != 0) places.push_back(i);
+    return places;
+  }
+  bool tells_each(std::uint32_t request) const { return each_.at({1, request}).has_value(); }
   Status try_probe(std::uint32_t request, const std::vector<std::uint64_t>& numbers, std::uint32_t deadline_ms,
-                   store::SessionNumber session) {
+                   store::SessionNumber session, std::uint32_t flags = 0) {
     std::vector<protocol::BlockHash> hashes;
     for (const std::uint64_t n : numbers) hashes.push_back(memory.key(n).hash);
-    return probes.probe(session, request, {memory.handle(), deadline_ms, static_cast<std::uint32_t>(hashes.size()), 0}, hashes);
+    return probes.probe(session, request, {memory.handle(), deadline_ms, static_cast<std::uint32_t>(hashes.size()), flags},
+                        hashes);
   }
   void finish_probe(Status status = {}) {
     backend.finish_probe(std::move(status));
@@ -152,6 +169,7 @@ class PromoterBox {
   std::uint64_t next_stranger_ = 1'000'000;
   std::map<std::pair<store::SessionNumber, std::uint32_t>, protocol::Fetched> answers_;
   std::map<std::pair<store::SessionNumber, std::uint32_t>, protocol::Probed> probed_;
+  std::map<std::pair<store::SessionNumber, std::uint32_t>, std::optional<protocol::ProbedEach>> each_;
 };
 
 }  // namespace larder::tiering::testing_support

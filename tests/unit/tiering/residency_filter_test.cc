@@ -45,7 +45,7 @@ TEST_F(ResidencyFilterTest, ShowsWhatIsThere) {
 
 // Some of them have no place then. Whatever leaves, leaves others alone.
 TEST_F(ResidencyFilterTest, AnOverfullRegionShowsFewerAndNeverOthers) {
-  const std::uint64_t many = protocol::kLeastBelowBuckets * protocol::kBucketCells * 2;
+  const std::uint64_t many = protocol::kLeastResidencyBuckets * protocol::kBucketCells * 2;
   for (std::uint64_t n = 1; n <= many; ++n) region_->added(key_of(n));
   std::set<std::uint64_t> shown;
   for (std::uint64_t n = 1; n <= many; ++n)
@@ -57,7 +57,7 @@ TEST_F(ResidencyFilterTest, AnOverfullRegionShowsFewerAndNeverOthers) {
 }
 
 TEST_F(ResidencyFilterTest, HalfFullItShowsAll) {
-  const std::uint64_t many = protocol::kLeastBelowBuckets * protocol::kBucketCells / 2;
+  const std::uint64_t many = protocol::kLeastResidencyBuckets * protocol::kBucketCells / 2;
   std::uint64_t shown = 0;
   for (std::uint64_t n = 1; n <= many; ++n) region_->added(key_of(n));
   for (std::uint64_t n = 1; n <= many; ++n) shown += has(n);

@@ -325,5 +325,98 @@ TEST_F(TierProbeTest, ItGoesThroughThemInSlices) {
   EXPECT_EQ(box_.told_of_probe(7), "200 0 bound") << "four families more were asked about";
 }
 
+using Places = std::vector<std::size_t>;
+
+TEST_F(TierProbeTest, OfEachFamilyItIsToldWhetherAFetchFindsIt) {
+  put_into_memory(1);
+  box_.put_below(3);
+  box_.put_into_backend(4);
+  box_.probe_each(7, {1, 2, 3, 4, 5});
+  EXPECT_EQ(box_.told_of_probe(7), "nothing");
+  std::vector<tiers::ChunkKey> asked;
+  for (const std::uint64_t n : {5, 4, 2})
+    for (const protocol::Key& key : box_.family(n)) asked.push_back(box_.chunk(key));
+  ASSERT_EQ(box_.backend.probes().size(), 1U);
+  EXPECT_EQ(box_.backend.probes().front().keys, asked) << "from the last on, behind each that is missing too";
+  box_.finish_probe();
+  EXPECT_EQ(box_.each(7), (Places{0, 2, 3}));
+  EXPECT_EQ(box_.told_of_probe(7), "4 1 all") << "the last family, and whether the backend has it";
+  EXPECT_EQ(box_.memory.stats().probe_hits, 3U);
+  EXPECT_EQ(box_.memory.stats().probe_hits_shared, 1U);
+  EXPECT_EQ(box_.probed(7)->read_bytes_per_s, box_.backend_source.speed().read_bytes_per_s) << "of that family alone";
+  box_.probe(8, {1});
+  EXPECT_FALSE(box_.tells_each(8)) << "an older engine gets the answer that it knows";
+}
+
+TEST_F(TierProbeTest, TheFiguresOfEachAreThoseOfTheLastFamily) {
+  box_.put_below(1);
+  put_into_memory(2);
+  box_.probe_each(7, {1, 2});
+  EXPECT_EQ(box_.told_of_probe(7), "2 0 all");
+  EXPECT_EQ(box_.each(7), (Places{0, 1}));
+  EXPECT_EQ(box_.probed(7)->read_bytes_per_s, 0U) << "it is in memory";
+  box_.probe_each(8, {2, 1});
+  EXPECT_EQ(box_.probed(8)->read_bytes_per_s, box_.source.speed().read_bytes_per_s);
+}
+
+TEST_F(TierProbeTest, OfAFamilyInPartsEachPartCounts) {
+  box_.memory.put(2, box_.memory.key(1));
+  box_.put_into(box_.backend, *box_.backend_region, box_.memory.key(2), 2);
+  box_.probe_each(7, {1, 2});
+  box_.finish_probe();
+  EXPECT_EQ(box_.each(7), Places{}) << "the other parts are nowhere";
+  EXPECT_EQ(box_.told_of_probe(7), "0 0 all");
+  box_.put_into_backend(1);
+  box_.probe_each(8, {1, 2});
+  box_.finish_probe();
+  EXPECT_EQ(box_.each(8), Places{0});
+}
+
+TEST_F(TierProbeTest, AFamilyThatAnEngineWritesHidesNoOther) {
+  box_.put_into_backend(1);
+  ASSERT_EQ(box_.memory.reserve(2, box_.memory.sibling(2)).status, status_of(protocol::GrantStatus::kGranted));
+  box_.probe_each(7, {1, 2, 1});
+  EXPECT_EQ(box_.backend.probes().front().keys.size(), 4U) << "nothing of a family that is not whole anyway";
+  box_.finish_probe();
+  EXPECT_EQ(box_.each(7), (Places{0, 2}));
+}
+
+TEST_F(TierProbeTest, TheBoundOfKeysLeavesOutTheFirstFamilies) {
+  const std::uint64_t families = protocol::kMaxKeysPerProbe / 2;
+  for (std::uint64_t n = 3; n <= families + 2; ++n) box_.put_into_backend(n);
+  box_.probe_each(7, numbers(1, families + 2));
+  ASSERT_EQ(box_.backend.probes().size(), 1U);
+  EXPECT_EQ(box_.backend.probes().front().keys.size(), protocol::kMaxKeysPerProbe);
+  box_.finish_probe();
+  EXPECT_EQ(box_.told_of_probe(7), std::to_string(families + 2) + " 1 bound");
+  const Places there = box_.each(7);
+  ASSERT_EQ(there.size(), families);
+  EXPECT_EQ(there.front(), 2U);
+  EXPECT_EQ(there.back(), families + 1);
+}
+
+TEST_F(TierProbeTest, WithoutTheBackendEachThatIsNearerIsTold) {
+  put_into_memory(1);
+  box_.put_into_backend(2);
+  box_.put_below(3);
+  box_.put_into_backend(4);
+  box_.probe_each(7, {1, 2, 3, 4}, 5);
+  box_.clock.advance_ms(5);
+  box_.turn();
+  EXPECT_EQ(box_.told_of_probe(7), "3 0 late");
+  EXPECT_EQ(box_.each(7), (Places{0, 2}));
+  box_.finish_probe();  // of the question that was late
+  box_.probe_each(8, {1, 2, 3, 4});
+  box_.finish_probe({Code::kUnavailable, "connection lost"});
+  EXPECT_EQ(box_.told_of_probe(8), "3 0 failed");
+  EXPECT_EQ(box_.each(8), (Places{0, 2}));
+}
+
+TEST_F(TierProbeTest, OfNoFamilyEachIsToldToo) {
+  box_.probe_each(7, {});
+  EXPECT_EQ(box_.told_of_probe(7), "0 0 all");
+  EXPECT_TRUE(box_.tells_each(7));
+}
+
 }  // namespace
 }  // namespace larder::tiering::testing_support

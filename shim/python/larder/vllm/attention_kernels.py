@@ -106,7 +106,7 @@ def _blocks_are_packed(kv_cache_config, group):
 
 
 def _is_mla(spec):
-    return type(spec).__name__ == "MLAAttentionSpec"
+    return type(spec).__name__ in ("MLAAttentionSpec", "SlidingWindowMLASpec")
 
 
 def _by_machine(spec):

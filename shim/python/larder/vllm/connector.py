@@ -11,7 +11,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1
 
 from larder import vllm_plugin
 from larder.client import Client, await_copies
-from larder.vllm import loaded_adapters, one_process, sleep_mode, surroundings, weight_changes, words
+from larder.vllm import handshake, loaded_adapters, one_process, sleep_mode, surroundings, weight_changes, words
 from larder.vllm.engine_metrics import Exported, Observed
 from larder.vllm.fail_safe import LogPump, logger
 from larder.vllm.messages import StepWork
@@ -42,10 +42,12 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         super().__init__(vllm_config, role, kv_cache_config, **kwargs)
         self._client = self._pump = self._naming = None
         self._looked_around = False
+        self._tells = False
         is_scheduler = role == KVConnectorRole.SCHEDULER
         setup, off, level = None, None, logging.WARNING
         shard, replica = 0, 0
         try:
+            self._tells = handshake.IS_HEARD and surroundings.alone(self)  # mutation: handshake-alone
             setup = setup_of(vllm_config, kv_cache_config)
             one_process.check()
             if is_scheduler:
@@ -99,6 +101,11 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
     def update_state_after_alloc(self, request, blocks, num_external_tokens, **kwargs):
         self._half.update_state_after_alloc(request, blocks, num_external_tokens)
 
+    def set_xfer_handshake_metadata_pp_aware(self, metadata):
+        """metadata: {(stage, rank): of that worker}; other connectors' too."""
+        if (report := handshake.told(metadata)) is not None:
+            self._half.hear(report)
+
     def build_connector_meta(self, scheduler_output):
         return self._half.build_connector_meta(scheduler_output)
 
@@ -142,6 +149,9 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
 
     def register_kv_caches(self, kv_caches):
         self._half.register_kv_caches(kv_caches, self._vllm_config)
+
+    def get_handshake_metadata(self):
+        return handshake.Told(self._half.first_report()) if self._tells else None
 
     def unregister_kv_caches(self):
         """Before the memory of the KV pages goes (sleep mode); vLLM 0.33 and newer. Raises if

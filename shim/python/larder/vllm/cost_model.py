@@ -84,15 +84,28 @@ class ProbePlan:
 
 
 @dataclass(frozen=True)
+class Offer:
+    """A hit that ends with a state behind `end` chunks. gain_tokens: more than the hit from memory.
+    read_bytes: of what is below memory. load_bytes: to copy into KV pages for the gain."""
+
+    end: int
+    gain_tokens: int
+    read_bytes: int
+    load_bytes: int
+
+
+@dataclass(frozen=True)
 class Plan:
     """A fetch of `chunks` chunks with a deadline. compute_s: the time to compute these chunks, None
-    if unknown. shared: some of the chunks are in the backend."""
+    if unknown. shared: some of the chunks are in the backend. offer: of an engine with states,
+    whose hit gains `chunks` chunks."""
 
     chunks: int
     deadline_s: float
     estimate_s: float
     compute_s: float | None
     shared: bool = False
+    offer: Offer | None = None
 
     @property
     def deadline_ms(self):
@@ -100,11 +113,11 @@ class Plan:
 
 
 class LoadOrRecompute:
-    """chunk_bytes: of all shards and groups."""
+    """chunk_bytes, state_bytes: of all shards and groups; a state is one of all state groups."""
 
-    def __init__(self, chunk_bytes, chunk_tokens, clock=time.monotonic):
+    def __init__(self, chunk_bytes, chunk_tokens, clock=time.monotonic, state_bytes=0):
         self.chunk_tokens = chunk_tokens
-        self._chunk_bytes = chunk_bytes
+        self._chunk_bytes, self._state_bytes = chunk_bytes, state_bytes
         self._prefill = Speed(PREFILL_MEMORY_TOKENS)
         self._load = Speed(LOAD_MEMORY_BYTES)
         self._pauses = {shared: Pause(clock) for shared in (False, True)}
@@ -163,7 +176,7 @@ class LoadOrRecompute:
         one = self._chunk_bytes / below.read_bytes_per_s if below.read_bytes_per_s else 0.0
         first = below.read_latency_ns / 1e9 + waiting_chunks * one
         tokens_per_s = self._prefill.value()
-        longest = UNKNOWN_DEADLINE_S if tokens_per_s is None else DEADLINE_SHARE * lacking_tokens / tokens_per_s
+        longest = self._longest(lacking_tokens)
         if tokens_per_s is not None:
             load = self._chunk_bytes / (self._load.value() or ASSUMED_LOAD_BYTES_PER_S)
             if one + load > WORTH_SHARE * self.chunk_tokens / tokens_per_s:
@@ -176,8 +189,42 @@ class LoadOrRecompute:
             return None
         estimate = first + chunks * one
         compute = None if tokens_per_s is None else chunks * self.chunk_tokens / tokens_per_s
-        deadline = min(SLACK * estimate + SLACK_S, longest) if one else longest  # mutation: fetch-cap
-        return Plan(chunks, deadline, estimate, compute, shared)
+        return Plan(chunks, self._deadline(below, estimate, longest), estimate, compute, shared)
+
+    def offer(self, end, hits, there, state_there):
+        """The Offer of a hit of `end` chunks. Memory has a hit of `hits` chunks and the KV of `there`
+        chunks. state_there: memory has the state."""
+        chunks_bytes = max(end - there, 0) * self._chunk_bytes
+        load_bytes = (end - hits) * self._chunk_bytes + self._state_bytes
+        return Offer(end, (end - hits) * self.chunk_tokens, chunks_bytes + (0 if state_there else self._state_bytes), load_bytes)
+
+    def plan_ends(self, below, offers, lacking_tokens, waiting_bytes=0, shared=False):
+        """The Plan of the offer with the largest gain that is worth its time and arrives within the
+        deadline. None: compute. An offer is never cut: without its state, its chunks are no hit.
+        The other arguments are those of plan()."""
+        longest = self._longest(lacking_tokens)
+        if below is None or not below.serving or self._pauses[shared].lasts() or longest < LEAST_DEADLINE_S:
+            return None
+        rate, tokens_per_s = below.read_bytes_per_s, self._prefill.value()
+        for offer in sorted(offers, key=lambda one: one.gain_tokens, reverse=True):
+            compute = None if tokens_per_s is None else offer.gain_tokens / tokens_per_s
+            read = offer.read_bytes / rate if rate else 0.0
+            estimate = below.read_latency_ns / 1e9 + (waiting_bytes / rate if rate else 0.0) + read
+            load = offer.load_bytes / (self._load.value() or ASSUMED_LOAD_BYTES_PER_S)
+            worth = compute is None or read + load <= WORTH_SHARE * compute  # mutation: ends-worth
+            if worth and estimate <= DEADLINE_FILLED * longest:  # mutation: ends-in-time
+                chunks = offer.gain_tokens // self.chunk_tokens
+                return Plan(chunks, self._deadline(below, estimate, longest), estimate, compute, shared, offer)
+        return None
+
+    def _longest(self, lacking_tokens):
+        """The longest deadline, in seconds, of a fetch for a request without these tokens."""
+        tokens_per_s = self._prefill.value()
+        return UNKNOWN_DEADLINE_S if tokens_per_s is None else DEADLINE_SHARE * lacking_tokens / tokens_per_s
+
+    @staticmethod
+    def _deadline(below, estimate, longest):
+        return min(SLACK * estimate + SLACK_S, longest) if below.read_bytes_per_s else longest  # mutation: fetch-cap
 
     def ended(self, plan, chunks, elapsed_s, late):
         """A fetch brought `chunks` of its plan's chunks. A late fetch that gained less than its

@@ -22,10 +22,10 @@ IDLE_WAIT_MS = 2
 
 @dataclass
 class Running:
-    """chunks: the chunks asked for; the first `there` were in memory already."""
+    """tickets: each with the number of chunks asked for; the second is that of a state. The first
+    `there` chunks were in memory already."""
 
-    ticket: int
-    chunks: int
+    tickets: tuple
     there: int
     plan: Plan
     ended: bool = False
@@ -96,7 +96,7 @@ class Fetches:
         """The request has its holds, or needs none."""
         fetch = self._fetches.pop(request_id, None)
         if fetch is not None:
-            self._client.fetch_end(fetch.ticket)
+            self._end(fetch.tickets)
 
     def reset(self):
         """The engine has another namespace and cannot hit the fetched chunks. Ends all fetches;
@@ -122,14 +122,19 @@ class Fetches:
                 return
 
     def _ask(self, request, space, hashes, there, plan):
-        stride = stride_of(request)
-        try:
-            ticket = self._client.fetch(hashes, stride, plan.deadline_ms, space.number)
-        except LarderError as refused:
-            if refused.status == native.RESOURCE_EXHAUSTED:  # tries again when other fetches have ended
-                self._decided.discard(request.request_id)
-            return False
-        self._fetches[request.request_id] = Running(ticket, len(hashes) // stride, there, plan)
+        """hashes: of the chunks to keep in memory. With states, the last one's state too, in a fetch
+        of its own."""
+        stride, tickets = stride_of(request), []
+        states = [] if space.states is None else [(hashes[-stride:], space.states)]
+        for asked, number in [(hashes, space.number), *states]:
+            try:
+                tickets.append((self._client.fetch(asked, stride, plan.deadline_ms, number), len(asked) // stride))
+            except LarderError as refused:
+                self._end(tickets)  # mutation: fetch-both
+                if refused.status == native.RESOURCE_EXHAUSTED:  # tries again when other fetches have ended
+                    self._decided.discard(request.request_id)
+                return False
+        self._fetches[request.request_id] = Running(tuple(tickets), there, plan)
         self._shared.begin(request.request_id, space, hashes, stride, plan.deadline_s, fetched=True)
         late.info(
             "Reqid: %s, Total tokens %d, Larder hit tokens: %d, to fetch: %d within %d ms (estimated %.1f ms, computing them %s)",
@@ -145,12 +150,14 @@ class Fetches:
 
     def _see(self, request_id, fetch, wait_ms):
         """Whether the fetch has ended; then notes the result."""
-        done = self._client.fetch_poll(fetch.ticket, wait_ms)
-        if done is None:
-            return False
+        done = []
+        for ticket, _ in fetch.tickets:
+            done.append(self._client.fetch_poll(ticket, wait_ms))
+            if done[-1] is None:
+                return False
         fetch.ended = True
-        brought = max(min(done.chunks, fetch.chunks) - fetch.there, 0)
-        self._worth.ended(fetch.plan, brought, done.elapsed_s, done.late)
+        brought, elapsed_s = self._brought(fetch, done), max(one.elapsed_s for one in done)
+        self._worth.ended(fetch.plan, brought, elapsed_s, any(one.late for one in done))
         if brought:
             self._shared.came(request_id)
         else:
@@ -159,12 +166,25 @@ class Fetches:
             "Fetched %d of %d chunks, %d bytes for request %s in %.1f ms%s",
             brought,
             fetch.plan.chunks,
-            done.bytes,
+            sum(one.bytes for one in done),
             request_id,
-            done.elapsed_s * 1e3,
-            "" if done.complete else f" ({done.reason})",
+            elapsed_s * 1e3,
+            next((f" ({one.reason})" for one in done if not one.complete), ""),
         )
         return True
+
+    @staticmethod
+    def _brought(fetch, done):
+        """The chunks by which the request's hit grows."""
+        if fetch.plan.offer is not None:  # a hit needs all chunks up to the state, and the state
+            whole = all(one.chunks >= asked for one, (_, asked) in zip(done, fetch.tickets))
+            return fetch.plan.chunks if whole else 0  # mutation: fetch-whole
+        ((_, asked),) = fetch.tickets
+        return max(min(done[0].chunks, asked) - fetch.there, 0)
+
+    def _end(self, tickets):
+        for ticket, _ in tickets:
+            self._client.fetch_end(ticket)
 
     def _waiting_chunks(self):
         return sum(fetch.plan.chunks for fetch in self._fetches.values() if not fetch.ended)

@@ -10,16 +10,24 @@ attention_chunk_size tokens, and vLLM frees the blocks of earlier spans. All blo
 of Larder lies in one span, whose blocks live until the next span begins.
 
 A recurrent state (Mamba and the like) stands for all tokens before it. The chunk of a state group is
-the state behind the last token of a chunk, in one block."""
+the state behind the last token of a chunk, in one block.
+
+A block table whose layers are unlike (layer_specs) is several groups, one for each specification. A
+table whose KV vLLM rebuilds behind a hit (DeepSeek V4.1) is none."""
 
 import math
 import re
 from dataclasses import dataclass
 
+from larder.vllm.layer_specs import fits, inner_specs, layer_specs, page_of, unlike_tensors
+
 DEFAULT_CHUNK_TOKENS = 256
 # As in shim/protocol/limits.h: kMaxGroups, kMaxShards, kMaxPieceBytes, kMaxPayloadBytes.
 MOST_GROUPS, MOST_SHARDS, MOST_PAGE_BYTES, MOST_PART_BYTES = 16, 256, 64 << 20, 1 << 30
-_KINDS = ("FullAttentionSpec", "MLAAttentionSpec", "SlidingWindowSpec", "ChunkedLocalAttentionSpec", "MambaSpec")
+_WINDOWS = ("SlidingWindowSpec", "SlidingWindowMLASpec")
+_KINDS = ("FullAttentionSpec", "MLAAttentionSpec", *_WINDOWS, "ChunkedLocalAttentionSpec", "MambaSpec")
+# Kinds that vLLM may keep out of its own prefix cache too: it computes their KV anew behind a hit, from the other groups' KV.
+_REBUILT = ("CircularBufferSpec", "SlidingWindowMLASpec")
 
 
 class Unsupported(Exception):
@@ -39,11 +47,19 @@ class Group:
     window: int | None = None  # tokens of a sliding window
     local: int | None = None  # tokens of a span of chunked local attention
     state: bool = False  # a recurrent state
+    # Where a table has several groups (layer_specs): the specification of the table's first layer. All processes know it, and workers
+    # alone know that of the group's own layers.
+    first: object = None
 
     @property
     def forgets(self):
         """Whether vLLM frees blocks of a running request, which no later token needs."""
         return self.window is not None or self.local is not None or self.state
+
+    @property
+    def unlike(self):
+        """Whether the layers of the block table are unlike, and this group has a part of them."""
+        return self.first is not None
 
     def pages(self, table, chunk):
         """The kept blocks of a chunk."""
@@ -85,19 +101,23 @@ def groups_of(kv_cache_config, chunk_tokens):
         raise Unsupported("this model keeps no KV cache, as encoders and many embedding models: Larder has nothing to store for it")
     for group in found:
         _check_group(group)
-    if all(_is_state(group.kv_cache_spec) for group in found):
+    kept = [(table, group) for table, group in enumerate(found) if not is_rebuilt(group)]
+    if not kept:
+        raise Unsupported("vLLM computes all KV of this model anew behind a hit: no prefix can be reused")
+    specs = [inner_specs(group.kv_cache_spec)[0] for _, group in kept]
+    if all(_is_state(spec) for spec in specs):
         raise Unsupported("a model whose layers all keep a recurrent state is not served yet, only those with attention layers besides")
-    least = math.lcm(*(group.kv_cache_spec.block_size for group in found))
+    least = math.lcm(*(spec.block_size for spec in specs))
     if chunk_tokens % least:
         raise Unsupported(f"chunk_tokens {chunk_tokens} is no multiple of the block size {least}")
-    span = math.gcd(*(_local_of(group.kv_cache_spec) or 0 for group in found))
+    span = math.gcd(*(_local_of(spec) or 0 for spec in specs))
     chunk = chunk_tokens or _default_chunk(least, span)
     if span % chunk:
         raise Unsupported(
             f"a chunk of {chunk} tokens does not divide the {span} tokens of a span of chunked local attention: set chunk_tokens in "
             f"kv_connector_extra_config, or --block-size, to a divisor of {span}"
         )
-    groups = [_group(table, group, chunk) for table, group in enumerate(found)]
+    groups = [one for table, group in kept for one in _groups(kv_cache_config, table, group, chunk)]
     return tuple(sorted(groups, key=lambda group: (group.state, group.forgets, group.table))), chunk
 
 
@@ -111,6 +131,8 @@ def check_sizes(groups, shards):
     """Unsupported: larderd would refuse the engine."""
     if len(groups) > MOST_GROUPS:
         raise Unsupported(f"the model has {len(groups)} KV groups, and Larder serves {MOST_GROUPS} at most")
+    if shards.stages > 1 and any(group.unlike for group in groups):
+        raise Unsupported("layers of one KV group with pages of several sizes are not served with a pipeline yet")
     if shards.count > MOST_SHARDS:
         raise Unsupported(f"{shards.count} ranks hold parts of the KV (pipeline times tensor parallel), and Larder serves {MOST_SHARDS} at most")
     for group in groups:
@@ -144,28 +166,58 @@ def _mib(size):
     return -(-size >> 20)
 
 
+def is_rebuilt(group):
+    """Whether vLLM computes the KV of this group anew behind a hit. Larder has nothing of it."""
+    specs = inner_specs(group.kv_cache_spec)
+    return all(type(spec).__name__ in _REBUILT and not getattr(spec, "prefix_cacheable", True) for spec in specs)
+
+
 def _check_group(group):
-    kind = type(group.kv_cache_spec).__name__
-    if kind not in _KINDS:
-        raise Unsupported(f"KV of the kind {kind} is not served yet, only {', '.join(_KINDS)}")
-    if kind == "MambaSpec":
-        _check_states(group.kv_cache_spec)
-    if getattr(group.kv_cache_spec, "non_causal", False):
-        raise Unsupported("layers attend in both directions (non_causal): the KV of a prefix depends on the tokens behind it")
+    for spec in () if is_rebuilt(group) else inner_specs(group.kv_cache_spec):
+        _check_spec(spec)
     if not group.layer_names:
         raise Unsupported("a pipeline stage without a layer of each KV group is not served yet")
     if getattr(group, "host_resident", False) or not getattr(group, "enable_kv_transfer", True):
         raise Unsupported("a KV group that vLLM keeps to itself is not served yet")
 
 
-def _group(table, group, chunk_tokens):
-    spec = group.kv_cache_spec
+def _check_spec(spec):
+    kind = type(spec).__name__
+    if kind not in _KINDS:
+        raise Unsupported(f"KV of the kind {kind} is not served yet, only {', '.join(_KINDS)}")
+    if kind == "MambaSpec":
+        _check_states(spec)
+    if getattr(spec, "non_causal", False):
+        raise Unsupported("layers attend in both directions (non_causal): the KV of a prefix depends on the tokens behind it")
+
+
+def _groups(kv_cache_config, table, group, chunk_tokens):
+    """The groups of one block table."""
+    spec = inner_specs(group.kv_cache_spec)[0]
     span = chunk_tokens // spec.block_size
-    window = spec.sliding_window if type(spec).__name__ == "SlidingWindowSpec" else None
+    window = spec.sliding_window if type(spec).__name__ in _WINDOWS else None
     blocks = span if window is None else max(1, min(span, math.ceil((window - 1) / spec.block_size)))
     if _is_state(spec):
         blocks = 1
-    return Group(table, spec, tuple(group.layer_names), _content_bytes(spec), spec.block_size, span, blocks, window, _local_of(spec), _is_state(spec))
+    shape = spec.block_size, span, blocks, window, _local_of(spec), _is_state(spec)
+    tensors = unlike_tensors(kv_cache_config, group)
+    if not tensors and len(inner_specs(group.kv_cache_spec)) > 1:
+        raise Unsupported("this vLLM does not tell the pages of a KV group with layers of several kinds (layers of kv_cache_tensors are missing)")
+    if not tensors:
+        return [Group(table, spec, tuple(group.layer_names), _content_bytes(spec), *shape)]
+    return [Group(table, _own_spec(group, one) or spec, tuple(one.layers), page_of(one), *shape, spec) for one in tensors]
+
+
+def _own_spec(group, tensor):
+    """The specification of the tensor's layers; None in the scheduler. Unsupported: the tensor has
+    other pages than that specification."""
+    known = layer_specs(group)
+    if not known:
+        return None
+    found = list(dict.fromkeys(known[name] for name in tensor.layers))
+    if len(found) > 1 or not fits(found[0], page_of(tensor)):
+        raise Unsupported(f"vLLM has pages of {page_of(tensor)} bytes for the layer {tensor.layers[0]}, and its specification has other pages")
+    return found[0]
 
 
 def _check_states(spec):
@@ -200,12 +252,12 @@ def shards_of(parallel_config, kv_cache_config, model_config=None):
     # vLLM reports replicas for MLA. Where neither vLLM nor the configuration has replicas, each
     # rank is a shard.
     replicas = max(getattr(kv_cache_config, "kv_tp_replicas", 1), _head_replicas(model_config, kv_cache_config, ranks))
-    if any(_is_state(group.kv_cache_spec) for group in kv_cache_config.kv_cache_groups):
+    if any(_is_state(spec) for group in kv_cache_config.kv_cache_groups for spec in inner_specs(group.kv_cache_spec)):
         replicas = 1  # states differ from rank to rank, also where the KV does not
     return Shards(sizes["pipeline_parallel_size"], ranks, replicas if ranks % replicas == 0 else 1)
 
 
-_KV_HEADS = re.compile(r"(key_value|kv).*head|head.*kv")
+_KV_HEADS = re.compile(r"(key_value|kv).*head|head.*kv|heads_in_group")
 
 
 def _head_replicas(model_config, kv_cache_config, ranks):
@@ -214,13 +266,28 @@ def _head_replicas(model_config, kv_cache_config, ranks):
     taken for equal would give wrong bytes."""
     arch = getattr(model_config, "model_arch_config", None)
     heads = getattr(arch, "total_num_kv_heads", None)
-    specs = [group.kv_cache_spec for group in kv_cache_config.kv_cache_groups]
+    specs = [spec for group in kv_cache_config.kv_cache_groups for spec in inner_specs(group.kv_cache_spec)]
+    if any(unlike_tensors(kv_cache_config, group) for group in kv_cache_config.kv_cache_groups):
+        return 1  # the scheduler does not know the heads of all layers
     if not heads or ranks <= heads or ranks % heads or getattr(arch, "per_layer_overrides", True) is not None:
         return 1
     if any(type(spec).__name__ not in ("FullAttentionSpec", "SlidingWindowSpec") or spec.num_kv_heads != 1 for spec in specs):
         return 1
-    named = [value for name, value in model_config.hf_text_config.to_dict().items() if _KV_HEADS.search(name)]
+    config = model_config.hf_text_config.to_dict()
+    if any(_names_heads(value) for value in config.values()):  # mutation: nested-heads
+        return 1
+    named = [value for name, value in config.items() if _KV_HEADS.search(name)]
     return ranks // heads if all(value in (None, heads) for value in named) else 1
+
+
+def _names_heads(value):
+    """Whether a nested part of a model's configuration has KV heads of its own, as the block_configs
+    of Nemotron-NAS have: vLLM takes the model's number from one of them."""
+    if isinstance(value, (list, tuple)):
+        return any(map(_names_heads, value))
+    if not isinstance(value, dict):
+        return False
+    return any(_KV_HEADS.search(str(name)) or _names_heads(part) for name, part in value.items())
 
 
 def parallel_sizes(config):

@@ -95,7 +95,9 @@ def _layer_lines(model, groups, shards):
     layers of each stage."""
     lines = [_spec_line(group) for group in groups]
     if shards.stages == 1:
-        return [f"{line} layers={len(group.layers)} names={fingerprint.digest(group.layers)}" for line, group in zip(lines, groups)]
+        named = [f"layers={len(group.layers)} names={fingerprint.digest(group.layers)}" for group in groups]
+        pages = [f" page={group.page_bytes}" if group.unlike else "" for group in groups]
+        return [f"{line}{page} {names}" for line, page, names in zip(lines, pages, named)]
     from vllm.distributed.utils import get_pp_indices
 
     hidden = model.hf_text_config.num_hidden_layers
@@ -106,9 +108,10 @@ def _layer_lines(model, groups, shards):
 
 
 def _spec_line(group):
-    shown = {key: getattr(group.spec, key, None) for key in _SHOWN}
+    spec = group.first or group.spec
+    shown = {key: getattr(spec, key, None) for key in _SHOWN}
     values = " ".join(f"{key}={value}" for key, value in shown.items() if value is not None)
-    return f"{group.table} {type(group.spec).__name__} {values} kept={group.blocks}"
+    return f"{group.table} {type(spec).__name__} {values} kept={group.blocks}"
 
 
 def _rope_length(model):

@@ -15,7 +15,7 @@ def register(client, setup, kv_caches):
             if name not in kv_caches:
                 raise Unsupported(f"vLLM has none for the layer {name!r}")
             try:
-                found.append(pages_of(name, kv_caches[name], group.page_bytes, setup.blocks))
+                found.append(pages_of(name, kv_caches[name], group.page_bytes, setup.blocks, group.unlike))
             except ValueError as error:
                 raise Unsupported(str(error)) from None
             if not group.state:

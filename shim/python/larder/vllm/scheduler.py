@@ -26,6 +26,7 @@ from larder.vllm.neighbours import Neighbours
 from larder.vllm.request_spaces import RequestSpaces
 from larder.vllm.shared_loads import SharedLoads
 from larder.vllm.spaces import Spaces
+from larder.vllm.state_fetches import StateFetches
 from larder.vllm.states import States
 from larder.vllm.store_plan import StorePlan, Tracked
 from larder.vllm.stored_blocks import StoredBlocks
@@ -54,10 +55,11 @@ class LarderConnectorScheduler(FailSafe):
         self._states = States(setup, client, self._tracked, self._items, self._origins)
         self._neighbours = Neighbours(getattr(vllm_config, "max_concurrent_batches", 1))
         self._stored = StoredBlocks(setup)
-        self._worth = LoadOrRecompute(setup.chunk_bytes * setup.shards.count, setup.chunk_tokens) if setup else None
+        count = setup.shards.count if setup else 0
+        self._worth = LoadOrRecompute(setup.chunk_bytes * count, setup.chunk_tokens, state_bytes=setup.state_bytes * count) if setup else None
         self._first_tokens = FirstTokens(self._observed)
         self._shared = SharedLoads(setup)
-        self._fetches = Fetches(client, self._worth, self._shared)
+        self._fetches = (StateFetches if self._states else Fetches)(client, self._worth, self._shared)
         self._loads = LoadPlan(setup, client, self._items)
         self._lookups: dict[str, Lookup] = {}
         self._local_tokens: dict[str, int] = {}  # of vLLM's own hit, until the request has blocks
@@ -100,13 +102,14 @@ class LarderConnectorScheduler(FailSafe):
         hashes = chunk_hashes(self.setup, request, first, last, self._items.places(request))
         stride = stride_of(request) if hashes else 0
         hits = first + self.client.lookup(hashes, stride, space.number) if hashes else first
-        hits = self._states.hit(request, space, first, hashes, hits)
-        if hashes and hits < last and not self._states and self.setup.fetches and self._fetches.begin(request, space, first, hashes, hits - first, local_tokens):
+        attention, hits = hits, self._states.reach(space, first, hashes, stride, hits)
+        if hashes and hits < last and self.setup.fetches and self._fetches.begin(request, space, first, hashes, attention - first, local_tokens):
             return None, False
-        if hits * chunk == request.num_tokens and any(group.needs_more(request.num_tokens) for group in self.setup.groups):
+        if hits * chunk == request.num_tokens and self.setup.needs_more(request.num_tokens):
             hits -= 1
         if hits > first and self._shared.join(request, space, hashes[: (hits - first) * stride], stride, hits, local_tokens):
             return None, False
+        self._states.ask_boundary(request, first, attention)
         external = max(hits * chunk - local_tokens, 0)
         self._lookups[request.request_id] = Lookup(space, local_tokens, hits, time.perf_counter_ns() - begin)
         return external, external > 0
@@ -146,7 +149,8 @@ class LarderConnectorScheduler(FailSafe):
     def _hand_out(self, request, blocks, external_tokens):
         """Blocks of vLLM's own hit are not written, nor are those of a load that has ended."""
         own = self._local_tokens.pop(request.request_id, None)
-        self._stored.allocated(blocks, max(own or 0, request.num_computed_tokens))
+        for keeper in (self._stored, self._states):
+            keeper.allocated(blocks, max(own or 0, request.num_computed_tokens))
         if own is not None:  # else a load has ended, or a streaming session goes on: nothing was looked up
             self._origins.admitted(request, own, external_tokens, blocks)
             if request.request_id in self._tracked:
@@ -307,7 +311,7 @@ class LarderConnectorScheduler(FailSafe):
                 self._local.blocks_are_bad()
         report = getattr(output, "kv_connector_worker_meta", None)
         if report is not None:
-            self._hear(report)
+            self.hear(report)
         for request_id in output.finished_recving or ():
             self._loads.release(request_id)
             self._shared.end(request_id)
@@ -320,7 +324,9 @@ class LarderConnectorScheduler(FailSafe):
                 # belongs to the old weights.
                 self._tracked[request_id] = Tracked(old.request, old.space, old.adapter, stale=old.stale)
 
-    def _hear(self, report):
+    @guarded(lambda: None)
+    def hear(self, report):
+        """report: the sum of the workers' WorkerReports."""
         self._stored.ended(report.ended)
         if report.disabled:
             self.turn_off(report.disabled)
@@ -372,6 +378,7 @@ class LarderConnectorScheduler(FailSafe):
     def bind_gpu_block_pool(self, pool):
         """pool: vLLM's BlockPool of KV blocks."""
         self._stored.bind_gpu_block_pool(pool)
+        self._states.bind_gpu_block_pool(pool)
 
     @guarded(lambda: None)
     def _forget(self, request):

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from larder.vllm import reusable, sleep_mode
 from larder.vllm.attention_kernels import Attention, attention_of
 from larder.vllm.drafts import Drafts, drafts_of
-from larder.vllm.groups import Shards, Unsupported, check_sizes, groups_of, shards_of
+from larder.vllm.groups import Shards, Unsupported, check_sizes, groups_of, is_rebuilt, shards_of
 from larder.vllm.identity import facts_of
 from larder.vllm.items import items_hidden
+from larder.vllm.layer_specs import inner_specs
 
 MOST_SOCKET_BYTES = 107  # sockaddr_un
 _OPTIONS = ("socket", "chunk_tokens", "min_tokens", "weights_id", "allow_weak_hash", "copy_threads", "fetch", "trust_other_connectors")
@@ -45,6 +46,7 @@ class Setup:
     drafts: Drafts | None = None  # of a drafter whose KV is in vLLM's pages
     lookahead: int = 0  # Drafts.lookahead; without drafts 0
     zeroes: bool = False  # ... zeroes new blocks before it tells the connector of preemptions
+    rebuilds: bool = False  # ... computes the KV of some layers anew behind a hit, from a block's end on
 
     @property
     def token_groups(self):
@@ -56,10 +58,19 @@ class Setup:
         """The number of groups of states."""
         return len(self.groups) - len(self.token_groups)
 
+    def needs_more(self, tokens):
+        """Whether a hit of a whole prompt of so many tokens has to give up a chunk."""
+        return self.rebuilds or any(group.needs_more(tokens) for group in self.groups)  # mutation: rebuilt-hit
+
     @property
     def chunk_bytes(self):
         """Of one shard, all groups of tokens."""
         return sum(group.page_bytes * len(group.layers) * group.blocks for group in self.token_groups)
+
+    @property
+    def state_bytes(self):
+        """Of one shard, all groups of states."""
+        return sum(group.page_bytes * len(group.layers) * group.blocks for group in self.groups if group.state)
 
 
 def setup_of(vllm_config, kv_cache_config):
@@ -107,14 +118,20 @@ def setup_of(vllm_config, kv_cache_config):
         fails_by_page=fails_by_page,
         items_hidden=items_hidden(vllm_config),
         blocks=getattr(kv_cache_config, "num_blocks", None),
-        attention=attention_of(vllm_config, kv_cache_config, [group for group in groups if not group.state]),
+        attention=_attention(vllm_config, kv_cache_config, [group for group in groups if not group.state]),
         data_parallel=getattr(vllm_config.parallel_config, "data_parallel_size", 1) > 1,
         v2_runner=v2_runner,
         trusts_other_connectors=_switch(options, "trust_other_connectors", False),
+        rebuilds=any(map(is_rebuilt, kv_cache_config.kv_cache_groups)),
         drafts=drafts,
         lookahead=drafts.lookahead if drafts else 0,
         zeroes=v2_runner and bool(getattr(kv_cache_config, "needs_kv_cache_zeroing", False)),
     )
+
+
+def _attention(vllm_config, kv_cache_config, groups):
+    """None: only the layers know. The specifications of unlike layers are the workers'."""
+    return None if any(group.unlike for group in groups) else attention_of(vllm_config, kv_cache_config, groups)
 
 
 def _check_engine(vllm_config):
@@ -139,7 +156,7 @@ def _check_engine(vllm_config):
 def check_scales(vllm_config, kv_cache_config):
     """Unsupported: scales that lie in the pages would be lost. vLLM's Triton kernels set those of all tokens to 1 at the first forward
     pass that sees the cache. The second runner makes that pass before it serves, unless it does not warm up."""
-    modes = [getattr(group.kv_cache_spec, "kv_quant_mode", None) for group in kv_cache_config.kv_cache_groups]
+    modes = [getattr(spec, "kv_quant_mode", None) for group in kv_cache_config.kv_cache_groups for spec in inner_specs(group.kv_cache_spec)]
     if not any(getattr(mode, "is_per_token_head", False) for mode in modes):
         return
     warms_up = getattr(getattr(vllm_config, "kernel_config", None), "enable_jit_warmup", False)
@@ -169,7 +186,7 @@ _LAYOUTS_OF_ONE_HEAD = ("LHBNC", "BHLNC")
 def _check_pages(vllm_config, kv_cache_config):
     layout = getattr(kv_cache_config, "kv_cache_layout", None)  # an older vLLM does not tell: its tensors will (larder.kv_pages)
     name = getattr(layout, "name", layout)
-    heads = {getattr(group.kv_cache_spec, "num_heads", None) for group in kv_cache_config.kv_cache_groups}
+    heads = {getattr(spec, "num_heads", None) for group in kv_cache_config.kv_cache_groups for spec in inner_specs(group.kv_cache_spec)}
     served = _LAYOUTS + _LAYOUTS_OF_ONE_HEAD if heads == {1} else _LAYOUTS
     if name is not None and name not in served:
         raise Unsupported(f"the KV layout {name} takes a block apart; set VLLM_KV_CACHE_LAYOUT to one of {', '.join(_LAYOUTS)}")

@@ -12,7 +12,7 @@ from larder.vllm.messages import OPEN_WAIT_MS
 
 # kMaxClientNamespaces of shim/protocol/limits.h, less the unnamed place of the handshake.
 _PLACES = 63
-_STATES = "chunks: states\n"  # the last line of a namespace of states
+_STATES = "chunks: states\n"  # kStatesLine of shim/protocol/namespace_kind.h
 
 
 class NoSpace(Exception):

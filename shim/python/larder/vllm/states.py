@@ -9,8 +9,9 @@ from array import array
 
 from larder.next_tokens import chunks_known
 from larder.vllm.fail_safe import late
-from larder.vllm.keys import chunk_hashes, stride_of
+from larder.vllm.keys import chunk_hashes
 from larder.vllm.messages import Move, Part
+from larder.vllm.offered_states import OfferedStates
 
 
 class States:
@@ -19,7 +20,9 @@ class States:
         self._setup, self._client = setup, client
         self._tracked, self._items, self._origins = tracked, items, origins
         groups = setup.groups if setup else ()
-        self._groups = {group.table: number for number, group in enumerate(groups) if group.state}
+        self._groups = {number: group.table for number, group in enumerate(groups) if group.state}
+        self._tables = set(self._groups.values())
+        self._offered = OfferedStates(setup, client)
 
     def __bool__(self):
         return bool(self._groups)
@@ -30,28 +33,40 @@ class States:
         behind = max(self._setup.lookahead if self._setup else 0, bool(self))
         return chunks_known(request.num_tokens, chunk_tokens, behind)
 
-    def hit(self, request, space, first, hashes, hits):
+    def reach(self, space, first, hashes, stride, hits):
         """The chunks of a hit, of `hits` chunks that attention could hit; `hashes` are those from
-        chunk `first` on.
+        chunk `first` on."""
+        if not self or hits == first:
+            return hits
+        return first + self._client.last(hashes[: (hits - first) * stride], stride, space.states)
+
+    def ask_boundary(self, request, first, hits):
+        """Call this when vLLM is told the request's hit, of `hits` chunks for attention. vLLM sets
+        the boundary anew before each question.
 
         The shared-prefix boundary of vLLM does two things. Where attention reaches further than
         states, this request computes the state of that place, and later requests hit it. Where
         both end together, vLLM's own cache keeps the loaded state, and requests with the same
         prefix need no load of their own."""
-        if not self or hits == first:
-            return hits
-        stride = stride_of(request)
-        found = first + self._client.last(hashes[: (hits - first) * stride], stride, space.states)
-        if hits > first:
+        if self and hits > first:
             boundary = hits * self._setup.chunk_tokens
             request.shared_prefix_boundary = max(getattr(request, "shared_prefix_boundary", 0), boundary)
-        return found
+
+    def bind_gpu_block_pool(self, pool):
+        """See OfferedStates."""
+        self._offered.bind(pool)
+
+    def allocated(self, blocks, local_tokens):
+        """vLLM has given blocks to a request; see WindowBlocks."""
+        if self:
+            self._offered.allocated(blocks, local_tokens)
 
     def stores(self, scheduler_output):
-        """Moves of the states that vLLM hands over in this step."""
+        """Moves of the states that vLLM hands over in this step, and of earlier ones that were late.
+        Call this in each step."""
+        moves = self._offered.again(scheduler_output, self._tracked) if self else []
         if not self or scheduler_output.kv_connector_block_state is None:
-            return []
-        moves = []
+            return moves
         for request_id, entries in scheduler_output.kv_connector_block_state.boundary_state_offloads.items():
             tracked = self._tracked.get(request_id)
             if tracked is not None and not tracked.stale:
@@ -62,17 +77,19 @@ class States:
         """entries: (block table, block, tokens before the state)."""
         at = {}
         for table, block, tokens in entries:
-            if block and table in self._groups and self._may_store(request_id, tracked, tokens):
-                at.setdefault(tokens, {})[self._groups[table]] = block
+            if block and table in self._tables and self._may_store(request_id, tracked, tokens):
+                at.setdefault(tokens, {})[table] = block
         for tokens, blocks in at.items():
-            if len(blocks) < len(self._groups):  # a hit needs the states of all groups
+            if len(blocks) < len(self._tables):  # a hit needs the states of all groups
                 continue
             key = self._key(tracked, tokens // self._setup.chunk_tokens)
             if not key or self._client.last(key, len(key), tracked.space.states):
                 continue
             late.info("Storing the state behind %d tokens for request %s", tokens, request_id)
-            parts = [Part(number, key, array("I", [block]).tobytes()) for number, block in sorted(blocks.items())]
-            yield Move(request_id, parts, tracked.space.line, adapter=tracked.adapter)
+            parts = [Part(number, key, array("I", [blocks[table]]).tobytes()) for number, table in self._groups.items()]
+            move = Move(request_id, parts, tracked.space.line, adapter=tracked.adapter)
+            self._offered.given(tracked, move)
+            yield move
 
     def _may_store(self, request_id, tracked, tokens):
         """States inside a loaded prefix are not this engine's work: it never computed them."""

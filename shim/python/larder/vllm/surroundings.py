@@ -42,6 +42,12 @@ def prepare(connector, vllm_config, loads):
         _tell(outer, "kv_role", "kv_both", _OVERWRITES)
 
 
+def alone(connector):
+    """Whether vLLM makes `connector` itself, and not another connector. REQUIRES: called while
+    `connector` is made."""
+    return next(_makers(connector), None) is None
+
+
 def objection():
     """Why loads are not safe with the scheduler that calls the connector. "": the loads are safe,
     or the scheduler is not known."""
@@ -91,16 +97,23 @@ def _outermost(connector, vllm_config):
     """The configuration of the connector that vLLM makes: `vllm_config`, or the one that the
     outermost of the connectors under construction was given. vLLM tells no connector its parent:
     the calls under way do."""
-    found, frame = vllm_config, sys._getframe(1)
+    found = vllm_config
+    for given in _makers(connector):
+        found = next((one for one in given if type(one) is type(vllm_config)), found)
+    return found
+
+
+def _makers(connector):
+    """The arguments of each other connector under construction, the innermost first."""
+    frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         if code.co_name == "__init__":
             names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
             maker, *given = [frame.f_locals.get(name) for name in names] or [None]
             if isinstance(maker, KVConnectorBase_V1) and maker is not connector:
-                found = next((one for one in given if type(one) is type(vllm_config)), found)
+                yield given
         frame = frame.f_back
-    return found
 
 
 def _scheduler():

@@ -11,27 +11,47 @@ import math
 import time
 from dataclasses import dataclass
 
-from larder.client import LarderError, Probed
+from larder.client import LarderError, LowerTiers, Probed
 from larder.vllm.fail_safe import late
 from larder.vllm.keys import stride_of
 from larder.vllm.cost_model import ProbePlan
+from larder.vllm.spaces import Space
+from larder.vllm.state_reach import Told
 
 AGAIN_S = 0.01  # between two probes of one request
 
 
 @dataclass
 class Probe:
-    """A probe for `chunks` chunks of a request, from chunk number `first` on."""
+    """A probe for `chunks` chunks of a request, from chunk number `first` on. With states it has two
+    questions, of the chunks and of the states behind them, and two answers."""
 
-    question: tuple  # hashes, their stride, the namespace's number
+    hashes: bytes
+    stride: int
+    space: Space
     first: int
     chunks: int
     plan: ProbePlan
     until: float  # the time of its last probe
-    ticket: int | None = None  # None: no question to larderd is under way
+    tickets: tuple = ()  # empty: no question to larderd is under way
     again_at: float = 0.0
-    answer: Probed | None = None
+    answers: tuple[Probed, ...] = ()
     ended: bool = False
+
+    @property
+    def whole(self):
+        """Whether the answers found all chunks and, with states, the last state."""
+        tokens, *states = self.answers
+        return tokens.chunks == self.chunks and all(answer.chunks == self.chunks for answer in states)
+
+
+@dataclass(frozen=True)
+class FoundStates:
+    """reach: the chunks of attention that a fetch finds, from the prompt's first on."""
+
+    reach: int
+    told: Told
+    speed: LowerTiers
 
 
 class TierProbes:
@@ -56,8 +76,7 @@ class TierProbes:
         if plan is None:
             return False
         stride = stride_of(request)
-        question = hashes, stride, space.number
-        probe = Probe(question, first, len(hashes) // stride, plan, self._clock() + plan.patience_s)
+        probe = Probe(hashes, stride, space, first, len(hashes) // stride, plan, self._clock() + plan.patience_s)
         if not self._ask(probe):
             return False
         self._probes[request.request_id] = probe
@@ -67,66 +86,99 @@ class TierProbes:
         """(the chunks that a fetch finds from number `first` on, the answer); None if the backend
         has none of them."""
         probe = self._probes.get(request_id)
-        if probe is None or not probe.ended or not probe.answer.shared:
+        probe = self._answered(request_id, first)
+        return None if probe is None else (probe.first + probe.answers[0].chunks - first, probe.answers[0])
+
+    def found_states(self, request_id, first):
+        """FoundStates; None if the backend has neither chunks nor states."""
+        probe = self._answered(request_id, first)
+        if probe is None:
+            return None
+        tokens, states = probe.answers
+        # A figure of 0 is that of an answer with everything in memory, or of a backend that is not to be relied on.
+        reads = [answer for answer in probe.answers if answer.shared or answer.read_bytes_per_s]
+        speed = LowerTiers(
+            all(answer.read_bytes_per_s > 0 for answer in reads),
+            max(answer.read_latency_ns for answer in reads),
+            min(answer.read_bytes_per_s for answer in reads),
+        )
+        return FoundStates(probe.first + tokens.chunks, Told(probe.first, states.there), speed)
+
+    def _answered(self, request_id, first):
+        """The request's probe, if the backend has a part of what it asked about."""
+        probe = self._probes.get(request_id)
+        if probe is None or not probe.ended or not any(answer.shared for answer in probe.answers):
             return None
         if first < probe.first:  # vLLM's own cache has lost earlier chunks, about which the probe did not ask
             return None
-        return probe.first + probe.answer.chunks - first, probe.answer
+        return probe
 
     def forget(self, request_id):
         """The request ended."""
         probe = self._probes.pop(request_id, None)
-        if probe is not None and probe.ticket is not None:
-            self._client.probe_end(probe.ticket)
+        if probe is not None:
+            self._end_tickets(probe)
 
     def rest(self, wait_ms):
         """Waits wait_ms at most for a running probe. False: no probe runs."""
         for request_id, probe in self._probes.items():
             if not probe.ended:
-                if probe.ticket is None:
+                if not probe.tickets:
                     time.sleep(wait_ms / 1e3)
-                self._see(request_id, probe, wait_ms if probe.ticket is not None else 0)
+                self._see(request_id, probe, wait_ms if probe.tickets else 0)
                 return True
         return False
 
     def _ask(self, probe):
-        hashes, stride, number = probe.question
-        deadline_s = max(probe.plan.deadline_s, probe.until - self._clock())
-        try:
-            probe.ticket = self._client.probe(hashes, stride, math.ceil(deadline_s * 1e3), number)
-        except LarderError:
-            return False
+        deadline_ms = math.ceil(max(probe.plan.deadline_s, probe.until - self._clock()) * 1e3)
+        asks = [(self._client.probe, probe.space.number)]
+        if probe.space.states is not None:  # in the same moment, so that both take one round trip
+            asks.insert(0, (self._client.probe_each, probe.space.states))  # the one that an older larderd refuses
+        for ask, number in asks:
+            try:
+                probe.tickets = ask(probe.hashes, probe.stride, deadline_ms, number), *probe.tickets
+            except LarderError:
+                self._end_tickets(probe)
+                return False
         return True
+
+    def _end_tickets(self, probe):
+        for ticket in probe.tickets:
+            self._client.probe_end(ticket)
+        probe.tickets = ()
 
     def _see(self, request_id, probe, wait_ms):
         """Whether the probe has ended; then notes the result."""
-        if probe.ticket is None:
+        if not probe.tickets:
             if self._clock() < probe.again_at:
                 return False
             if not self._ask(probe):
                 return self._end(request_id, probe)
-        answer = self._client.probe_poll(probe.ticket, wait_ms)
-        if answer is None:
-            return False
-        self._client.probe_end(probe.ticket)
-        probe.ticket, probe.answer = None, answer
-        self._worth.probed(probe.plan, answer.elapsed_s, answer.late)
+        answers = []
+        for ticket in probe.tickets:
+            answers.append(self._client.probe_poll(ticket, wait_ms))
+            if answers[-1] is None:
+                return False
+        self._end_tickets(probe)
+        probe.answers = tuple(answers)
+        self._worth.probed(probe.plan, max(answer.elapsed_s for answer in answers), any(answer.late for answer in answers))
         now = self._clock()
-        if answer.chunks < probe.chunks and answer.reason == "done" and now < probe.until:
+        if not probe.whole and all(answer.reason == "done" for answer in answers) and now < probe.until:
             probe.again_at = now + AGAIN_S
             return False
         return self._end(request_id, probe)
 
     def _end(self, request_id, probe):
         probe.ended = True
-        answer = probe.answer
+        answer = probe.answers[0]
         if probe.plan.patience_s:
-            self._worth.awaited(answer.chunks == probe.chunks)
+            self._worth.awaited(probe.whole)
         late.info(
-            "Looked: %d of %d chunks are there, %d of them in the backend, for request %s in %.1f ms%s",
+            "Looked: %d of %d chunks are there, %d of them in the backend%s, for request %s in %.1f ms%s",
             answer.chunks,
             probe.chunks,
             answer.shared,
+            "".join(f", and {states.there.bit_count()} states" for states in probe.answers[1:]),
             request_id,
             answer.elapsed_s * 1e3,
             "" if answer.reason == "done" else f" ({answer.reason})",

@@ -12,7 +12,7 @@ class WindowBlocks:
     def __init__(self, groups):
         """groups: of Setup, in any order."""
         self._windows = {number for number, group in enumerate(groups) if group.forgets}
-        self._sizes = [group.block_size for group in sorted(groups, key=lambda group: group.table)]
+        self._sizes = {group.table: group.block_size for group in groups}
         self._stored = {}  # number of a step: its blocks of windows
         self._handed_out = set()  # blocks, since the last step
 
@@ -59,5 +59,7 @@ class WindowBlocks:
         return numbers
 
     def _hand_out(self, tables, computed_tokens):
-        for table, size in zip(tables, self._sizes):
-            self._handed_out.update(table[computed_tokens // size :])
+        for number, table in enumerate(tables):
+            size = self._sizes.get(number)  # mutation: window-tables
+            # A table that Larder does not serve has one block for a request, or windows: all of them may be new.
+            self._handed_out.update(table if size is None else table[computed_tokens // size :])

@@ -413,6 +413,11 @@ class LarderConnectorWorker(FailSafe):
         report, self._measured = self._measured, WorkerReport()
         return report
 
+    def first_report(self):
+        """The part of the first report that the scheduler needs before the first request; see handshake."""
+        known = self._registered and self.off is None and self._attention is not None
+        return WorkerReport(disabled=self.off or "", attention=frozenset([self._attention] if known else ()))
+
     def _holds(self, move):
         """Whether KV of this move is what vLLM computes: it holds the files of its adapter, or would read them now. None: not known yet."""
         return move.adapter is None or self._loaded.matches(*move.adapter)

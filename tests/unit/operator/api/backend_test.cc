@@ -35,25 +35,25 @@ TEST(ParseBackend, WhatIsWrongIsNamed) {
       {"{}", "spec.endpoints: is missing: write HOST:PORT of the server"},
       {"{endpoints: ['a:1'], managed: {memory: 1Gi}}", "spec.endpoints: is not for a managed backend"},
       {"{endpoints: ['a:1', 'b:1']}", "spec.endpoints: has several items: mode Standalone takes one"},
-      {"{endpoints: ['redis://a:1']}", "spec.endpoints: 'redis://a:1' is none: write HOST:PORT"},
-      {"{endpoints: ['a']}", "spec.endpoints: 'a' is none: write HOST:PORT"},
+      {"{endpoints: ['redis://a:1']}", "spec.endpoints: 'redis://a:1' is not an endpoint: write HOST:PORT"},
+      {"{endpoints: ['a']}", "spec.endpoints: 'a' is not an endpoint: write HOST:PORT"},
       {"{endpoints: ['a:0']}", "spec.endpoints: 'a:0' is none"},
       {"{endpoints: ['a:65536']}", "spec.endpoints: 'a:65536' is none"},
       {"{endpoints: ['u:p@a:1']}", "spec.endpoints: 'u:p@a:1' is none"},
       {"{endpoints: ['::1:6379']}", "spec.endpoints: '::1:6379' is none"},
       {"{endpoints: [7]}", "spec.endpoints: holds number: must be strings"},
       {"{endpoints: a}", "spec.endpoints: is string: must be array"},
-      {"{mode: sentinel, endpoints: ['a:1']}", "spec.mode: 'sentinel' is none of: Standalone, Sentinel, Cluster"},
+      {"{mode: sentinel, endpoints: ['a:1']}", "spec.mode: 'sentinel' is not one of: Standalone, Sentinel, Cluster"},
       {"{mode: Sentinel, endpoints: ['a:1']}", "spec.master: is missing"},
       {"{mode: Cluster, endpoints: ['a:1'], database: 3}", "spec.database: must be 0"},
       {"{endpoints: ['a:1'], database: -1}", "spec.database: -1 is out of range"},
       {"{endpoints: ['a:1'], password: {key: k}}", "spec.password.name: is missing"},
       {"{endpoints: ['a:1'], user: 'a b'}", "spec.user: 'a b' holds a space"},
-      {"{endpoints: ['a:1'], user: u}", "spec.password: is missing: spec.user has one"},
+      {"{endpoints: ['a:1'], user: u}", "spec.password: is missing: spec.user needs a password"},
       {"{mode: Sentinel, master: m, endpoints: ['a:1'], sentinelUser: u}", "spec.sentinelPassword: is missing"},
       {"{managed: {}}", "spec.managed.memory: is missing"},
       {"{managed: {memory: 100Mi}}", "spec.managed.memory: '100Mi' is out of range: 256Mi to"},
-      {"{managed: {memory: 1Gi, policy: noeviction}}", "spec.managed.policy: 'noeviction' is none of"}};
+      {"{managed: {memory: 1Gi, policy: noeviction}}", "spec.managed.policy: 'noeviction' is not one of"}};
   for (const auto& [spec, why] : bad) {
     const Result<CacheBackend> backend = parse(spec);
     ASSERT_FALSE(backend.ok()) << spec;

@@ -71,10 +71,10 @@ TEST(ParsePool, WhatIsWrongIsNamed) {
       {"{memory: {size: 1.1Gi, hugepages: 2Mi}}", "spec.memory.size: '1.1Gi' is no multiple of memory.hugepages"},
       {"{memory: {size: 1Mi}}", "spec.memory.size: '1Mi' is out of range: 16Mi to 16384Gi"},
       {"{memory: {size: 1025Mi, hugepages: 2Mi}}", "spec.memory.size: '1025Mi' is no multiple of memory.hugepages"},
-      {"{memory: {hugepages: 4Ki}}", "spec.memory.hugepages: '4Ki' is none of: none, 2Mi, 1Gi"},
-      {"{memory: {numa: all}}", "spec.memory.numa: 'all' is none of"},
+      {"{memory: {hugepages: 4Ki}}", "spec.memory.hugepages: '4Ki' is not one of: none, 2Mi, 1Gi"},
+      {"{memory: {numa: all}}", "spec.memory.numa: 'all' is not one of"},
       {"{memory: 8Gi}", "spec.memory.size: is missing"},
-      {"{placement: node}", "spec.placement: 'node' is none of: Sidecar, Node"},
+      {"{placement: node}", "spec.placement: 'node' is not one of: Sidecar, Node"},
       {"{disk: {size: 10Mi}}", "spec.disk.size: '10Mi' is out of range"},
       {"{disk: {size: 10Gi, volume: hostPath, hostPath: mnt}}", "spec.disk.hostPath: must be an absolute path"},
       {"{disk: {size: 10Gi, volume: hostPath, hostPath: /mnt}}", "spec.disk.volume: hostPath is for placement Node"},
@@ -91,7 +91,7 @@ TEST(ParsePool, WhatIsWrongIsNamed) {
       {"{node: {tolerations: {}}}", "spec.node.tolerations: is object: must be array"},
       {"{image: \"a\\nb\"}", "spec.image: holds a control character"},
       {"{resources: {limits: {memory: 8Gi}}}",
-       "spec.resources.limits.memory: '8Gi' is below what memory.size needs: leave it out, or set it to at least 8576Mi"},
+       "spec.resources.limits.memory: '8Gi' is below the need of memory.size: remove the limit, or set at least 8576Mi"},
       {"{resources: {limits: {memory: 20Gi}, requests: {memory: 21Gi}}}",
        "spec.resources.requests.memory: '21Gi' is above the limit, 20Gi"},
       {"{resources: {requests: {memory: 9Gi}}}", "spec.resources.requests.memory: '9Gi' is above the limit"},
@@ -121,7 +121,7 @@ TEST(ParsePool, TakesOverWhatPodsAreGiven) {
 // A pod with such a label is refused by the API server.
 TEST(ParsePool, WhatNoPodCanBeGivenIsNamed) {
   const std::pair<const char*, const char*> bad[] = {
-      {"{userIds: auto}", "spec.injection.userIds: 'auto' is none of: Auto, Platform"},
+      {"{userIds: auto}", "spec.injection.userIds: 'auto' is not one of: Auto, Platform"},
       {"{labels: {'a b': c}}", "spec.injection.labels.a b: is no key"},
       {"{labels: {a/b/c: d}}", "spec.injection.labels.a/b/c: is no key"},
       {"{labels: {-a: d}}", "spec.injection.labels.-a: is no key"},
@@ -132,7 +132,7 @@ TEST(ParsePool, WhatNoPodCanBeGivenIsNamed) {
       {"{annotations: {larder.dev/config: d}}", "spec.injection.annotations.larder.dev/config: is a key of Larder's own"},
       {"{annotations: []}", "spec.injection.annotations: is array: must be object"},
       {"{payloadResources: {limits: {memory: 16Mi}}}",
-       "spec.injection.payloadResources.limits.memory: '16Mi' is below what the copy needs: leave it out, or set it to at least "
+       "spec.injection.payloadResources.limits.memory: '16Mi' is below the need of the copy: remove the limit, or set at least "
        "32Mi"},
       {"{payloadResources: {requests: {cpu: 2}, limits: {cpu: 1}}}",
        "spec.injection.payloadResources.requests.cpu: '2' is above the limit, 1"}};

@@ -166,8 +166,8 @@ TEST_F(CredentialsTest, ATokenIsOneLine) {
     const auto source = CredentialSource::from_kubeconfig(kubeconfig("", user));
     return source.ok() ? "taken: " + (*source)->current()->token : source.status().text();
   };
-  EXPECT_NE(why("    token: \"evil\\r\\nX-Header: 1\"\n").find("user u.token has a line end"), std::string::npos);
-  EXPECT_NE(why("    token: |\n      t\n").find("user u.token has a line end"), std::string::npos);
+  EXPECT_NE(why("    token: \"evil\\r\\nX-Header: 1\"\n").find("user u.token holds a line end"), std::string::npos);
+  EXPECT_NE(why("    token: |\n      t\n").find("user u.token holds a line end"), std::string::npos);
   EXPECT_EQ(why("    token: |-\n      t\n"), "taken: t");
   write("token", "evil\r\nX-Header: 1\n");
   EXPECT_NE(why("    tokenFile: token\n").find("a token is one"), std::string::npos) << "never to ask without one";

@@ -22,7 +22,7 @@ TEST(BackendStateTest, OneThatRefusesChunksCanBeUsed) {
   EXPECT_FALSE(seen.unusable());
   EXPECT_FALSE(has_problem(seen.findings)) << backend_text(seen);
   EXPECT_NE(backend_text(seen).find("BackendDegraded"), std::string::npos) << backend_text(seen);
-  EXPECT_NE(backend_text(seen).find("1 of 1 larderd read from it"), std::string::npos) << backend_text(seen);
+  EXPECT_NE(backend_text(seen).find("1 of 1 larderd read from the backend"), std::string::npos) << backend_text(seen);
 }
 
 TEST(BackendStateTest, OneThatNoPodReachesCannot) {

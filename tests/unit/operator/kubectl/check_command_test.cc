@@ -40,7 +40,7 @@ TEST_F(CheckCommandTest, EachPodIsTriedWithAndWithoutLarder) {
   const Result<ctl::Outcome> outcome = check();
   ASSERT_TRUE(outcome.ok()) << outcome.status().to_string();
   EXPECT_EQ(outcome->exit_status, 0);
-  EXPECT_THAT(outcome->text, HasSubstr("Pod models/a}b gets a cache of pool chat, and has it already"));
+  EXPECT_THAT(outcome->text, HasSubstr("Pod models/a}b gets a cache of pool chat, and has the cache already"));
   EXPECT_EQ(fake_.calls(), std::string(kRead) + "\n" + kTried + "\n" + kTried + "\n");
 }
 
@@ -52,7 +52,7 @@ TEST_F(CheckCommandTest, TheApiServersWordsAreShownWhole) {
   const Result<ctl::Outcome> outcome = check();
   ASSERT_TRUE(outcome.ok());
   EXPECT_EQ(outcome->exit_status, 1);
-  EXPECT_THAT(outcome->text, HasSubstr("! PodSecurity: refused, with Larder and without: " + words));
+  EXPECT_THAT(outcome->text, HasSubstr("! PodSecurity: the API server refuses the pod, with Larder and without: " + words));
 }
 
 TEST_F(CheckCommandTest, WhoMayNotCreatePodsIsToldSo) {
@@ -64,7 +64,7 @@ TEST_F(CheckCommandTest, WhoMayNotCreatePodsIsToldSo) {
   const Result<ctl::Outcome> outcome = check();
   ASSERT_TRUE(outcome.ok());
   EXPECT_EQ(outcome->exit_status, 2);
-  EXPECT_THAT(outcome->text, HasSubstr("for which you need the right to create pods"));
+  EXPECT_THAT(outcome->text, HasSubstr("you need the right to create pods"));
 }
 
 TEST_F(CheckCommandTest, WhatCannotBeReadIsNoSilence) {

@@ -67,7 +67,7 @@ TEST(CheckFindings, OnlyWhatLarderChangesIsInTheDiff) {
   EXPECT_EQ(report.pods[0].verdict, Verdict::kInjected);
   EXPECT_EQ(check_status(report), 0);
   EXPECT_EQ(check_text(report),
-            "Deployment models/llm: its pods get a cache of pool chat.\n"
+            "Deployment models/llm: the pods get a cache of pool chat.\n"
             "--- without Larder\n"
             "+++ with Larder\n"
             "@@ -1,6 +1,11 @@\n"
@@ -93,7 +93,7 @@ TEST(CheckFindings, OnlyWhatLarderChangesIsInTheDiff) {
             "   volumes:\n"
             "   - name: kube-api-access\n"
             "\n"
-            "Nothing was created.\n");
+            "No object was created.\n");
 }
 
 TEST(CheckFindings, WhoRefusesIsNamedWithItsWords) {
@@ -114,12 +114,12 @@ TEST(CheckFindings, WhoRefusesIsNamedWithItsWords) {
     Checked checked = check_pod(facts);
     EXPECT_EQ(checked.verdict, Verdict::kRefused);
     EXPECT_EQ(reason_of(checked), reason);
-    EXPECT_EQ(checked.findings[0].what, "refused because of what Larder adds: " + words);
+    EXPECT_EQ(checked.findings[0].what, "the API server refuses the pod because of Larder's additions: " + words);
     facts.without = refused(words);
     checked = check_pod(facts);
     EXPECT_EQ(reason_of(checked), reason);
-    EXPECT_EQ(checked.findings[0].what, "refused, with Larder and without: " + words);
-    EXPECT_THAT(checked.findings[0].remedy, HasSubstr("without Larder as well"));
+    EXPECT_EQ(checked.findings[0].what, "the API server refuses the pod, with Larder and without: " + words);
+    EXPECT_THAT(checked.findings[0].remedy, HasSubstr("without Larder, too"));
     EXPECT_EQ(check_status(report_of(facts)), 1);
   }
 }
@@ -131,15 +131,16 @@ TEST(CheckFindings, WhatTheFilesThemselvesMakeIsToBeAppliedFirst) {
   };
   const std::vector<Case> cases{
       {R"(pods "llm-" is forbidden: error looking up service account models/runner: serviceaccount "runner" not found)",
-       "ServiceAccount runner", "make the service account"},
-      {R"(namespaces "models" not found)", "Namespace models", "make the namespace, or name another"},
-      {R"(pods "llm-x" is forbidden: no PriorityClass with name gpu was found)", "PriorityClass gpu", "make the PriorityClass"}};
+       "ServiceAccount runner", "create the service account"},
+      {R"(namespaces "models" not found)", "Namespace models", "create the namespace, or name another"},
+      {R"(pods "llm-x" is forbidden: no PriorityClass with name gpu was found)", "PriorityClass gpu",
+       "create the PriorityClass"}};
   for (const auto& [words, made, remedy] : cases) {
     CheckFacts facts = facts_of(refused(words));
     facts.without = refused(words);
     EXPECT_THAT(check_pod(facts).findings.at(0).remedy, HasSubstr(remedy));
     facts.needed = {made};
-    EXPECT_THAT(check_pod(facts).findings.at(0).remedy, HasSubstr("the files themselves make " + made));
+    EXPECT_THAT(check_pod(facts).findings.at(0).remedy, HasSubstr("the files create " + made));
   }
   Object pod = stored(planned_of().pod, "x");
   pod["metadata"]["annotations"]["larder.dev/not-injected"] = R"(there is no CachePool "chat" in namespace "models")";
@@ -147,19 +148,19 @@ TEST(CheckFindings, WhatTheFilesThemselvesMakeIsToBeAppliedFirst) {
   EXPECT_EQ(reason_of(check_pod(facts)), "NoSuchPool");
   EXPECT_EQ(check_pod(facts).findings[0].remedy, "");
   facts.needed = {"Namespace models", "CachePool chat"};
-  EXPECT_THAT(check_pod(facts).findings[0].remedy, HasSubstr("the files themselves make CachePool chat"));
+  EXPECT_THAT(check_pod(facts).findings[0].remedy, HasSubstr("the files create CachePool chat"));
 }
 
 TEST(CheckFindings, APodThatIsLeftAloneIsNotWell) {
   Object pod = stored(planned_of().pod, "x");
-  pod["metadata"]["annotations"]["larder.dev/not-injected"] = "no container of it starts vLLM";
+  pod["metadata"]["annotations"]["larder.dev/not-injected"] = "no container of the pod starts vLLM";
   const CheckReport report = report_of(facts_of(taken(pod)));
   EXPECT_EQ(report.pods[0].verdict, Verdict::kNoCache);
   EXPECT_EQ(reason_of(report.pods[0]), "LeftAlone");
   EXPECT_EQ(check_status(report), 1);
   EXPECT_EQ(check_text(report),
-            "Deployment models/llm: its pods start without a cache.\n"
-            "! LeftAlone: the injector leaves it alone: no container of it starts vLLM\n\nNothing was created.\n");
+            "Deployment models/llm: the pods start without a cache.\n"
+            "! LeftAlone: the injector leaves the pod alone: no container of the pod starts vLLM\n\nNo object was created.\n");
 }
 
 TEST(CheckFindings, AnAnnotationBesideTheTemplateIsAMistake) {
@@ -190,7 +191,7 @@ TEST(CheckFindings, ThatTheInjectorWasNotAskedIsJudgedAsOfAPod) {
   facts.injection->webhook = {true, "2026-11-01T00:00:00Z", true, true, "larder-webhook", "larder-system"};
   EXPECT_EQ(reason_of(check_pod(facts)), "WebhookNoAnswer");
   for (const Diagnostic& finding : check_pod(facts).findings)
-    EXPECT_EQ(finding.remedy.find("make the pod anew"), std::string::npos);
+    EXPECT_EQ(finding.remedy.find("recreate the pod"), std::string::npos);
 }
 
 TEST(CheckFindings, ANamespaceThatAsksIsNamedWhereNothingElseAsks) {
@@ -205,8 +206,8 @@ TEST(CheckFindings, ANamespaceThatAsksIsNamedWhereNothingElseAsks) {
   facts.injection->webhook = {true, "2026-11-01T00:00:00Z", true, true, "larder-webhook", "larder-system"};
   EXPECT_EQ(check_pod(facts).verdict, Verdict::kNoCache);
   EXPECT_EQ(reason_of(check_pod(facts)), "WebhookNoAnswer");
-  EXPECT_THAT(check_text(report_of(facts)), HasSubstr("its namespace asks for caches of pool chat"));
-  facts.injection->asking->not_injected = "no container of it starts vLLM";
+  EXPECT_THAT(check_text(report_of(facts)), HasSubstr("the namespace asks for caches of pool chat"));
+  facts.injection->asking->not_injected = "no container of the pod starts vLLM";
   EXPECT_EQ(check_pod(facts).verdict, Verdict::kNotAsked);
   EXPECT_EQ(reason_of(check_pod(facts)), "NotSeenAsEngine");
   facts.injection.reset();
@@ -248,8 +249,8 @@ TEST(CheckFindings, AsYamlAndJson) {
       ""};
   EXPECT_THAT(
       check_yaml(report),
-      testing::StartsWith("# Deployment models/llm, spec.template: its pods get a cache of pool chat.\napiVersion: v1\n"));
-  EXPECT_THAT(check_yaml(report), HasSubstr("---\n# Deployment models/llm, spec.template: its pods are refused.\n# ! Quota: "));
+      testing::StartsWith("# Deployment models/llm, spec.template: the pods get a cache of pool chat.\napiVersion: v1\n"));
+  EXPECT_THAT(check_yaml(report), HasSubstr("---\n# Deployment models/llm, spec.template: the pods are refused.\n# ! Quota: "));
   const Object json = Object::parse(check_json(report));
   EXPECT_EQ(json["well"], false);
   EXPECT_EQ(json["checked"][0]["verdict"], "injected");

@@ -154,7 +154,8 @@ TEST(HitFindings, SaltsAreToldWhetherItHitsOrNot) {
   now.all.salted = 90;
   EXPECT_EQ(reasons(facts_of(pod(), now)), (std::vector<std::string>{"Salted", "NeverRepeated"}));
   const Diagnostic finding = why_no_hits(facts_of(pod(), now))[0];
-  EXPECT_EQ(finding.what, "90 of 100 requests carried a cache_salt: those hit only what the same salt computed");
+  EXPECT_EQ(finding.what,
+            "90 of 100 requests carried a cache_salt: such requests hit only KV that was computed with the same salt");
   EXPECT_FALSE(has_problem({finding})) << "equal salts hit each other";
   now.all.hit = 42'000;
   EXPECT_EQ(reasons(facts_of(pod(), now)), (std::vector<std::string>{"Hits", "Salted"}));
@@ -236,7 +237,7 @@ TEST(HitFindings, LinesOfAFingerprintHaveACure) {
   EXPECT_TRUE(cure_has("additional_config.a_plugin", "flags"));
   EXPECT_TRUE(cure_has("VLLM_CPU_ATTN_SPLIT_KV", "environment"));
   EXPECT_TRUE(cure_has("weights", "weights_id"));
-  EXPECT_TRUE(cure_has("private", "restarted"));
+  EXPECT_TRUE(cure_has("private", "restart the engine"));
 }
 
 TEST(HitFindings, AnAttachedEngineWithoutANamespaceReadsItsWeightsOrIsOff) {

@@ -57,9 +57,9 @@ TEST(InjectionFindings, TheInjectorsOwnWordsComeFirst) {
   const auto with = [](const std::string& why) {
     return annotated({{"metadata", {{"annotations", {{"larder.dev/not-injected", why}}}}}});
   };
-  InjectionFacts facts = facts_of(with("no container of it (main) starts vLLM in a way that is known; write `vllm serve`"));
+  InjectionFacts facts = facts_of(with("no container of the pod (main) starts vLLM in a known way; write `vllm serve`"));
   EXPECT_EQ(first_reason(facts), "LeftAlone");
-  EXPECT_NE(why_not_injected(facts)[0].what.find("no container of it (main)"), std::string::npos);
+  EXPECT_NE(why_not_injected(facts)[0].what.find("no container of the pod (main)"), std::string::npos);
   facts.pod = with("there is no CachePool \"chat\" in namespace \"models\"; create it, then start the pod anew");
   EXPECT_EQ(first_reason(facts), "PoolMadeLater");
   facts.pools = {"code"};
@@ -90,7 +90,7 @@ TEST(InjectionFindings, WhoDeclinesIsToldSo) {
 
 TEST(InjectionFindings, AnEventSpeaksWhereNoAnnotationCouldBeWritten) {
   InjectionFacts facts = facts_of(annotated());
-  facts.events = {"its annotations leave no room"};
+  facts.events = {"the pod's annotations leave no room"};
   EXPECT_EQ(first_reason(facts), "LeftAlone");
 }
 
@@ -151,8 +151,8 @@ TEST(InjectionFindings, AWebhookThatIsAwayIsNamedWhereTheNamespaceAsks) {
   facts.serving.ready = 0;
   EXPECT_EQ(first_reason(facts), "WebhookDown");
   const std::string what = why_not_injected(facts)[0].what;
-  EXPECT_NE(what.find("its namespace asks for caches of pool chat"), std::string::npos) << what;
-  EXPECT_NE(what.find("A pod of vLLM that is made now starts without a cache"), std::string::npos) << what;
+  EXPECT_NE(what.find("the namespace asks for caches of pool chat"), std::string::npos) << what;
+  EXPECT_NE(what.find("A new pod of vLLM now starts without a cache"), std::string::npos) << what;
   facts.webhook_known = Status(Code::kPermissionDenied, "may not list them");
   EXPECT_EQ(first_reason(facts), "WebhookNoAnswer") << "the dry run says so";
   facts.webhook_known = {};

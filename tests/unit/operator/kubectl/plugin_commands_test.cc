@@ -85,7 +85,7 @@ TEST_F(PluginCommandsTest, EveryPageOfPodsIsLookedAt) {
             "POD     POOL   INJECTED   ATTACHED   HITS   MEMORY              REASON\n"
             "llm-1   chat   yes        yes        93%    768.0 MiB/5.0 GiB   \n"
             "llm-2   chat   no         no         -      -                   NotAsked\n"
-            "\nkubectl larder why POD says more of one.\n");
+            "\nkubectl larder why POD explains one pod.\n");
 }
 
 TEST_F(PluginCommandsTest, OfManyPodsSixtyFourLarderdAreAskedAndTheRestAreSaid) {
@@ -123,7 +123,7 @@ TEST_F(PluginCommandsTest, StatusSaysWhetherItHelpsAndWhoIsLeftOut) {
   EXPECT_EQ(outcome->exit_status, 1);
   for (const char* part :
        {"chat   1/2    2         1Gi/16Gi   93%", "Is it helping?  yes: 93%", "1 annotated pods have no cache: llm-2",
-        "kubectl larder why llm-2 -n models", "NoSuchPool: 1 pods name a CachePool that there is not: models/llm-3"})
+        "kubectl larder why llm-2 -n models", "NoSuchPool: 1 pods name a CachePool that does not exist: models/llm-3"})
     EXPECT_NE(outcome->text.find(part), std::string::npos) << part << "\n" << outcome->text;
 }
 
@@ -151,7 +151,7 @@ TEST_F(PluginCommandsTest, WhyAsksTheLogOnlyWhereNoEngineIsAttached) {
   const auto well = why_pod(words({"why", "llm-1"}), cluster_);
   ASSERT_TRUE(well.ok()) << well.status().text();
   EXPECT_EQ(well->exit_status, 0);
-  EXPECT_NE(well->text.find("Pod models/llm-1 has its cache.\n  Hits: it does find: 93%"), std::string::npos) << well->text;
+  EXPECT_NE(well->text.find("Pod models/llm-1 has a cache.\n  Hits: the cache has hits: 93%"), std::string::npos) << well->text;
   EXPECT_EQ(fake_.calls().find("logs"), std::string::npos);
 
   fake_.serve("get --raw /api/v1/namespaces/models/pods/llm-1:9464/proxy/v1/status",
@@ -161,7 +161,8 @@ TEST_F(PluginCommandsTest, WhyAsksTheLogOnlyWhereNoEngineIsAttached) {
   const auto off = why_pod(words({"why", "llm-1"}), cluster_);
   ASSERT_TRUE(off.ok());
   EXPECT_EQ(off->exit_status, 1);
-  EXPECT_NE(off->text.find("! EngineOff: the engine runs without the cache; it says: KV pages on cuda"), std::string::npos)
+  EXPECT_NE(off->text.find("! EngineOff: the engine runs without the cache; the engine's reason: KV pages on cuda"),
+            std::string::npos)
       << off->text;
 }
 
@@ -225,7 +226,7 @@ TEST_F(PluginCommandsTest, TheBackendIsJudgedByTheOperatorAndByThePods) {
   const auto refused = check_backend(words({"backend", "check", "shared"}), cluster_);
   ASSERT_TRUE(refused.ok());
   EXPECT_EQ(refused->exit_status, 2);
-  EXPECT_NE(refused->text.find("1 of 1 larderd cannot use it (llm-1): WRONGPASS"), std::string::npos) << refused->text;
+  EXPECT_NE(refused->text.find("1 of 1 larderd cannot use the backend (llm-1): WRONGPASS"), std::string::npos) << refused->text;
 }
 
 TEST_F(PluginCommandsTest, TopHasRatesFromItsFirstScreenOn) {

@@ -44,7 +44,7 @@ TEST(BackendSecretsTest, ItsOwnNamespaceAndNoOther) {
   FakeApi api;
   put_secret(api, "default", "auth", {{"password", "c2VjcmV0"}});
   const BackendSecrets secrets = read_secrets(api, backend(R"({"endpoints": ["r:1"], "password": {"name": "auth"}})"));
-  EXPECT_EQ(secrets.missing, "there is no Secret auth of namespace ml (spec.password): make it, with key password");
+  EXPECT_EQ(secrets.missing, "there is no Secret auth of namespace ml (spec.password): create the Secret, with key password");
   for (const FakeApi::Call& call : api.calls()) EXPECT_EQ(call.ns, "ml");
 }
 
@@ -54,7 +54,7 @@ TEST(BackendSecretsTest, WhatIsMissingIsNamed) {
   put_secret(api, "ml", "auth", {{"password", "c2VjcmV0"}});
   EXPECT_NE(read_secrets(api, wants).missing.find("has no key p"), std::string::npos);
   put_secret(api, "ml", "auth", {{"p", ""}});
-  EXPECT_NE(read_secrets(api, wants).missing.find("has nothing under key p"), std::string::npos);
+  EXPECT_NE(read_secrets(api, wants).missing.find("has no value under key p"), std::string::npos);
   api.set_failures([](const FakeApi::Call&) { return FakeApi::Failure{Status(Code::kPermissionDenied, "forbidden")}; });
   EXPECT_NE(read_secrets(api, wants).unreadable.find("backendSecrets"), std::string::npos);
   EXPECT_EQ(read_secrets(api, wants).missing, "");

@@ -149,7 +149,7 @@ TEST_F(ReviewTest, ABackendThatCannotBeReadCostsThePodThatBackendAlone) {
   EXPECT_THAT(told_, IsEmpty());
 }
 
-// Events are forgotten after an hour, a pod's annotation is not; and one that has its cache already is not said to have none.
+// Events are forgotten after an hour, a pod's annotation is not; and one that has a cache already is not said to have none.
 // covers F-238
 TEST_F(ReviewTest, WhatCannotBeReadIsSaidInThePod) {
   const auto annotation = [](const api::Object& pod, const api::Object& response) {
@@ -241,7 +241,7 @@ TEST_F(ReviewTest, APodWhoseNamespaceAsksIsLeftAloneWithItsPool) {
 // Nothing tells of a pod that is none of ours: no warning, Event or metric.
 TEST_F(ReviewTest, APodThatIsPassedByIsToldOfNowhere) {
   injection_ = {};
-  injection_.passed_by = "no container of it starts vLLM";
+  injection_.passed_by = "no container of the pod starts vLLM";
   const api::Object response = respond(review_of(annotated_pod()));
   EXPECT_FALSE(response.contains("patch"));
   EXPECT_FALSE(response.contains("warnings"));
@@ -267,11 +267,11 @@ TEST_F(ReviewTest, WhatIsNoReviewIsRefusedWithTheReason) {
     EXPECT_EQ(reviewed.http_status, 400) << body.substr(0, 100);
     return reviewed.body;
   };
-  EXPECT_THAT(refused(""), HasSubstr("no AdmissionReview: no valid JSON"));
+  EXPECT_THAT(refused(""), HasSubstr("not an AdmissionReview: no valid JSON"));
   EXPECT_THAT(refused("{\"kind\": "), HasSubstr("no valid JSON"));
   EXPECT_THAT(refused("{\"kind\": \"\xff\"}"), HasSubstr("no valid JSON"));
   EXPECT_THAT(refused(std::string(5000, '[')), HasSubstr("nests deeper"));
-  EXPECT_THAT(refused("[]"), HasSubstr("only AdmissionReview of admission.k8s.io/v1"));
+  EXPECT_THAT(refused("[]"), HasSubstr("the webhook accepts only AdmissionReview of admission.k8s.io/v1"));
   EXPECT_THAT(refused(R"({"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1"})"),
               HasSubstr("only AdmissionReview"));
   EXPECT_THAT(refused(R"({"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":7}})"),

@@ -55,13 +55,14 @@ TEST(EngineContainer, OfSeveralByImageIsTheOneWithVllmsArgs) {
       "b ");
   const std::string none =
       engines_of("[{name: a, image: 'x/vllm-a:1', args: [--port, '1']}, {name: b, image: 'x/vllm-b:1', args: [--port, '2']}]");
-  EXPECT_NE(none.find("several containers of it may be the engine (a, b)"), std::string::npos) << none;
+  EXPECT_NE(none.find("several containers of the pod may be the engine (a, b)"), std::string::npos) << none;
 }
 
 TEST(EngineContainer, AmongInitContainersIsSaid) {
   InjectionCase one = container_case("{image: app, command: [app]}");
   one.pod["spec"]["initContainers"] = from_yaml("[{name: side, restartPolicy: Always, command: [vllm, serve, m]}]").front();
-  EXPECT_NE(one.inject().refused.find("its engine side is an init container, and those are not looked at; "), std::string::npos)
+  EXPECT_NE(one.inject().refused.find("engine side is an init container, and the injector does not change init containers; "),
+            std::string::npos)
       << one.inject().refused;
 }
 

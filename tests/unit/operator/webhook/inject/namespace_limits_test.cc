@@ -89,15 +89,15 @@ TEST(LimitRange, MemoryThatLarderdNeedsIsNotLowered) {
   limit(one, "{type: Container, max: {memory: 4Gi}}");
   const webhook::Injection injection = one.inject();
   EXPECT_THAT(injection.refused,
-              HasSubstr("LimitRange team allows the container larder at most 4Gi of memory, and with its cache "
-                        "it has 4416Mi"));
+              HasSubstr("LimitRange team allows the container larder at most 4Gi of memory, and with the cache "
+                        "the amount is 4416Mi"));
   EXPECT_EQ(injection.patch.size(), 1U) << "a sentence and nothing else";
 }
 
 TEST(LimitRange, OfAPodCountsWhatRunsTogether) {
   InjectionCase one = engine();
   limit(one, "{type: Pod, max: {memory: 66Gi}}");
-  EXPECT_THAT(one.inject().refused, HasSubstr("allows a pod at most 66Gi of memory, and with its cache it has 69952Mi"));
+  EXPECT_THAT(one.inject().refused, HasSubstr("allows a pod at most 66Gi of memory, and with the cache the amount is 69952Mi"));
   one.surroundings.limit_ranges.clear();
   limit(one, "{type: Pod, max: {memory: 70Gi}}");
   EXPECT_EQ(one.inject().refused, "") << "the payload has ended when the engine runs";
@@ -121,7 +121,7 @@ TEST(ResourceQuota, WithRoomForTheEngineAloneLeavesItAlone) {
     InjectionCase one = engine();
     quota(one, "{" + name + ": 100Gi}", "{" + name + ": 34Gi}");
     EXPECT_THAT(one.inject().refused, HasSubstr("ResourceQuota share has 66Gi of " + name +
-                                                " left, and with its cache the pod asks for 69952Mi instead of 64Gi"));
+                                                " left, and with a cache the pod requests 69952Mi instead of 64Gi"));
     one.surroundings.quotas.clear();
     quota(one, "{" + name + ": 100Gi}", "{" + name + ": 30Gi}");
     EXPECT_EQ(one.inject().refused, "") << name;
@@ -192,8 +192,7 @@ TEST(ResourceQuota, CountsByScope) {
 TEST(ResourceQuota, ThatCountsThePodOnlyWithItsCacheWantsRequestsOfTheEngine) {
   InjectionCase one = engine("{}");
   quota(one, "{requests.memory: 100Gi}", "{requests.memory: 0}", ", scopes: [NotBestEffort]");
-  EXPECT_THAT(one.inject().refused,
-              HasSubstr("counts the pod once it has a cache, and wants requests.memory of its container engine"));
+  EXPECT_THAT(one.inject().refused, HasSubstr("counts a pod with a cache, and requires requests.memory of container engine"));
 }
 
 TEST(Surroundings, WhateverStandsInThemNothingIsThrown) {
@@ -219,7 +218,7 @@ TEST(PodOverrides, AreOfLarderdAndNamedWhereTheyAreWrong) {
                                    std::pair{"larder.dev/requests.cpu", "5"}, std::pair{"larder.dev/limits.cpu", "-1"}}) {
     InjectionCase wrong = one;
     wrong.pod["metadata"]["annotations"][key] = value;
-    EXPECT_THAT(wrong.inject().refused, HasSubstr(std::string("its annotation ") + key)) << value;
+    EXPECT_THAT(wrong.inject().refused, HasSubstr(std::string("the pod's annotation ") + key)) << value;
     EXPECT_EQ(wrong.inject().kind, webhook::Refusal::kPod);
   }
 }
@@ -242,8 +241,8 @@ TEST(PodOverrides, AreOfThePayloadUnderItsOwnPrefix) {
     InjectionCase wrong = one;
     wrong.pod["metadata"]["annotations"][key] = value;
     const std::string refused = wrong.inject().refused;
-    EXPECT_THAT(refused, HasSubstr("its annotation larder.dev/payload.")) << key << ": " << value;
-    EXPECT_THAT(refused, HasSubstr("gives larder-payload resources that it cannot have")) << key << ": " << value;
+    EXPECT_THAT(refused, HasSubstr("the pod's annotation larder.dev/payload.")) << key << ": " << value;
+    EXPECT_THAT(refused, HasSubstr("gives larder-payload impossible resources")) << key << ": " << value;
     EXPECT_EQ(wrong.inject().kind, webhook::Refusal::kPod);
   }
 }

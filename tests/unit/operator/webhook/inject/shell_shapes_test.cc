@@ -236,7 +236,7 @@ TEST(HiddenConnector, OfAVariableOfTheScriptIsSaid) {
   for (const char* assignment :
        {"A=--kv-transfer-config={}", "export A='--kv_transfer_config {}'", "A+=' --kv-offloading-size 4'"}) {
     const InjectionCase one = container_case(std::string("{command: [bash, -c, \"") + assignment + "; vllm serve m $A\"]}");
-    EXPECT_NE(one.inject().refused.find("sets a connector in its variable A; "), std::string::npos) << one.inject().refused;
+    EXPECT_NE(one.inject().refused.find("sets a connector in the variable A; "), std::string::npos) << one.inject().refused;
   }
 }
 

@@ -142,11 +142,10 @@ TEST(UsersConnectors, ThatKubernetesPutsThereAreNotLost) {
 // covers F-239
 TEST(UsersConnectors, SentencesSayWhereAndWhatToDo) {
   const InjectionCase one = container_case("{command: [bash, -c, 'vllm serve m $EXTRA'], envFrom: [{configMapRef: {name: c}}]}");
-  EXPECT_EQ(
-      one.inject().refused,
-      "its container engine cannot be connected: its variable EXTRA may hold a connector of its own, which cannot be read here "
-      "(envFrom may give it); write its flags into the command or into env, and put a model or another single value in double "
-      "quotes");
+  EXPECT_EQ(one.inject().refused,
+            "container engine cannot be connected: the variable EXTRA may hold a connector that the injector cannot read "
+            "(envFrom may set the variable); write the flags into the command or into env, and put a model or another single "
+            "value in double quotes");
 }
 
 // What is known to have no connector, or can only be one value, is served also beside an envFrom.
@@ -190,15 +189,15 @@ TEST(UsersConnectors, AreLookedForWithinBounds) {
     wide += "A" + std::to_string(at) + "=" + before + before + "\n";
   }
   for (int at = 1; at < 10'000; ++at) deep += "A" + std::to_string(at) + "=$A" + std::to_string(at - 1) + "\n";
-  EXPECT_NE(refused("A0=x\n" + wide + "vllm serve m $A39").find("can be read"), std::string::npos);
-  EXPECT_NE(refused("A0=x\n" + deep + "vllm serve m $A9999").find("can be read"), std::string::npos);
+  EXPECT_NE(refused("A0=x\n" + wide + "vllm serve m $A39").find("too long"), std::string::npos);
+  EXPECT_NE(refused("A0=x\n" + deep + "vllm serve m $A9999").find("too long"), std::string::npos);
   EXPECT_EQ(refused("A=$B; B=$A; vllm serve m $A"), "") << "a circle is none";
 
   InjectionCase one = container_case("{command: [sh, -c, vllm serve m $A]}");
   Object& environment = one.pod["spec"]["containers"][0]["env"] = Object::array({{{"name", "A"}, {"value", "$(A1)"}}});
   for (int at = 1; at < 10'000; ++at)
     environment.push_back({{"name", "A" + std::to_string(at)}, {"value", "$(A" + std::to_string(at + 1) + ")"}});
-  EXPECT_NE(one.inject().refused.find("too many variables are in one another"), std::string::npos) << one.inject().refused;
+  EXPECT_NE(one.inject().refused.find("too many nested variables"), std::string::npos) << one.inject().refused;
 }
 
 }  // namespace

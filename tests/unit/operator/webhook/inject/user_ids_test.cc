@@ -61,7 +61,7 @@ TEST(UserIds, NoContainerOfThePodHasLarderds) {
   one.pod["spec"]["securityContext"]["runAsUser"] = 1002;
   EXPECT_EQ(security_of(injected(one), api::kSidecarContainer)["runAsUser"], 1001);
   one.pod["spec"]["containers"][0]["securityContext"]["runAsUser"] = 1001;
-  EXPECT_THAT(one.inject().refused, HasSubstr("no user id is left for larderd, and its namespace allows 1000 to 1002"));
+  EXPECT_THAT(one.inject().refused, HasSubstr("no user id is left for larderd, and the namespace allows 1000 to 1002"));
   EXPECT_EQ(one.inject().kind, webhook::Refusal::kNamespace);
 }
 

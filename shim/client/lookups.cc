@@ -1,0 +1,29 @@
+#include "shim/client/lookups.h"
+
+#include <optional>
+
+namespace larder::client {
+
+std::size_t Lookups::present(const Hashes& hashes) const {
+  const std::shared_ptr<Attachment> attachment = readable(hashes.ns);
+  return attachment ? count_present(*attachment, namespaces_.parts(hashes.ns), hashes) : 0;
+}
+
+std::size_t Lookups::last(const Hashes& hashes) const {
+  const std::shared_ptr<Attachment> attachment = readable(hashes.ns);
+  return attachment ? last_present(*attachment, namespaces_.parts(hashes.ns), hashes) : 0;
+}
+
+std::size_t Lookups::reachable(const Hashes& hashes) const {
+  const std::shared_ptr<Attachment> attachment = readable(hashes.ns);
+  const std::optional<protocol::NamespaceId> id = namespaces_.id(hashes.ns);
+  return attachment && id ? count_reachable(*attachment, namespaces_.parts(hashes.ns), hashes, *id) : 0;
+}
+
+std::size_t Lookups::last_reachable(const Hashes& hashes) const {
+  const std::shared_ptr<Attachment> attachment = readable(hashes.ns);
+  const std::optional<protocol::NamespaceId> id = namespaces_.id(hashes.ns);
+  return attachment && id ? client::last_reachable(*attachment, namespaces_.parts(hashes.ns), hashes, *id) : 0;
+}
+
+}  // namespace larder::client

@@ -1,0 +1,46 @@
+"""The ends that a hit can have in an engine with recurrent states: places with a state in memory or
+below. Owned by the scheduler's thread."""
+
+from dataclasses import dataclass
+
+# The ends that are considered for one request, from the last on.
+MOST_ENDS = 8
+
+
+@dataclass(frozen=True)
+class End:
+    chunks: int  # before the state
+    in_memory: bool  # the state is
+
+
+@dataclass(frozen=True)
+class Told:
+    """The answer of a probe of states: bit i tells of the state behind chunk `first` + i."""
+
+    first: int
+    bits: int
+
+
+class StateReach:
+    def __init__(self, client):
+        self._client = client
+
+    def ends(self, hashes, stride, space, first, reach, beyond, told=None):
+        """The Ends inside the first `reach` chunks with more than `beyond` chunks, the last first.
+        hashes: of the chunks from number `first` on. told: a Told. REQUIRES: beyond >= first."""
+        found, end = [], reach
+        while end > beyond and len(found) < MOST_ENDS:  # mutation: ends-most
+            end = self._last(hashes[: (end - first) * stride], stride, space, first, told)
+            if end > beyond:
+                one = hashes[(end - 1 - first) * stride : (end - first) * stride]
+                found.append(End(end, self._client.lookup(one, stride, space.states) == 1))
+            end -= 1
+        return found
+
+    def _last(self, hashes, stride, space, first, told):
+        """The last end inside the chunks of `hashes`; `first`: none."""
+        known = first + self._client.last_reachable(hashes, stride, space.states)
+        if told is None:
+            return known
+        inside = max(first + len(hashes) // stride - told.first, 0)
+        return max(known, told.first + (told.bits & (1 << inside) - 1).bit_length())
