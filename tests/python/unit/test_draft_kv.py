@@ -92,14 +92,25 @@ class TestHits:
 
     def test_pictures_and_streaming_sessions(self):
         class Items:
+            own = True
+
             def places(self, request):
                 return request.places
 
-        engine = Engine(items=Items())
+            def are_own(self, request):
+                return self.own
+
+        items = Items()
+        engine = Engine(items=items)
         engine.compute("R1", [*P, 7], [1, 2, 3, 4, 5], places=((16, b"a"),))
         for name, places, good in (("same", ((16, b"a"),), True), ("other", ((16, b"b"),), False), ("no name", None, False), ("none", (), False)):
             engine.compute(name, [*P, 7, 9], [1, 2, 3, 4, 6], local=16, places=places)
             assert engine.good(name)[1] is good, name
+        items.own = False
+        engine.compute("R1", [*P, 7], [1, 2, 3, 4, 5], places=((16, b"b"),))
+        items.own = True
+        engine.compute("R2", [*P, 7, 9], [1, 2, 3, 4, 6], local=16, places=((16, b"b"),))
+        assert engine.good("R2") == [False, False], "the drafter read a picture of vLLM's encoder cache"
         session = Engine()
         session.compute("R1", [*P, 7], [1, 2, 3, 4, 5], resumable=True)
         assert session.good("R1") == [False, False], "it takes token 7 back, for another one"
@@ -188,6 +199,15 @@ class TestLoads:
     def test_a_load_that_fails_is_computed(self):
         engine = Engine()
         engine.compute("r", [*P, 7], [1, 2, 3, 4, 5], external=16, begin=0)
+        assert engine.good("r") == [True, True]
+
+    def test_a_load_that_fails_before_the_next_step(self):
+        """vLLM admits the request once more, behind a request whose blocks it then hits."""
+        engine = Engine()
+        engine.admit("r", [*P, 7, 9], [1, 2, 3, 4, 5], external=16)
+        engine.admit("s", [*P, 7], [6, 7, 8, 9, 10])
+        engine.admit("r", [*P, 7, 9], [6, 7, 8, 9, 5], local=16)
+        engine.step(new=[("s", 0, 17), ("r", 16, 2)])
         assert engine.good("r") == [True, True]
 
     def test_kv_of_another_connector_is_not_trusted(self):

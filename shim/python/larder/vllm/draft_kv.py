@@ -58,6 +58,7 @@ class DraftKv:
             life = self._lives[request.request_id] = Life(request, (local_tokens, external_tokens))
             if self._lookahead and getattr(request, "resumable", False):  # a streaming session takes its last token back
                 life.bad_from = 0
+            self._admitted.pop(request.request_id, None)  # a load that failed before the next step
             self._admitted[request.request_id] = blocks.get_block_ids()
 
     def may_store(self, request_id, chunk):
@@ -132,13 +133,14 @@ class DraftKv:
         request = life.request
         hashed = len(request.block_hashes) * self._hash_block  # vLLM hits no block behind this token
         known = max(min(end - max(self._lookahead - 1, 0), request.num_tokens - self._lookahead, hashed), life.noted)
+        own = self._items.are_own(request)  # else vLLM's encoder cache may have given a drafter another item
         touched = []
         for group in self._groups:
             table, size = tables[group.table], group.block_size
             last = min(end // size + 1, len(table))
             for i in range(life.noted // size, last):
                 block, block_end = table[i], (i + 1) * size
-                good = block_end <= known and self._is_good(life, block_end - size, block_end)
+                good = own and block_end <= known and self._is_good(life, block_end - size, block_end)
                 content = self._content(request, block_end) if good else None
                 if content is not None and block:  # block 0 stands for blocks behind a window
                     self._blocks[block] = content
