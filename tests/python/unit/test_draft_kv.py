@@ -7,7 +7,11 @@ import pytest
 pytest.importorskip("vllm")
 
 from draft_world import BLOCK, LONGEST, NoItems, Tables, World, draft_kv  # noqa: E402
-from fakes import Request, step  # noqa: E402
+from fakes import NAMED, Request, setup, step  # noqa: E402
+from scheduler_fakes import client, run_prefill  # noqa: E402, F401
+
+from larder.vllm.drafts import Drafts  # noqa: E402
+from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
 
 P = list(range(100, 116))  # two chunks
 
@@ -222,7 +226,24 @@ class TestLoads:
         assert engine.kv._blocks == {}
 
 
+def test_behind_the_last_good_chunk_no_look_up_is_made(client, monkeypatch):  # noqa: F811
+    drafts = Drafts("draft_model", 0, 200, 2)
+    half = LarderConnectorScheduler(setup(drafts=drafts), client, NAMED)
+    asked = []
+    lookup = client.lookup
+    monkeypatch.setattr(client, "lookup", lambda hashes, *more: asked.append(len(hashes)) or lookup(hashes, *more))
+    half.get_num_new_matched_tokens(Request("r", range(1000)), 0)
+    asked.clear()
+    assert len(run_prefill(half, Request("r", range(1000)), range(1, 40), 128)) == 1
+    assert len(asked) <= 3, "the chunk, and whether its store was late"
+
+
 class TestBounds:
+    def test_an_engine_without_vllms_prefix_cache_notes_no_block(self):
+        engine = Engine(own_cache=False)
+        engine.compute("r", [*P, 1], range(1, 6))
+        assert engine.good("r") == [True, True] and engine.kv._blocks == {}
+
     def test_a_request_that_is_not_known_ends_all_trust(self):
         engine = Engine()
         engine.compute("R1", [*P, 7], [1, 2, 3, 4, 5])
@@ -238,8 +259,6 @@ class TestBounds:
         assert world.kv._lives == world.kv._admitted == {} and set(world.kv._blocks) <= set(world.pages)
 
     def test_an_engine_without_drafts_stores_and_notes_nothing(self):
-        from fakes import setup
-
         from larder.vllm.draft_kv import DraftKv
 
         kv = DraftKv(setup(), NoItems())

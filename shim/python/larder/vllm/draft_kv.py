@@ -47,6 +47,7 @@ class DraftKv:
         if drafts is None:
             return
         self._lookahead, self._longest, self._carries = drafts.lookahead, drafts.longest, drafts.layers != 1
+        self._shares = setup.own_cache  # else vLLM hits no block
         self._groups, self._chunk = setup.token_groups, setup.chunk_tokens
         self._hash_block = setup.chunk_tokens // setup.hashes_per_chunk
         self._unit = math.gcd(*(group.block_size for group in setup.token_groups))
@@ -67,6 +68,11 @@ class DraftKv:
             return True
         life = self._lives.get(request_id)
         return life is not None and self._is_good(life, chunk * self._chunk, (chunk + 1) * self._chunk)
+
+    def first(self, request_id):
+        """The first token from which on all draft KV of the request is other, or None."""
+        life = self._lives.get(request_id)
+        return None if life is None or life.bad_from == math.inf else life.bad_from
 
     def forget(self, request_id):
         """The request ended. Its blocks stay in vLLM's prefix cache."""
@@ -125,7 +131,7 @@ class DraftKv:
             # With asynchronous scheduling `begin` counts drafts that may be rejected. Several modules write the last positions once more.
             first = min(begin, life.request.num_tokens - 1) - max(self._lookahead - 1, 0)
             self._spoil(life, max(first, 0), end)
-        if end >= life.due or end > life.touched:
+        if self._shares and (end >= life.due or end > life.touched):
             self._note(life, end, tables_of(name))
 
     def _note(self, life, end, tables):
