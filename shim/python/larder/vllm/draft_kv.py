@@ -57,7 +57,8 @@ class DraftKv:
         local_tokens: of vLLM's own hit. external_tokens: of Larder's load."""
         if self._watches:
             life = self._lives[request.request_id] = Life(request, (local_tokens, external_tokens))
-            if self._lookahead and getattr(request, "resumable", False):  # a streaming session takes its last token back
+            # A streaming session takes its last token back.
+            if self._lookahead and getattr(request, "resumable", False):  # mutation: draft-session
                 life.bad_from = 0
             self._admitted.pop(request.request_id, None)  # a load that failed before the next step
             self._admitted[request.request_id] = blocks.get_block_ids()
@@ -163,7 +164,8 @@ class DraftKv:
         unsure = self._lookahead and getattr(request, "prompt_embeds", None) is not None
         if places is None or unsure or len(tokens) < self._lookahead:
             return None
-        return request.block_hashes[end // self._hash_block - 1], tokens, name_before(places, end + self._lookahead)
+        name = name_before(places, end + self._lookahead)  # mutation: draft-hit-item
+        return request.block_hashes[end // self._hash_block - 1], tokens, name
 
     def _spoil(self, life, begin, end):
         """The draft KV of these tokens is not of the request."""
