@@ -44,9 +44,10 @@ def make_head(folder, kind, seed=7):
     shapes = {"self_attn.q_proj": (HIDDEN, read), "self_attn.k_proj": (KV, read), "self_attn.v_proj": (KV, read), "self_attn.o_proj": (HIDDEN, HIDDEN)}
     shapes |= {"mlp.gate_proj": (INNER, HIDDEN), "mlp.up_proj": (INNER, HIDDEN), "mlp.down_proj": (HIDDEN, INNER)}
     tensors = {f"{layer}{name}.weight": _random(*shape) for name, shape in shapes.items()}
-    if third:  # attention to all tokens alike, which decides the drafts: else none of 32 steps shows the KV of one position
-        for name, factor in (("q_proj", 0.3), ("k_proj", 0.3), ("o_proj", 500)):
+    if third:  # attention to all tokens alike, by their embeddings, and as strong as the rest: else none of 32 steps shows the KV of one position
+        for name, factor in (("q_proj", 0.3), ("k_proj", 0.3), ("o_proj", 40)):
             tensors[f"{layer}self_attn.{name}.weight"] *= factor
+        tensors[f"{layer}self_attn.v_proj.weight"][:, HIDDEN:] = 0
     norms = [f"{layer}post_attention_layernorm.weight"]
     if third:
         # The default list has a layer twice for a target of four layers.

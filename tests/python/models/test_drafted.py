@@ -66,7 +66,7 @@ def larderd(tmp_path):
 
 
 @slow
-@pytest.mark.parametrize("kind", ["eagle", "eagle3"])
+@pytest.mark.parametrize("kind", ["eagle"])
 def test_a_head_drafts_as_if_it_had_computed_the_prompt(kind, larderd, models, tmp_path):
     """The key of a chunk covers the token behind it: a fork right behind a chunk does not hit this chunk."""
     with record.named(kind, f"{kind.upper()}, a random head, 3 drafts a step (float32)", 600) as told:
