@@ -22,6 +22,9 @@ class NoItems:
     def places(self, request):
         return ()
 
+    def are_own(self, request):
+        return True
+
 
 def draft_kv(lookahead=1, layers=1, items=None, longest=LONGEST, **changes):
     drafts = Drafts("eagle" if lookahead else "draft_model", lookahead, longest, layers)

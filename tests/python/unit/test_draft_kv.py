@@ -7,7 +7,11 @@ import pytest
 pytest.importorskip("vllm")
 
 from draft_world import BLOCK, LONGEST, NoItems, Tables, World, draft_kv  # noqa: E402
-from fakes import Request, step  # noqa: E402
+from fakes import NAMED, Request, setup, step  # noqa: E402
+from scheduler_fakes import client, run_prefill  # noqa: E402, F401
+
+from larder.vllm.drafts import Drafts  # noqa: E402
+from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
 
 P = list(range(100, 116))  # two chunks
 
@@ -44,6 +48,7 @@ class TestHits:
         assert engine.good("r") == [True, True]
 
     @pytest.mark.parametrize(("layers", "behind"), [(1, True), (2, False), (None, False)])
+    # covers F-262
     def test_a_block_of_vllms_cache_that_was_computed_with_another_next_token(self, layers, behind):
         """R1 = P x; R2 = P y has the last block of P in a second block of the same hash; R3 = R2's prompt hits the first one."""
         engine = Engine(layers=layers)
@@ -91,14 +96,25 @@ class TestHits:
 
     def test_pictures_and_streaming_sessions(self):
         class Items:
+            own = True
+
             def places(self, request):
                 return request.places
 
-        engine = Engine(items=Items())
+            def are_own(self, request):
+                return self.own
+
+        items = Items()
+        engine = Engine(items=items)
         engine.compute("R1", [*P, 7], [1, 2, 3, 4, 5], places=((16, b"a"),))
         for name, places, good in (("same", ((16, b"a"),), True), ("other", ((16, b"b"),), False), ("no name", None, False), ("none", (), False)):
             engine.compute(name, [*P, 7, 9], [1, 2, 3, 4, 6], local=16, places=places)
             assert engine.good(name)[1] is good, name
+        items.own = False
+        engine.compute("R1", [*P, 7], [1, 2, 3, 4, 5], places=((16, b"b"),))
+        items.own = True
+        engine.compute("R2", [*P, 7, 9], [1, 2, 3, 4, 6], local=16, places=((16, b"b"),))
+        assert engine.good("R2") == [False, False], "the drafter read a picture of vLLM's encoder cache"
         session = Engine()
         session.compute("R1", [*P, 7], [1, 2, 3, 4, 5], resumable=True)
         assert session.good("R1") == [False, False], "it takes token 7 back, for another one"
@@ -120,6 +136,7 @@ class TestStepsWithoutTheDrafter:
     LONG = list(range(300, 300 + LONGEST + 10))
 
     @pytest.mark.parametrize("layers", [1, 2])
+    # covers F-262
     def test_a_prompt_longer_than_the_drafter_serves(self, layers):
         engine = Engine(layers=layers)
         engine.admit("r", self.LONG, range(1, 11))
@@ -188,6 +205,15 @@ class TestLoads:
         engine.compute("r", [*P, 7], [1, 2, 3, 4, 5], external=16, begin=0)
         assert engine.good("r") == [True, True]
 
+    def test_a_load_that_fails_before_the_next_step(self):
+        """vLLM admits the request once more, behind a request whose blocks it then hits."""
+        engine = Engine()
+        engine.admit("r", [*P, 7, 9], [1, 2, 3, 4, 5], external=16)
+        engine.admit("s", [*P, 7], [6, 7, 8, 9, 10])
+        engine.admit("r", [*P, 7, 9], [6, 7, 8, 9, 5], local=16)
+        engine.step(new=[("s", 0, 17), ("r", 16, 2)])
+        assert engine.good("r") == [True, True]
+
     def test_kv_of_another_connector_is_not_trusted(self):
         engine = Engine()
         engine.compute("r", [*P, 7], [1, 2, 3, 4, 5], begin=16)
@@ -200,7 +226,24 @@ class TestLoads:
         assert engine.kv._blocks == {}
 
 
+def test_behind_the_last_good_chunk_no_look_up_is_made(client, monkeypatch):  # noqa: F811
+    drafts = Drafts("draft_model", 0, 200, 2)
+    half = LarderConnectorScheduler(setup(drafts=drafts), client, NAMED)
+    asked = []
+    lookup = client.lookup
+    monkeypatch.setattr(client, "lookup", lambda hashes, *more: asked.append(len(hashes)) or lookup(hashes, *more))
+    half.get_num_new_matched_tokens(Request("r", range(1000)), 0)
+    asked.clear()
+    assert len(run_prefill(half, Request("r", range(1000)), range(1, 40), 128)) == 1
+    assert len(asked) <= 3, "the chunk, and whether its store was late"
+
+
 class TestBounds:
+    def test_an_engine_without_vllms_prefix_cache_notes_no_block(self):
+        engine = Engine(own_cache=False)
+        engine.compute("r", [*P, 1], range(1, 6))
+        assert engine.good("r") == [True, True] and engine.kv._blocks == {}
+
     def test_a_request_that_is_not_known_ends_all_trust(self):
         engine = Engine()
         engine.compute("R1", [*P, 7], [1, 2, 3, 4, 5])
@@ -216,8 +259,6 @@ class TestBounds:
         assert world.kv._lives == world.kv._admitted == {} and set(world.kv._blocks) <= set(world.pages)
 
     def test_an_engine_without_drafts_stores_and_notes_nothing(self):
-        from fakes import setup
-
         from larder.vllm.draft_kv import DraftKv
 
         kv = DraftKv(setup(), NoItems())

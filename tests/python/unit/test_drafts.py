@@ -34,15 +34,17 @@ def test_methods_without_kv_are_served_whatever_they_are_set_to(method):
 
 REFUSED = [
     ({"method": "dflash"}, "by dflash is not served yet, only ngram"),
+    ({"method": "eagle3"}, "by eagle3 is not served yet, only ngram, ngram_gpu, suffix, draft_model, eagle, mtp"),
     ({"method": "dspark"}, "by dspark is not served yet"),
     ({"method": "extract_hidden_states"}, "by extract_hidden_states is not served yet"),
     ({"method": "custom_class"}, "by custom_class is not served yet"),
     ({"method": "of a newer vLLM"}, "by of a newer vLLM is not served yet"),
     ({"method": "mtp", "use_gemma4_mtp": lambda: True}, "by mtp with layers that share the target's KV is not served yet"),
     ({"method": "mtp", "use_step3p5_mtp": lambda: True}, "by mtp with layers that share the target's KV is not served yet"),
+    ({"method": "mtp", "use_multi_module_mtp": lambda: True}, "by mtp with several modules is not served yet"),
     ({"method": "eagle", "num_speculative_tokens_per_batch_size": [(1, 2, 3)]}, "by eagle with num_speculative_tokens_per_batch_size is not"),
     ({"method": "draft_model", "use_heterogeneous_vocab": True}, "by draft_model with use_heterogeneous_vocab is not served yet"),
-    ({"method": "eagle3", "parallel": {"pipeline_parallel_size": 2}}, "by eagle3 with pipeline_parallel_size 2 is not served yet: the last"),
+    ({"method": "eagle", "parallel": {"pipeline_parallel_size": 2}}, "by eagle with pipeline_parallel_size 2 is not served yet: the last"),
     ({"method": "draft_model", "parallel": {"tensor_parallel_size": 2}}, "draft_tensor_parallel_size 1 beside tensor_parallel_size 2 is not"),
     ({"method": "eagle", "draft_load_config": Fake(load_format="dummy")}, "with dummy weights in the draft model alone is not served"),
 ]
@@ -56,7 +58,7 @@ def test_what_is_refused_and_the_words(fields, words):
 
 def test_a_vllm_that_does_not_tell_its_lookahead_is_refused():
     other = config("eagle")
-    del other.num_prefill_lookahead_tokens
+    del other.num_prefill_lookahead_tokens, other.speculative_config.draft_load_config
     with pytest.raises(Unsupported, match="num_prefill_lookahead_tokens"):
         drafts_of(other)
 
@@ -100,3 +102,20 @@ class TestOfThisVllm:
         files = files_of(source)
         assert {path.split("/")[-1] for name, path in files if name.startswith("0:")} >= {"config.json", "model.safetensors"}
         assert weights_source(made("llama")).others == (), "one model is read once"
+
+    def test_weights_id_names_the_model_alone(self, made, models):
+        from fakes import setup
+
+        from larder.vllm.attention_kernels import Attention
+        from larder.vllm.naming import Naming
+
+        def weights(draft, **changes):
+            naming = Naming(setup(weights_id="w", attention=Attention(("A",), ("rows",), (32,)), **changes), made("llama", model=str(draft)))
+            try:
+                return naming.poll(wait_s=60).splitlines()[-1]
+            finally:
+                naming.stop()
+
+        assert weights(models("llama")) == "weights: named w", "the draft model is the model"
+        lines = {weights(models("llama_small", seed)) for seed in (3, 4)}
+        assert len(lines) == 2 and all(line.startswith("weights: named w, draft ") for line in lines)

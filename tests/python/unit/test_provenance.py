@@ -112,6 +112,18 @@ class TestEncoderCache:
         )
 
 
+def test_a_drafter_reads_the_picture_behind_its_last_token(client):
+    """The drafter's KV of token 127 is of the embedding at token 128, which vLLM's encoder cache has from another picture."""
+    for lookahead, stored in ((0, 1), (1, 0)):
+        half = LarderConnectorScheduler(setup(lookahead=lookahead), client, NAMED)
+        client.stored.clear()
+        computed(half, opted_out("first", 1.0, offset=128), TABLE)
+        request = picture("other", 2.0, offset=128)
+        digested(half, request)
+        half.update_state_after_alloc(request, blocks(OTHER), 0)
+        assert len(step_of(half, request, OTHER, 0, 128)) == stored
+
+
 class TestPrefixCache:
     def test_blocks_of_the_same_picture(self, half):
         computed(half, picture("first", 1.0, tokens=160), TABLE)

@@ -12,6 +12,7 @@ pytest.importorskip("vllm")
 import torch  # noqa: E402
 
 from larder.fingerprint import differing_fields  # noqa: E402
+from larder.vllm.drafts import Drafts  # noqa: E402
 from larder.vllm.setup import Unsupported, check_scales, setup_of  # noqa: E402
 
 
@@ -113,6 +114,14 @@ def test_bad_options_are_named(extra, reason):
 def test_context_parallel_is_refused(size):
     with pytest.raises(Unsupported, match=f"{size} 2 is not served yet"):
         setup_of(config(named(), **{size: 2}), caches(spec()))
+
+
+def test_drafts_beside_kv_that_vllm_computes_anew_are_refused(monkeypatch):
+    monkeypatch.setattr("larder.vllm.setup.drafts_of", lambda _: Drafts("mtp", 1, 4096, None))
+    assert setup_of(config(named()), caches(spec())).lookahead == 1
+    monkeypatch.setattr("larder.vllm.setup.is_rebuilt", lambda _: True)
+    with pytest.raises(Unsupported, match="speculative decoding by mtp with KV that vLLM computes anew behind a hit is not served yet"):
+        setup_of(config(named()), caches(spec()))
 
 
 # covers F-082

@@ -7,10 +7,11 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from fakes import FAST, LATER, NAMED, Client, Request, blocks, chunk_keys, ended, group, measured_half, setup, step  # noqa: E402
+from fakes import FAST, LATER, NAMED, Client, Request, blocks, chunk_keys, ended, group, measured_half, setup, split, step  # noqa: E402
 from scheduler_fakes import store_all  # noqa: E402
 
 from larder.vllm import shared_loads  # noqa: E402
+from larder.vllm.keys import chunk_hashes  # noqa: E402
 from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
 
 TABLE = range(1, 40)
@@ -199,6 +200,17 @@ class TestWindows:
             if name == "a":
                 half.update_state_after_alloc(request, blocks(TABLE, TABLE), external)
         assert (external is None) is waits
+
+    def test_waits_for_no_load_where_vllm_drops_the_last_block_of_a_hit(self, client):
+        half = half_over(client, groups=(group(0), group(1, window=64)), lookahead=1)
+        keys = chunk_hashes(setup(lookahead=1), Request("s", range(400)), 0, 3, ())
+        client.stored.update(split(keys, 32))
+        for name in ("a", "b"):
+            request = Request(name, range(400))
+            external, _ = half.get_num_new_matched_tokens(request, 0)
+            assert external == 384
+            if name == "a":
+                half.update_state_after_alloc(request, blocks(TABLE, TABLE), external)
 
 
 class TestInVain:

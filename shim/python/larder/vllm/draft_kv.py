@@ -47,6 +47,7 @@ class DraftKv:
         if drafts is None:
             return
         self._lookahead, self._longest, self._carries = drafts.lookahead, drafts.longest, drafts.layers != 1
+        self._shares = setup.own_cache  # else vLLM hits no block
         self._groups, self._chunk = setup.token_groups, setup.chunk_tokens
         self._hash_block = setup.chunk_tokens // setup.hashes_per_chunk
         self._unit = math.gcd(*(group.block_size for group in setup.token_groups))
@@ -56,8 +57,10 @@ class DraftKv:
         local_tokens: of vLLM's own hit. external_tokens: of Larder's load."""
         if self._watches:
             life = self._lives[request.request_id] = Life(request, (local_tokens, external_tokens))
-            if self._lookahead and getattr(request, "resumable", False):  # a streaming session takes its last token back
+            # A streaming session takes its last token back.
+            if self._lookahead and getattr(request, "resumable", False):  # mutation: draft-session
                 life.bad_from = 0
+            self._admitted.pop(request.request_id, None)  # a load that failed before the next step
             self._admitted[request.request_id] = blocks.get_block_ids()
 
     def may_store(self, request_id, chunk):
@@ -66,6 +69,11 @@ class DraftKv:
             return True
         life = self._lives.get(request_id)
         return life is not None and self._is_good(life, chunk * self._chunk, (chunk + 1) * self._chunk)
+
+    def first(self, request_id):
+        """The first token from which on all draft KV of the request is other, or None."""
+        life = self._lives.get(request_id)
+        return None if life is None or life.bad_from == math.inf else life.bad_from
 
     def forget(self, request_id):
         """The request ended. Its blocks stay in vLLM's prefix cache."""
@@ -124,7 +132,7 @@ class DraftKv:
             # With asynchronous scheduling `begin` counts drafts that may be rejected. Several modules write the last positions once more.
             first = min(begin, life.request.num_tokens - 1) - max(self._lookahead - 1, 0)
             self._spoil(life, max(first, 0), end)
-        if end >= life.due or end > life.touched:
+        if self._shares and (end >= life.due or end > life.touched):
             self._note(life, end, tables_of(name))
 
     def _note(self, life, end, tables):
@@ -132,13 +140,14 @@ class DraftKv:
         request = life.request
         hashed = len(request.block_hashes) * self._hash_block  # vLLM hits no block behind this token
         known = max(min(end - max(self._lookahead - 1, 0), request.num_tokens - self._lookahead, hashed), life.noted)
+        own = self._items.are_own(request)  # else vLLM's encoder cache may have given a drafter another item
         touched = []
         for group in self._groups:
             table, size = tables[group.table], group.block_size
             last = min(end // size + 1, len(table))
             for i in range(life.noted // size, last):
                 block, block_end = table[i], (i + 1) * size
-                good = block_end <= known and self._is_good(life, block_end - size, block_end)
+                good = own and block_end <= known and self._is_good(life, block_end - size, block_end)
                 content = self._content(request, block_end) if good else None
                 if content is not None and block:  # block 0 stands for blocks behind a window
                     self._blocks[block] = content
@@ -155,7 +164,8 @@ class DraftKv:
         unsure = self._lookahead and getattr(request, "prompt_embeds", None) is not None
         if places is None or unsure or len(tokens) < self._lookahead:
             return None
-        return request.block_hashes[end // self._hash_block - 1], tokens, name_before(places, end + self._lookahead)
+        name = name_before(places, end + self._lookahead)  # mutation: draft-hit-item
+        return request.block_hashes[end // self._hash_block - 1], tokens, name
 
     def _spoil(self, life, begin, end):
         """The draft KV of these tokens is not of the request."""

@@ -11,7 +11,7 @@ from larder.vllm.groups import Unsupported
 
 # Methods without a drafter's KV, and those whose KV is served.
 _WITHOUT_KV = ("ngram", "ngram_gpu", "suffix")
-_WITH_KV = ("draft_model", "eagle", "eagle3", "mtp")
+_WITH_KV = ("draft_model", "eagle", "mtp")
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,10 @@ def _check(speculative, vllm_config):
     if method not in _WITH_KV or shares:
         kind = f"{method} with layers that share the target's KV" if shares else method
         raise Unsupported(f"speculative decoding by {kind} is not served yet, only {', '.join(_WITHOUT_KV + _WITH_KV)}")
+    if not hasattr(vllm_config, "num_prefill_lookahead_tokens"):
+        raise Unsupported("speculative decoding: this vLLM does not tell how many tokens a drafter reads ahead (num_prefill_lookahead_tokens)")
+    if getattr(speculative, "use_multi_module_mtp", bool)():  # vLLM's first model runner leaves the pages of all modules but one unwritten
+        raise Unsupported(f"speculative decoding by {method} with several modules is not served yet")
     for name in ("num_speculative_tokens_per_batch_size", "use_heterogeneous_vocab"):
         if getattr(speculative, name, None):
             raise Unsupported(f"speculative decoding by {method} with {name} is not served yet")
@@ -59,6 +63,3 @@ def _check(speculative, vllm_config):
     ranks, own = parallel.tensor_parallel_size, speculative.draft_parallel_config.tensor_parallel_size
     if ranks != own:
         raise Unsupported(f"speculative decoding by {method} with draft_tensor_parallel_size {own} beside tensor_parallel_size {ranks} is not served yet")
-    if not hasattr(vllm_config, "num_prefill_lookahead_tokens"):
-        raise Unsupported("speculative decoding: this vLLM does not tell how many tokens a drafter reads ahead (num_prefill_lookahead_tokens)")
-    raise Unsupported(f"speculative decoding by {method} is not served yet, only {', '.join(_WITHOUT_KV)}")

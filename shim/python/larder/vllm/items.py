@@ -106,6 +106,11 @@ class Items:
             self._serves(live)
         return self.places(request) if clean else None
 
+    def are_own(self, request):
+        """Whether the request's KV is known to be of its own items. For each request in the last step()."""
+        live = self._lives.get(request.request_id)
+        return live is None or live.past.is_clean() is True
+
     def step(self, scheduler_output, tables_of):
         """Call for each step that computes, before places_to_store(). tables_of: gives the block
         tables of a request id."""

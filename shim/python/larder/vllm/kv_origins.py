@@ -28,8 +28,9 @@ class KvOrigins:
         self._drafts.step(output, tables_of)
 
     def first(self, request_id):
-        """The request's first token of another connector, or None. Of a request in the last step()."""
-        return self._foreign.first(request_id)
+        """The first token from which on no KV of the request may be stored, or None. Of a request in the last step()."""
+        found = [one for one in (self._foreign.first(request_id), self._drafts.first(request_id)) if one is not None]
+        return min(found, default=None)
 
     def may_store(self, request_id, chunk):
         """Whether the chunk's draft KV is of this request. Of a request in the last computes()."""

@@ -13,19 +13,20 @@ _TOWERS = ("audio_model_id", "text_model_id")
 
 def weights_source(vllm_config):
     """The engine's model, with its draft model."""
-    return _source(vllm_config.model_config, vllm_config.load_config, _drafter(vllm_config))
+    draft = draft_source(vllm_config)
+    drafter = (replace(draft, others=()), *draft.others) if draft else ()
+    return _source(vllm_config.model_config, vllm_config.load_config, drafter)
 
 
-def _drafter(vllm_config):
-    """MTP modules lie in the target's own files."""
+def draft_source(vllm_config):
+    """The draft model. None: no drafter's KV, or the files are the model's own, as those of MTP."""
     speculative = getattr(vllm_config, "speculative_config", None)
     if not has_kv(speculative):
-        return
+        return None
     target = _source(vllm_config.model_config, vllm_config.load_config)
     draft = _source(speculative.draft_model_config, speculative.draft_load_config or vllm_config.load_config)
-    if (draft.model, draft.revision, draft.load_format) != (target.model, target.revision, target.load_format):
-        yield replace(draft, others=())
-        yield from draft.others
+    own = (draft.model, draft.revision, draft.load_format) != (target.model, target.revision, target.load_format)
+    return draft if own else None
 
 
 def _source(model, load, drafter=()):

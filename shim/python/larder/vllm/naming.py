@@ -13,7 +13,7 @@ from larder import fingerprint
 from larder.vllm.groups import Unsupported
 from larder.vllm.fail_safe import logger
 from larder.vllm.identity import configuration_of
-from larder.vllm.model_source import weights_source
+from larder.vllm.model_source import draft_source, weights_source
 from larder.weights import UnknownWeights, WeightsReader
 
 # An engine's start waits for the weights this long. A model of a few hundred MB, or a remembered
@@ -30,8 +30,11 @@ class Naming:
         self._facts, self._attention = setup.facts, setup.attention
         self._configuration = configuration_of(vllm_config)
         socket = setup.socket or os.environ.get("LARDER_SOCKET") or _DEFAULT_SOCKET
+        draft = draft_source(vllm_config) if setup.weights_id else None
+        self._named = f"named {setup.weights_id}, draft " if draft else ""  # weights_id names the model alone
+        source, named = (draft, None) if draft else (weights_source(vllm_config), setup.weights_id)
         self._reader = WeightsReader(
-            weights_source(vllm_config), setup.weights_id, memo_path=f"{socket}.weights", loaded_since=_process_began()
+            source, named, memo_path=f"{socket}.weights", loaded_since=_process_began()
         )
         self._reader.start()
         self._weights = self._text = self._objection = None
@@ -46,12 +49,14 @@ class Naming:
             try:
                 weights = self._reader.poll()
             except UnknownWeights as reason:
+                if self._named:
+                    reason = f"{reason.why}; weights_id names the model, and not its draft model"
                 raise Unsupported(str(reason)) from None
             finally:
                 for line in self._reader.log_lines():
                     logger.info("Larder: %s", line)
             if weights is not None:
-                self._weights = f"weights: {' '.join(weights.split())}\n"
+                self._weights = f"weights: {' '.join((self._named + weights).split())}\n"
             elif time.monotonic() >= until:
                 return None
             else:

@@ -61,6 +61,7 @@ class Provenance:
     def __init__(self, setup):
         self._groups = setup.groups
         self._hash_block = setup.chunk_tokens // setup.hashes_per_chunk
+        self._lookahead = setup.lookahead  # a drafter's KV is of the next tokens, too
         self._smallest = min(group.block_size for group in setup.groups)
         self._encoded = {}  # by identifier: (modality, digest of the item)
         self._blocks = {}  # by block number: (block hash, name of the items)
@@ -140,7 +141,7 @@ class Provenance:
         past.vouched = max(past.vouched, end)
         past.noted = min(past.noted, begin)
         if begin < live.end:
-            self._use(live, begin, end)
+            self._use(live, begin, end + self._lookahead)  # mutation: draft-items
         if end >= (past.noted // self._smallest + 1) * self._smallest:
             self._note(live, end, tables)
 

@@ -90,6 +90,9 @@ def setup_of(vllm_config, kv_cache_config):
     # The draft layers may have other heads than the model's configuration says.
     shards = shards_of(vllm_config.parallel_config, kv_cache_config, None if drafts else vllm_config.model_config)
     check_sizes(groups, shards)
+    rebuilds = any(map(is_rebuilt, kv_cache_config.kv_cache_groups))
+    if drafts and rebuilds:
+        raise Unsupported(f"speculative decoding by {drafts.method} with KV that vLLM computes anew behind a hit is not served yet")
     if any(group.state for group in groups) and getattr(vllm_config.cache_config, "prefix_cache_retention_interval", 0) != 0:
         raise Unsupported("recurrent states with a prefix_cache_retention_interval are not served yet; leave it at 0")
     v2_runner = bool(getattr(vllm_config, "use_v2_model_runner", False))
@@ -122,7 +125,7 @@ def setup_of(vllm_config, kv_cache_config):
         data_parallel=getattr(vllm_config.parallel_config, "data_parallel_size", 1) > 1,
         v2_runner=v2_runner,
         trusts_other_connectors=_switch(options, "trust_other_connectors", False),
-        rebuilds=any(map(is_rebuilt, kv_cache_config.kv_cache_groups)),
+        rebuilds=rebuilds,
         drafts=drafts,
         lookahead=drafts.lookahead if drafts else 0,
         zeroes=v2_runner and bool(getattr(kv_cache_config, "needs_kv_cache_zeroing", False)),

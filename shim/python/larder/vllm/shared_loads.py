@@ -104,7 +104,8 @@ class SharedLoads:
         # So vLLM never shares the last block of a prompt of whole blocks. A connector gives vLLM tokens, never the number of a block:
         # each waiter of such a prompt loads that one block into a block of its own.
         most = (request.num_tokens - 1) // block * block
-        return 0 if self._windows and not (ends_with_it and end <= most) else min(end, most)
+        # For drafters that read ahead, vLLM drops the last block of its hit, too.
+        return 0 if self._windows and (self._setup.lookahead or not ends_with_it or end > most) else min(end, most)
 
     def waits(self, request_id, local_tokens):
         """Whether the request waits. local_tokens: what vLLM has of its prompt by now."""

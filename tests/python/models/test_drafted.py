@@ -1,0 +1,133 @@
+"""Drafters in real vLLM. The target verifies each draft, so wrong draft KV changes no token: these tests compare drafts, over 32 steps, with those of an
+engine that computes the prompt. float32, one thread: bfloat16 hides and makes differences."""
+
+import random
+from pathlib import Path
+
+import pytest
+import record
+from engines import start_larderd
+from heads import make_head
+from test_models import ask, slow
+from walk import Walk
+
+SCRIPT = Path(__file__).with_name("drafted_run.py")
+STEPS = 32
+
+
+class Drafted(Walk):
+    """A Llama with a drafter, k = 3."""
+
+    def __init__(self, larderd, folder, models, speculative, **llm):
+        speculative = {"num_speculative_tokens": 3, **speculative}
+        super().__init__(larderd, folder, models("llama"), dtype="float32", speculative_config=speculative, **{"async_scheduling": False, **llm})
+
+    def run(self, steps, timeout_s=900, **how):
+        results, log = super().run(steps, timeout_s, script=SCRIPT, **how)
+        assert "Larder is off" not in log, [line for line in log.splitlines() if "Larder is off" in line]
+        return results
+
+
+def texts():
+    """A prompt, and two forks behind its token 512."""
+    generator = random.Random(1)
+    whole = [generator.randrange(3, 1000) for _ in range(600)]
+    return whole, *([*whole[:512], *(generator.randrange(3, 1000) for _ in range(60))] for _ in range(2))
+
+
+def asked(tokens, **more):
+    return ask(tokens, STEPS, **more)
+
+
+def named():
+    """A request that hits nothing: a second engine on a busy machine knows the name of its weights after it."""
+    return asked(list(range(3, 40)), off=True)
+
+
+def alone(*prompts):
+    return [step for text in prompts for step in (asked(text, off=True), {"reset": True})]
+
+
+def differing(one, other):
+    """The number of steps whose drafts differ. The last steps of a request are cut by its end."""
+    pairs = list(zip(one["proposed"], other["proposed"]))[:STEPS]
+    assert len(pairs) >= 8
+    return sum(mine != theirs for mine, theirs in pairs)
+
+
+def head(kind, folder):
+    return {"method": kind, "model": str(make_head(folder, kind))}
+
+
+@pytest.fixture
+def larderd(tmp_path):
+    with start_larderd(tmp_path, "512MiB") as running:
+        yield running
+
+
+@slow
+@pytest.mark.parametrize("kind", ["eagle"])
+def test_a_head_drafts_as_if_it_had_computed_the_prompt(kind, larderd, models, tmp_path):
+    """The key of a chunk covers the token behind it: a fork right behind a chunk does not hit this chunk."""
+    with record.named(kind, f"{kind.upper()}, a random head, 3 drafts a step (float32)", 600) as told:
+        walk, (whole, fork, other) = Drafted(larderd, tmp_path, models, head(kind, tmp_path)), texts()
+        first = [*alone(whole, fork, other), asked(whole), {"settle": larderd.admin_socket}, asked(whole), *walk.settled(), asked(whole), *walk.settled()]
+        controls = [{"drafts": "zero"}, asked(whole), {"drafts": "kept"}, *walk.settled()]
+        rule_off = [{"rule": "off"}, asked(whole), *walk.settled(), asked(fork), {"rule": "on"}, *walk.settled()]
+        cold, cold_fork, cold_other, stored, local, warm, zeroed, unruled, wrong, forked = walk.run([*first, *controls, *rule_off, asked(fork)])
+        assert [one["hit"] for one in (stored, local, warm, zeroed, unruled, wrong, forked)] == [0, 128, 512, 512, 0, 512, 384]
+        assert local["local"] == 384
+        told(result="equal tokens and drafts", hits=warm["hit"], local=local["local"], tail=f"{forked['hit']} of 512")
+        for one in (stored, local, warm, zeroed, unruled):
+            assert one["tokens"] == cold["tokens"]
+        assert wrong["tokens"] == forked["tokens"] == cold_fork["tokens"]
+        assert [differing(one, cold) for one in (stored, local, warm)] == [0, 0, 0]
+        assert differing(forked, cold_fork) == 0
+        assert differing(wrong, cold_fork) > 0, "the control: keys without the next token give wrong draft KV, else equal drafts prove nothing"
+        assert differing(zeroed, cold) > 0, "the control: zeroed draft KV changes drafts"
+        told(zeroed="equal tokens, other drafts")
+
+        _, again, second, third = walk.run([named(), asked(whole), *walk.settled(), asked(fork), *walk.settled(), asked(other)])
+        assert [one["hit"] for one in (again, second, third)] == [512, 512, 384]
+        assert [differing(again, cold), differing(second, cold_fork), differing(third, cold_other)] == [0, 0, 0]
+
+
+@slow
+@pytest.mark.parametrize("kind", ["draft_same", "draft_small"])
+def test_a_draft_model(kind, larderd, models, tmp_path):
+    what = {"draft_same": "a draft model: the target itself, 3 drafts a step (float32)", "draft_small": "a draft model of two layers (float32)"}[kind]
+    with record.named(kind, what, 600) as told:
+        draft = models("llama" if kind == "draft_same" else "llama_small", 0 if kind == "draft_same" else 3)
+        walk, (whole, fork, _) = Drafted(larderd, tmp_path, models, {"method": "draft_model", "model": str(draft)}), texts()
+        steps = [*alone(whole, fork), asked(whole), {"settle": larderd.admin_socket}, asked(whole), *walk.settled(), asked(whole), *walk.settled()]
+        steps += [asked(fork), *walk.settled(), asked(whole[:512]), *walk.settled(), {"drafts": "zero"}, asked(whole)]
+        cold, cold_fork, stored, local, warm, forked, first, zeroed = walk.run(steps)
+        assert [one["hit"] for one in (stored, local, warm, forked, first, zeroed)] == [0, 0, 512, 512, 512, 512]
+        assert local["local"] == 512
+        told(result="equal tokens and drafts", hits=warm["hit"], local=local["local"], tail=f"{forked['hit']} of 512")
+        assert stored["tokens"] == local["tokens"] == warm["tokens"] == zeroed["tokens"] == cold["tokens"] and forked["tokens"] == cold_fork["tokens"]
+        assert [differing(one, cold) for one in (stored, local, warm)] == [0, 0, 0] and differing(forked, cold_fork) == 0
+        assert differing(zeroed, cold) > 0, "the control: zeroed draft KV changes drafts"
+        told(zeroed="equal tokens, other drafts")
+        _, again, second = walk.run([named(), asked(whole), *walk.settled(), asked(fork)])
+        assert (again["hit"], second["hit"]) == (512, 512)
+        assert differing(again, cold) == differing(second, cold_fork) == 0
+        if kind == "draft_same":
+            for one in (cold, warm, forked, again, second):
+                assert one["accepted"] == one["drafts"] > 0, "the target accepts what it would say itself"
+
+
+@slow
+def test_steps_without_the_drafter_store_nothing(larderd, models, tmp_path):
+    """vLLM leaves the drafter out of a step with a request that is longer than the draft model serves."""
+    with record.named("draft_short", "a draft model that serves 300 tokens: chunks of steps with the drafter alone", 600) as told:
+        speculative = {"method": "draft_model", "model": str(models("llama")), "max_model_len": 300}
+        walk, (whole, _, _) = Drafted(larderd, tmp_path, models, speculative, max_num_batched_tokens=1024, max_num_scheduled_tokens=128, max_num_seqs=4), texts()
+        short = whole[:280]
+        steps = [*alone(short, whole), asked(whole), *walk.settled(), asked(short), *walk.settled(), asked(whole)]
+        cold_short, cold, stored, hit, again = walk.run(steps)
+        assert [one["hit"] for one in (stored, hit, again)] == [0, 256, 256]
+        assert hit["tokens"] == cold_short["tokens"] and stored["tokens"] == again["tokens"] == cold["tokens"]
+        pairs = list(zip(hit["proposed"], cold_short["proposed"]))
+        assert pairs and all(one == other for one, other in pairs)
+        told(result="equal tokens and drafts", hits=again["hit"])
