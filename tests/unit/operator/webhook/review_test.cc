@@ -181,7 +181,7 @@ TEST_F(ReviewTest, ADefectOfTheInjectorStopsNoPod) {
 TEST_F(ReviewTest, WhatIsNoPodToInjectIsAllowedWithAWarning) {
   api::Object review = review_of(annotated_pod());
   review["request"]["kind"]["kind"] = "Deployment";
-  EXPECT_THAT(warning_of(review), HasSubstr("this is a Deployment"));
+  EXPECT_THAT(warning_of(review), HasSubstr("not a Deployment"));
   review = review_of(annotated_pod());
   review["request"]["subResource"] = "ephemeralcontainers";
   EXPECT_THAT(warning_of(review), HasSubstr("pods/ephemeralcontainers"));
