@@ -151,9 +151,9 @@ Result<protocol::ActCounts> AdminCommands::act(protocol::Verb verb, const std::s
           const Result<std::vector<std::uint32_t>> handles = store_.namespaces().by_prefix(id);
           if (!handles.ok()) return handles.status();
           all.emplace_back(verb, handles->front(), hashes);
-          joined = states_beside(handles->front());
-          if (!joined.empty()) joined.resize(1);
-          joined.insert(joined.begin(), handles->front());
+          joined.push_back(handles->front());
+          if (const std::vector<std::uint32_t> states = states_beside(handles->front()); !states.empty())
+            joined.push_back(states.front());
           // Keeps the namespaces open: with its last chunk one would close before the eviction in lower tiers.
           for (const std::uint32_t handle : joined) store_.join_namespace(handle);
         }
