@@ -1,8 +1,7 @@
 """offline_run.py of an engine with a drafter. Each answer has "proposed" besides, the drafts of each step, and "accepted", their number.
 
-Steps besides, for controls: {"rule": "off"} makes keys that do not cover the next tokens and stores all draft KV; {"rule": "trust"} stores all draft KV
-under exact keys; {"drafts": "zero"} zeroes the pages of draft layers when a load ends, before the request computes. {"rule": "on"} and {"drafts":
-"kept"} end them."""
+Steps besides, for controls: {"rule": "off"} makes keys that do not cover the next tokens and stores all draft KV; {"drafts": "zero"} zeroes the pages of
+draft layers when a load ends, before the request computes. {"rule": "on"} and {"drafts": "kept"} end them."""
 
 import re
 import sys

@@ -1,16 +1,16 @@
-"""Drafters with random weights for the tiny models of shapes.py: heads of EAGLE and EAGLE-3 for Llama, an MTP module for Qwen3-Next.
+"""A drafter with random weights for the tiny Llama of shapes.py: a head of EAGLE.
 
-Random heads draft nearly the same whatever one position's KV is. These seeds are known to draft otherwise with wrong draft KV."""
+Random heads draft nearly the same whatever one position's KV is. This seed is known to draft otherwise with wrong draft KV."""
 
 import json
 from pathlib import Path
 
-HIDDEN, INNER, KV, VOCABULARY = 256, 512, 128, 1024
+HIDDEN, INNER, KV = 256, 512, 128
 _CONFIG = dict(
     architectures=["LlamaForCausalLM"],
     model_type="llama",
     torch_dtype="bfloat16",
-    vocab_size=VOCABULARY,
+    vocab_size=1024,
     hidden_size=HIDDEN,
     intermediate_size=INNER,
     num_hidden_layers=1,
@@ -28,38 +28,23 @@ _CONFIG = dict(
 )
 
 
-def make_head(folder, kind, seed=7):
-    """Path of a head of the kind "eagle" or "eagle3"."""
+def make_head(folder, seed=7):
+    """Path of an EAGLE head."""
     import torch
     from safetensors.torch import save_file
 
-    path = Path(folder) / f"{kind}-{seed}"
+    path = Path(folder) / f"eagle-{seed}"
     if path.exists():
         return path
     path.mkdir(parents=True)
     torch.manual_seed(seed)
-    third = kind == "eagle3"
-    layer, config = "midlayer." if third else "layers.0.", dict(_CONFIG)
-    read = 2 * HIDDEN if third else HIDDEN
-    shapes = {"self_attn.q_proj": (HIDDEN, read), "self_attn.k_proj": (KV, read), "self_attn.v_proj": (KV, read), "self_attn.o_proj": (HIDDEN, HIDDEN)}
+    shapes = {"self_attn.q_proj": (HIDDEN, HIDDEN), "self_attn.k_proj": (KV, HIDDEN), "self_attn.v_proj": (KV, HIDDEN), "self_attn.o_proj": (HIDDEN, HIDDEN)}
     shapes |= {"mlp.gate_proj": (INNER, HIDDEN), "mlp.up_proj": (INNER, HIDDEN), "mlp.down_proj": (HIDDEN, INNER)}
-    tensors = {f"{layer}{name}.weight": _random(*shape) for name, shape in shapes.items()}
-    if third:  # attention to all tokens alike, by their embeddings, and as strong as the rest: else none of 32 steps shows the KV of one position
-        for name, factor in (("q_proj", 0.3), ("k_proj", 0.3), ("o_proj", 40)):
-            tensors[f"{layer}self_attn.{name}.weight"] *= factor
-        tensors[f"{layer}self_attn.v_proj.weight"][:, HIDDEN:] = 0
-    norms = [f"{layer}post_attention_layernorm.weight"]
-    if third:
-        # The default list has a layer twice for a target of four layers.
-        config |= dict(architectures=["LlamaForCausalLMEagle3"], draft_vocab_size=VOCABULARY, eagle_aux_hidden_state_layer_ids=[1, 2, 3])
-        tensors["fc.weight"] = _random(HIDDEN, 3 * HIDDEN)
-        norms += ["midlayer.hidden_norm.weight", "midlayer.input_layernorm.weight", "norm.weight"]
-        tensors["lm_head.weight"] = _random(VOCABULARY, HIDDEN)
-    else:
-        tensors["fc.weight"] = _random(HIDDEN, 2 * HIDDEN)
-    tensors |= {name: torch.ones(HIDDEN, dtype=torch.bfloat16) for name in norms}
+    tensors = {f"layers.0.{name}.weight": _random(*shape) for name, shape in shapes.items()}
+    tensors["fc.weight"] = _random(HIDDEN, 2 * HIDDEN)
+    tensors["layers.0.post_attention_layernorm.weight"] = torch.ones(HIDDEN, dtype=torch.bfloat16)
     save_file(tensors, str(path / "model.safetensors"))
-    (path / "config.json").write_text(json.dumps(config))
+    (path / "config.json").write_text(json.dumps(_CONFIG))
     return path
 
 
