@@ -18,13 +18,13 @@ from setuptools.dist import Distribution
 MACHINES = {
     "AArch64": "aarch64",
     "Advanced Micro Devices X86-64": "x86_64",
-}  # as readelf and as pip name them
+}  # the names of readelf and of pip
 
 
 def library_path():
     library = os.environ.get("LARDER_LIBRARY", os.path.join("larder", "liblarder.so"))
     if not os.path.exists(library):
-        raise SystemExit(f"{library} is missing: build liblarder.so and name it in LARDER_LIBRARY")
+        raise SystemExit(f"{library} is missing: build liblarder.so and set LARDER_LIBRARY to its path")
     return library
 
 

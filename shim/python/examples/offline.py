@@ -1,4 +1,5 @@
-"""offline.py MODEL PROMPT_FILE: the same prompt twice without a server; the second time it is loaded from larderd."""
+"""offline.py MODEL PROMPT_FILE: the same prompt twice without a server. The second time, vLLM loads
+the prompt's KV from larderd."""
 
 import sys
 

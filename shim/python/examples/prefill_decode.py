@@ -1,16 +1,21 @@
-"""prefill_decode.py --prefill URL --decode URL [--port 8000]: prefill and decode apart, each in a vLLM of its own, as one server.
+r"""prefill_decode.py --prefill URL --decode URL [--port 8000]: prefill and decode apart, each in a
+vLLM of its own, as one server.
 
-Each completion goes to the prefill engine first, for a single token, then as it came to the decode engine, which finds the prompt's KV
-in Larder and computes its last few tokens alone. The engines share one larderd (one node), or each has a larderd of its own and these
-one backend (backend.url, backend.prefix):
+Each completion goes to the prefill engine first, for a single token, then as it came to the decode
+engine, which finds the prompt's KV in Larder and computes its last few tokens alone. The engines
+share one larderd (one node), or each has a larderd of its own and these one backend (backend.url,
+backend.prefix):
 
-  vllm serve MODEL --port 8100 --kv-transfer-config '{"kv_connector": "LarderConnector", "kv_connector_module_path": "larder.vllm",
-                                                      "kv_role": "kv_producer"}'      # stores, never loads
-  vllm serve MODEL --port 8200 --kv-transfer-config '{..., "kv_role": "kv_consumer"}'     # loads, never stores
+  vllm serve MODEL --port 8100 --kv-transfer-config \
+    '{"kv_connector": "LarderConnector", "kv_connector_module_path": "larder.vllm",
+      "kv_role": "kv_producer"}'                      # stores, never loads
+  vllm serve MODEL --port 8200 --kv-transfer-config \
+    '{..., "kv_role": "kv_consumer"}'                 # loads, never stores
 
-Whoever is lost, the prompt is computed: without the prefill engine by the decode engine, without the decode engine the prefill engine
-answers. An example, on the standard library alone: one process, a thread a request, no authentication of its own. The API key that a
-client sends goes to both engines. For engines behind https://, --cacert FILE names the authority to trust in place of the system's."""
+If one engine is lost, the other one answers: without the prefill engine the decode engine computes
+the prompt. An example, on the standard library alone: one process, a thread a request, no
+authentication of its own. The client's API key goes to both engines. For engines behind https://,
+--cacert FILE names the authority to trust in place of the system's."""
 
 import argparse
 import contextlib
@@ -27,7 +32,7 @@ PASSED_ON = ("Content-Type", "Authorization", "X-Request-Id")
 
 
 def prefill_body(body):
-    """The same prompt for one token, which nobody reads."""
+    """The same prompt for one token. The text of the answer is not read."""
     changed = {**body, "max_tokens": 1, "stream": False}
     for name in ("stream_options", "min_tokens"):
         changed.pop(name, None)
@@ -37,13 +42,15 @@ def prefill_body(body):
 
 
 def decode_body(body):
-    """What the prefill engine has just stored may still be on its way to the decode engine's larderd, which is waited for."""
+    """The store of the prefill engine may still be on the way to the decode engine's larderd. The
+    decode engine waits for the chunks."""
     parameters = {"larder": "await", **(body.get("kv_transfer_params") or {})}
     return {**body, "kv_transfer_params": parameters}
 
 
 def ask(engine, method, path, body, headers, trusted=None):
-    """(connection, response). OSError or HTTPException where nobody answers. trusted: an ssl.SSLContext for https."""
+    """(connection, response). OSError or HTTPException: no server answers. trusted: an
+    ssl.SSLContext for https."""
     parts = urllib.parse.urlsplit(engine)
     if parts.scheme == "https":
         connection = http.client.HTTPSConnection(parts.netloc, timeout=TIMEOUT_S, context=trusted)
@@ -86,7 +93,7 @@ class Proxy(BaseHTTPRequestHandler):
             return False
 
     def _answer(self, data, engines):
-        """What the first of the engines that answers says, as it comes."""
+        """Passes on the answer of the first engine that responds, part by part."""
         for engine in engines:
             try:
                 connection, response = ask(engine, self.command, self.path, data, self._headers(), self.trusted)
@@ -105,7 +112,8 @@ class Proxy(BaseHTTPRequestHandler):
             while piece := response.read1(1 << 16):
                 self.wfile.write(piece)
                 self.wfile.flush()
-        except (OSError, http.client.HTTPException) as error:  # who asked sees an answer that breaks off
+        # the client sees a response that breaks off
+        except (OSError, http.client.HTTPException) as error:
             self.log_message("broken off: %s", error)
 
     def _headers(self):
@@ -125,7 +133,7 @@ if __name__ == "__main__":
     parser.add_argument("--decode", required=True, metavar="URL")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
-    parser.add_argument("--cacert", metavar="FILE", help="authority of https:// engines, in PEM; default: those of the system")
+    parser.add_argument("--cacert", metavar="FILE", help="authority of https:// engines, in PEM; default: the system's")
     arguments = parser.parse_args()
     try:
         serve(arguments.prefill, arguments.decode, arguments.port, arguments.host, arguments.cacert).serve_forever()

@@ -1,8 +1,7 @@
 """The C ABI of liblarder.so (shim/capi/larder.h) in ctypes: structs, prototypes, and the place of
 the library.
 
-This module makes no decisions. Every struct that begins with struct_bytes sets that field
-itself."""
+This module makes no decisions. A struct with a first field struct_bytes sets the field itself."""
 
 import ctypes
 import os
@@ -256,7 +255,7 @@ def library_path():
 
 
 # These calls take microseconds and keep Python's lock. A released lock comes back only when the
-# engine's other Python threads release it, which may take milliseconds.
+# engine's other Python threads release the lock, which may take milliseconds.
 _QUICK = (
     "larder_lookup",
     "larder_last",
@@ -293,7 +292,7 @@ def library():
             function = getattr(quick if name in _QUICK else loaded, name, None)
             if function is None:
                 raise OSError(
-                    f"{path} has no function {name}: it is of another release than the Python package larder. Install both from one "
+                    f"{path} has no function {name}: the library is of another release than the Python package larder. Install both from one "
                     "release; LARDER_LIBRARY names another file"
                 )
             setattr(loaded, name, function)

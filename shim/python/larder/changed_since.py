@@ -1,5 +1,5 @@
-"""Whether files may have changed since an engine loaded them: the content, or the place that the
-path leads to.
+"""Whether files may have changed since an engine loaded the files: the content, or the target of
+the path.
 
 A file's ctime moves with content, name and mode, and no program can set the ctime back. Files of a
 hub's cache are left out: the cache writes a file once and renames the file to its place, so a young
@@ -35,7 +35,7 @@ def is_in_hub_cache(path):
 
 
 def _link_made(path, since_ns):
-    """`path` if it is a younger link, or leads through one; else None."""
+    """`path` if the path is a younger link, or leads through one; else None."""
     for _ in range(_MOST_LINKS):
         found = os.lstat(path)
         if not stat.S_ISLNK(found.st_mode):

@@ -29,7 +29,8 @@ _LOG_LINES = 64
 
 
 class LarderError(Exception):
-    """A call was refused; `status` is the library's number for it (larder.h). `why` is the library's text, or empty."""
+    """A call was refused. `status` is the library's number for the error (larder.h), `why` the
+    library's text, or empty."""
 
     def __init__(self, what, status, why=""):
         super().__init__(f"{what}: {native.library().larder_status_text(status).decode()}{why and f': {why}'}")
@@ -78,7 +79,8 @@ class Client:
         self._stores = (native.StoreCompletion * _POLL)()
         self._line = ctypes.create_string_buffer(4096)
         self._log_lock = threading.Lock()
-        self._unread = deque(maxlen=_LOG_LINES)  # lines that _check() took from the library, for next_log()
+        # lines from the library, taken by _check() for next_log()
+        self._unread = deque(maxlen=_LOG_LINES)
 
     def close(self):
         """Waits until no thread of the client writes into registered pages. REQUIRES: no other call
@@ -112,8 +114,9 @@ class Client:
 
     def add_namespace(self, fingerprint, wait_ms=0, states=False):
         """Adds a namespace and returns its number, for `ns` below; the same text has the same
-        number. The number is a miss until larderd has opened the namespace, for which this call
-        waits wait_ms at most. states: its chunks have the state groups alone, else the others."""
+        number. The number is a miss until larderd has opened the namespace. This call waits at most
+        wait_ms for larderd. states: the namespace has chunks of the state groups only, else of the
+        other groups only."""
         number = ctypes.c_uint32()
         name = "larder_add_state_namespace" if states else "larder_add_namespace"
         self._check(name, getattr(self._lib, name)(self._client, fingerprint.encode(), None, number))
@@ -128,15 +131,16 @@ class Client:
         return self._lib.larder_close_namespace(self._client, number, native.CLOSE_DROP if drop else 0) == native.OK
 
     def register_pages(self, group, layers):
-        """layers: (address, stride_bytes, page_bytes, page_count) for each layer of the group, in the fingerprint's order."""
+        """layers: (address, stride_bytes, page_bytes, page_count) for each layer of the group, in
+        the order of the fingerprint."""
         array = (native.Pages * len(layers))(*layers)
         self._check("larder_register_pages", self._lib.larder_register_pages(self._client, group, array, len(layers)))
 
     def after_stream(self, stream):
         """For pages on a CUDA device: later loads, store_finish() and store_submit() copy behind
-        the work that is queued on this stream (an address) by now. FAILED_PRECONDITION: the stream
-        is being captured into a graph, and copies are refused until the next successful call; or a
-        CUDA error has ended copies for good."""
+        the work queued on this stream (an address) by now. FAILED_PRECONDITION: the stream is being
+        captured into a graph, and copies are refused until the next successful call; or a CUDA
+        error has ended copies for good."""
         _check("larder_after_stream", self._lib.larder_after_stream(self._client, stream))
 
     def pages_leave(self, wait_ms):
@@ -168,7 +172,8 @@ class Client:
         return state.loads_running + state.stores_running
 
     def next_log(self):
-        """The oldest unread line of the native threads and of refused calls as (level, text), or None."""
+        """The oldest unread line of the native threads and of refused calls as (level, text), or
+        None."""
         with self._log_lock:
             return self._unread.popleft() if self._unread else self._take_log()
 
@@ -194,11 +199,11 @@ class Client:
     # ---- looking up
 
     def lookup(self, hashes, stride, ns=0):
-        """The number of chunks, from the first on, that are in memory."""
+        """The number of chunks in memory, from the first chunk on."""
         return self._lib.larder_lookup(self._client, _hashes(hashes, stride, ns))
 
     def last(self, hashes, stride, ns=0):
-        """The last chunk that is in memory, counted from 1; 0: none is."""
+        """The last chunk in memory, counted from 1; 0: no chunk is in memory."""
         return self._lib.larder_last(self._client, _hashes(hashes, stride, ns))
 
     def hold(self, hashes, stride, ns=0):
@@ -211,9 +216,9 @@ class Client:
         self._lib.larder_release(self._client, hold)
 
     def report_request(self, tokens_asked, tokens_hit, lookup_ns, decision=0, hashes=b"", stride=16, ns=0, salted=False):
-        """Reports one request that was looked up. hashes: of all chunks that the request asked for.
-        decision: native.DECIDED_*. salted: the request carried a salt, so it can hit only chunks of
-        requests with the same salt."""
+        """Reports one looked-up request. hashes: of all chunks of the request. decision:
+        native.DECIDED_*. salted: the request carried a salt, and can hit only chunks of requests
+        with the same salt."""
         asked = ctypes.pointer(_hashes(hashes, stride, ns)) if hashes else None
         request = native.Request(
             decision=decision,
@@ -242,7 +247,7 @@ class Client:
 
     def wait_layer(self, ticket, layer, wait_ms):
         """Whether a layer of a load by layers is on its pages and verified; waits wait_ms at most.
-        LarderError: the load has failed, and all of its layers are void."""
+        LarderError: the load has failed, and all layers of the load are void."""
         status = self._lib.larder_wait_layer(self._client, ticket, layer, wait_ms)
         if status == native.DEADLINE_EXCEEDED:
             return False
@@ -300,7 +305,7 @@ class Client:
     # ---- lower tiers
 
     def lower_tiers(self):
-        """The state of the tiers below memory; None if larderd has none."""
+        """The state of the tiers below memory; None if larderd has no such tier."""
         below = native.LowerTiers()
         if self._lib.larder_get_lower_tiers(self._client, below) != native.OK or not below.present:
             return None
@@ -311,12 +316,12 @@ class Client:
         return self._lib.larder_reachable(self._client, _hashes(hashes, stride, ns))
 
     def last_reachable(self, hashes, stride, ns=0):
-        """The last chunk in memory or below, counted from 1, as shared memory shows; 0: none is."""
+        """The last chunk in memory or below, counted from 1, by shared memory; 0: no chunk."""
         return self._lib.larder_last_reachable(self._client, _hashes(hashes, stride, ns))
 
     def fetch(self, hashes, stride, deadline_ms, ns=0):
-        """Asks larderd to promote chunks into memory and to keep them until fetch_end(). Returns a
-        ticket. LarderError: larderd cannot be asked."""
+        """Asks larderd to promote chunks into memory and to keep the chunks until fetch_end().
+        Returns a ticket. LarderError: larderd cannot be asked."""
         ticket = ctypes.c_uint64()
         status = self._lib.larder_fetch(self._client, _hashes(hashes, stride, ns), deadline_ms, ticket)
         self._check("larder_fetch", status)
@@ -344,9 +349,10 @@ class Client:
         return self._probe("larder_probe", hashes, stride, deadline_ms, ns)
 
     def probe_each(self, hashes, stride, deadline_ms, ns=0):
-        """The same for chunks that count one by one, as states do: the result tells of each in
-        `there`. Its `chunks` is the last one that a fetch finds, counted from 1, and its speed is
-        that of a fetch of this one alone. LarderError also for a larderd older than protocol 1.7."""
+        """The same for chunks that count one by one, such as states: the result has each chunk in
+        `there`. `chunks` of the result is the last chunk that a fetch finds, counted from 1. The
+        speed is the speed of a fetch of this chunk alone. LarderError also for a larderd older than
+        protocol 1.7."""
         return self._probe("larder_probe_each", hashes, stride, deadline_ms, ns)
 
     def _probe(self, name, hashes, stride, deadline_ms, ns):
@@ -368,7 +374,7 @@ class Client:
         return Probed(result.chunks, result.shared, late, reason, result.read_latency_ns, result.read_bytes_per_s, elapsed_s, there)
 
     def probe_end(self, ticket):
-        """Cancels the probe, or frees its ticket."""
+        """Cancels the probe, or frees the ticket of the probe."""
         self._lib.larder_probe_end(self._client, ticket)
 
     # ---- chunks by hand. Hashes as above, or a list of hashes as hash_tokens() gives. Each hash
@@ -380,8 +386,8 @@ class Client:
 
         Instead of hashes, the caller can give `tokens` and the arguments of hash_tokens():
         block_size, the engine's chunk_tokens, and the lookahead of an engine with a drafter.
-        states: the number of the namespace with the states of these chunks. The last one that can
-        be reached comes too, and counts as found."""
+        states: the number of the namespace with the states of these chunks. The last reachable
+        state comes too, and counts as found."""
         if (hashes is None) == (tokens is None):
             raise TypeError("prefetch() takes hashes or tokens")
         hashes = hashes if tokens is None else hash_tokens(tokens, **hashing)
@@ -392,8 +398,8 @@ class Client:
         return Acted(done.found + state.found, done.absent, done.refused + state.refused)
 
     def pin(self, hashes, stride=16, wait_ms=1000, ns=0):
-        """Keeps chunks in memory until they are unpinned, evicted, found bad or dropped with the
-        namespace."""
+        """Keeps chunks in memory until the chunks are unpinned, evicted, found bad or dropped with
+        the namespace."""
         return self._act("larder_pin", hashes, stride, wait_ms, ns)
 
     def unpin(self, hashes, stride=16, wait_ms=1000, ns=0):
@@ -407,7 +413,7 @@ class Client:
         if not isinstance(hashes, bytes):
             for one in hashes:
                 if not isinstance(one, bytes) or len(one) < 16:
-                    raise TypeError(f"{one!r} is no hash: bytes, at least 16, as hash_tokens() gives them (bytes.fromhex() of digits)")
+                    raise TypeError(f"{one!r} is no hash: at least 16 bytes, as from hash_tokens() (bytes.fromhex() of digits)")
             hashes, stride = b"".join(one[:16] for one in hashes), 16
         result = native.ActResult()
         self._check(name, getattr(self._lib, name)(self._client, _hashes(hashes, stride, ns), wait_ms, result))

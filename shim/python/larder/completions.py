@@ -19,11 +19,12 @@ class Completion:
     token_ids: list = field(default_factory=list)
     text: str = ""
     prompt_tokens: int = 0
-    cached_tokens: int = 0  # as the server reports: its own cache and connectors together
+    cached_tokens: int = 0  # as the server reports: its own cache and all connectors together
 
 
 def stream_completion(server, model, prompt, max_tokens, timeout_s=TIMEOUT_S, **fields):
-    """One greedy completion of exactly max_tokens tokens. prompt: text or token ids. fields go into the request's body."""
+    """One greedy completion of exactly max_tokens tokens. prompt: text or token ids. `fields` go
+    into the body of the request."""
     body = {
         "model": model,
         "prompt": prompt,
@@ -74,8 +75,8 @@ def first_model(server):
 
 def reset_prefix_cache(server, patience_s=20):
     """Empties the engine's own prefix cache. False: the server does not offer the reset (with
-    VLLM_SERVER_DEV_MODE=1 it does), or blocks are still in use after patience_s: a request runs, or
-    the blocks of the last one are being stored."""
+    VLLM_SERVER_DEV_MODE=1 the server does), or blocks are still in use after patience_s. A block is
+    in use by a running request, or by the store of the last request."""
     deadline = time.monotonic() + patience_s
     while True:
         try:

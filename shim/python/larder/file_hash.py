@@ -9,7 +9,7 @@ from collections import namedtuple
 
 from larder import _native as native
 
-# Names one state of one file. A file whose content changes gets another ctime.
+# Names one state of one file. A changed file has another ctime.
 Stamp = namedtuple("Stamp", "device inode size mtime_ns ctime_ns")
 # digest: 32 hex digits. uncached: bytes that were not in the page cache, counted where the limit
 # holds.
@@ -23,7 +23,7 @@ class Stopped(Exception):
 
 
 class FileChanged(Exception):
-    """The file changed while it was read: hash it again."""
+    """The file changed during the read: hash the file again."""
 
 
 class OverLimit(Exception):
@@ -54,15 +54,15 @@ _KINDS = {
 
 
 def stamp_of(path):
-    """The Stamp of the file that `path` leads to. OSError where there is none."""
+    """The Stamp of the file behind `path`. OSError: there is no such file."""
     found = os.stat(path)
     return Stamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def hash_file(path, stop=None, uncached_limit=None, limit_local=False):
-    """Hashed. `uncached_limit`: how many bytes that are not in the page cache may be read, where
-    the file is not on a local file system (with limit_local: wherever it is). OSError, or one of
-    the three above."""
+    """Hashed. `uncached_limit`: the most bytes outside the page cache to read from a file that is
+    not on a local file system (with limit_local: from any file). OSError, or one of the three
+    errors above."""
     limit = 2**64 - 1 if uncached_limit is None else max(0, uncached_limit)
     file = native.FileHash(uncached_limit=limit, limit_local=limit_local)
     why = ctypes.create_string_buffer(_WHY_BYTES)

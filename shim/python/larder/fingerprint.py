@@ -3,10 +3,10 @@ of a KV page.
 
 The text has lines of the form "name: value". The facts come first: scheduler and workers each find
 the facts themselves, and a worker compares the start of the scheduler's text with its own. Then
-come a digest of the whole configuration, and lines for people, which name the fields that were set.
+come a digest of the whole configuration, and lines for people with the names of the set fields.
 
-The digest identifies, and the text has a bound. Long values share the room that is left. A value
-without room shows the begins of its parts, with a digest of the rest of each part: the first
+The digest identifies, and the text has a bound. Long values share the remaining room. A value
+without room shows the begins of its parts, with a digest of the rest of each part. The first
 difference of two such values is in a begin, or is a digest with its place. Thousands of fields of
 one part are one line. Pure."""
 
@@ -20,7 +20,7 @@ _MAX_NAME = 200  # characters
 _MAX_VALUE = 400  # a longer value ends with its length and its digest
 # Room of a value, in characters. Powers of two: values of about one length are cut at one place.
 _MOST_ROOM, _LEAST_ROOM = 65_536, 512
-_BEGIN, _PART = 96, 128  # characters of a part's begin; of the begin with its digest
+_BEGIN, _PART = 96, 128  # characters of a part's begin; of the begin with the digest
 _MOST_LOG = 500  # characters of a line of the engine's log
 _FOLDED = "folded_fields: true"
 
@@ -45,7 +45,7 @@ def text(facts, fields, shown):
 
 
 def for_log(text):
-    """The text with its long lines cut. larderd's status has the whole text."""
+    """The text with long lines cut. larderd's status has the whole text."""
     return "\n".join(line if len(line) <= _MOST_LOG else f"{line[:_MOST_LOG]}..." for line in text.splitlines())
 
 

@@ -22,17 +22,17 @@ def hash_tokens(tokens, block_size, *, chunk_tokens=None, algorithm="sha256", se
     chunk's last block only.
 
     tokens: token ids. algorithm: vLLM's --prefix-caching-hash-algo, "sha256" (the default) or
-    "sha256_cbor"; xxhash is not served. seed: default $PYTHONHASHSEED, which must be that of the
-    engine, else vLLM's own. cache_salt: as in the request. lora: (name, path) of the request's
+    "sha256_cbor"; xxhash is not served. seed: default $PYTHONHASHSEED, which must equal the
+    engine's, else vLLM's own. cache_salt: as in the request. lora: (name, path) of the request's
     adapter. lookahead: of an engine with EAGLE, EAGLE-3 or MTP, 1 (vLLM's
     num_prefill_lookahead_tokens): the names of chunks cover the next tokens, and a chunk without
-    them has no name. ValueError: an argument is not served. TypeError: a value is no token id; hashes of a
-    text's characters would match no chunk."""
+    next tokens has no name. ValueError: an argument is not served. TypeError: a value is no token
+    id; hashes of a text's characters would match no chunk."""
     if algorithm not in _DIGESTS:
         raise ValueError(f"hash algorithm {algorithm!r} is not served: {', '.join(_DIGESTS)}")
     step = block_size if chunk_tokens is None else chunk_tokens
     if block_size < 1 or step < block_size or step % block_size:
-        raise ValueError("block_size must be at least 1, and chunk_tokens a multiple of it")
+        raise ValueError("block_size must be at least 1, and chunk_tokens a multiple of block_size")
     if isinstance(tokens, (str, bytes)):
         raise TypeError("hash_tokens() takes the token ids of a prompt, as the model's tokenizer gives them, not its text")
     if lookahead < 0:

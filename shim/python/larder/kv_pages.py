@@ -1,14 +1,14 @@
-"""An engine's KV tensors as the library takes them: runs of bytes by address, whatever their
-shape. Host memory or a CUDA device."""
+"""An engine's KV tensors as the library takes them: runs of bytes by address, whatever the shape of
+the tensor. Host memory or a CUDA device."""
 
 
 def pages_of(name, tensor, page_bytes, blocks=None, padded=False):
-    """(address, stride, bytes, count) of a layer's pages: each must be one run of bytes, whatever
-    its shape.
+    """(address, stride, bytes, count) of a layer's pages. Each page must be one run of bytes, in
+    any shape.
 
-    blocks: how many the engine manages. Its kernel may count smaller blocks in the first
-    dimension; the kernel blocks of a managed block lie side by side, and are one page. None: a
-    page for each entry of the first dimension.
+    blocks: the number of blocks that the engine manages. The engine's kernel may count smaller
+    blocks in the first dimension; the kernel blocks of a managed block lie side by side, and are
+    one page. None: a page for each entry of the first dimension.
 
     padded: the last bytes of a page may be padding, which the tensor's shape does not have."""
     if not hasattr(tensor, "untyped_storage"):
@@ -41,7 +41,7 @@ class DeviceStream:
 
 
 def stream_of(tensors):
-    """The DeviceStream of the tensors, or None: all of them are in host memory."""
+    """The DeviceStream of the tensors, or None: all tensors are in host memory."""
     devices = {tensor.device for tensor in tensors if getattr(tensor, "is_cuda", False)}
     return DeviceStream(devices.pop()) if devices else None
 
@@ -56,8 +56,7 @@ def _by_block(name, tensor, blocks):
 
 
 def _is_one_run(tensor):
-    """Whether a strided view covers its bytes without a gap and without an overlap, in any order
-    of its dimensions."""
+    """Whether a strided view covers each byte once and without a gap, in any order of dimensions."""
     dense = 1
     dimensions = zip(tensor.stride(), tensor.shape)
     for stride, size in sorted((stride, size) for stride, size in dimensions if size > 1):

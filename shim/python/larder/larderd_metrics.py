@@ -43,7 +43,7 @@ def read(url, timeout_s=5):
 
 
 def tokens_hit(found):
-    """Tokens found in larderd since its start, over all models."""
+    """Tokens found in larderd since the start of larderd, over all models."""
     return int(sum(value for name, value in found.items() if name.startswith("larder_tokens_hit_total")))
 
 
@@ -52,7 +52,8 @@ def _seconds(part):
 
 
 class Share:
-    """Two readings and their difference. read_samples() returns samples; the first reading is made at once."""
+    """Two readings and the difference between them. read_samples() returns samples; the constructor
+    makes the first reading."""
 
     _LOADS = 'larder_operation_seconds_count{operation="load_copy"}'
 

@@ -1,8 +1,8 @@
-"""Which files of a model decide the bytes of its KV, after vLLM 0.32's model_executor/model_loader.
+"""Which files of a model decide the bytes of KV, after vLLM 0.32's model_executor/model_loader.
 
-The rule is a closed world: every regular file of the model's folder counts, also below it, except
-for the kinds that are listed here with a reason. A kind of file that a later vLLM reads is in the
-identity before this module knows it."""
+The rule is a closed world: every regular file in and below the model's folder counts, except for
+the kinds listed here with a reason. A kind of file that a later vLLM reads is in the identity
+before this module knows the kind."""
 
 import json
 import os
@@ -56,8 +56,8 @@ class TooManyFiles(Exception):
 
 def files_below(folder, load_format=None, weights=True):
     """{name below the folder: path} of the files that count. `load_format`: of DefaultModelLoader,
-    where the model's class is one of vLLM's own, so that weights in other formats are left out;
-    None counts them all. weights=False: only what is no weights file. OSError, TooManyFiles."""
+    for a model with a class of vLLM's own, so that weights in other formats are left out; None
+    counts all files. weights=False: all files except weights. OSError, TooManyFiles."""
     found = {}
     _walk(folder, "", set(), load_format, found)
     if load_format:

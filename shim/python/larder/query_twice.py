@@ -1,7 +1,9 @@
-"""python -m larder.query_twice --url URL --file F: the same long prompt twice, and what the second time cost.
+"""python -m larder.query_twice --url URL --file F: the same long prompt twice, and the cost of the
+second time.
 
-Resets the engine's own prefix cache in between, so that a hit can only come from Larder; where the server does not offer that, its
-metrics tell which cache the hit came from. Larder's own share of the time comes from larderd's metrics, where it can be reached."""
+Resets the engine's own prefix cache in between, so that a hit can only come from Larder. A server
+without the reset shows in its metrics which cache the hit came from. Larder's own share of the time
+comes from larderd's metrics, if larderd can be reached."""
 
 import argparse
 import sys
@@ -63,8 +65,8 @@ def _source(was_reset, measured, own, external):
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m larder.query_twice", description=__doc__.splitlines()[0])
     parser.add_argument("--url", required=True, help="of the server, e.g. http://127.0.0.1:8000")
-    parser.add_argument("--api-key", metavar="KEY", help="that the server asks for, empty: none; default: VLLM_API_KEY, then OPENAI_API_KEY")
-    parser.add_argument("--cacert", metavar="FILE", help="authority of an https:// server, in PEM; default: those of the system")
+    parser.add_argument("--api-key", metavar="KEY", help="key of the server, empty: no key; default: VLLM_API_KEY, then OPENAI_API_KEY")
+    parser.add_argument("--cacert", metavar="FILE", help="authority of an https:// server, in PEM; default: the system's")
     parser.add_argument("--file", required=True, help="text that makes a long prompt")
     parser.add_argument("--model", help="served name; default: the server's first")
     parser.add_argument(

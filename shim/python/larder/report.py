@@ -14,7 +14,8 @@ class Measured:
     cold_s: float
     warm_s: float
     identical: bool  # the continuations of all answers
-    share_ms: dict | None = None  # Larder's part of the warm TTFT, by larderd_metrics.PARTS; None: no_share has the reason
+    # Larder's part of the warm TTFT, by larderd_metrics.PARTS; None: no_share has the reason
+    share_ms: dict | None = None
     no_share: str = ""
     second_engine_s: float | None = None  # None: no second engine was asked
     source: str = ""  # the cache of the hit, if several are possible
@@ -41,7 +42,7 @@ def text(m):
     lines += [_line("TTFT cold", f"{m.cold_s:.3f} s"), _line("TTFT warm", _faster(m, m.warm_s))]
     if m.second_engine_s is not None:
         rows.append(("other engine", m.second_engine_s))
-        lines.append(_line("TTFT other engine", f"{_faster(m, m.second_engine_s)}, its first query of this prompt"))
+        lines.append(_line("TTFT other engine", f"{_faster(m, m.second_engine_s)}, first query of this prompt"))
     same = "identical" if m.identical else "DIFFERENT"
     lines += [
         _line("Larder's share", _share(m)),

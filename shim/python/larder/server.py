@@ -65,7 +65,8 @@ class Server:
 
     @contextlib.contextmanager
     def request(self, method, path, body=None, timeout_s=30):
-        """The response to one request, while the context lasts. ServerError unless the answer is 200."""
+        """The response to one request, while the context lasts. ServerError unless the status is
+        200."""
         what = f"{method} {self.url}{path}"
         connection = self._connection(what, timeout_s)
         try:
@@ -92,7 +93,8 @@ class Server:
             raise NotUsable(f"{what}: {_reason(error)}{_REMEDIES.get(error.verify_code, '')}") from None
         except ssl.SSLError as error:
             raise NotUsable(f"{what}: no TLS with this server ({_reason(error)}); where it has none, its URL begins with http://") from None
-        except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: a path that a request cannot carry
+        # ValueError: the path cannot stand in a request
+        except (OSError, http.client.HTTPException, ValueError) as error:
             raise NoServer(f"{what}: {str(error).strip()}{self._about_tls(error)}") from None
         if response.status != 200:
             text = " ".join(response.read(2000).decode(errors="replace").split())[:500]
@@ -100,8 +102,8 @@ class Server:
         return response
 
     def _about_tls(self, error):
-        """A server with TLS hangs up on a request without it."""
-        return "; where the server has TLS, its URL begins with https://" if isinstance(error, ConnectionResetError) and not self._secure else ""
+        """A server with TLS hangs up on a request without TLS."""
+        return "; the URL of a server with TLS begins with https://" if isinstance(error, ConnectionResetError) and not self._secure else ""
 
     def _about_key(self, status):
         if status != 401:
@@ -124,7 +126,7 @@ def _split(url):
 
 
 def _key(given):
-    """(the source of the key, the key). An empty `given` is no key, whatever the variables hold."""
+    """(the source of the key, the key). An empty `given` is no key, even if a variable is set."""
     places = [("--api-key", given)] if given is not None else [(name, os.environ.get(name)) for name in KEY_VARIABLES]
     name, key = next(((name, key.strip()) for name, key in places if key and key.strip()), ("", ""))
     if not key.isascii() or not key.isprintable() or " " in key:

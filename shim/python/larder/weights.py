@@ -1,8 +1,9 @@
-"""Identity of a model's weights: a digest over the whole content of every file that decides them.
+"""Identity of a model's weights: a digest over the whole content of every file that decides the
+weights.
 
-Names identify nothing (every model that KServe serves is /mnt/models, and a fine-tune is often
-written over its base). The identity does not depend on where the files lie or on their times, so
-that copies agree. A digest is remembered by the state of its file (weights_memo), and a file of the
+A name identifies no weights (every model that KServe serves is /mnt/models, and a fine-tune is
+often written over its base). The identity does not depend on the place or the times of the files,
+so copies agree. A digest is remembered by the state of its file (weights_memo), and a file of the
 hub's cache is known by its SHA-256, which is its name there."""
 
 import hashlib
@@ -28,9 +29,8 @@ _BLOB = re.compile(r"/models--[^/]+/blobs/([0-9a-f]{64})$")
 
 
 def weights_identity(source, named=None, **reading):
-    """One line that is equal for equal weights. `named` (weights_id) is taken at its word.
-    `reading`: arguments of files_identity(). Blocks while files are read. UnknownWeights;
-    Stopped."""
+    """One line, equal for equal weights. `named` (weights_id) is taken at its word. `reading`:
+    arguments of files_identity(). Blocks while files are read. UnknownWeights; Stopped."""
     if named:
         return f"named {named}"
     try:
@@ -54,8 +54,8 @@ def files_identity(paths, **reading):
 
 
 class WeightsReader:
-    """Finds the identity of a model's weights on a daemon thread of its own, of low priority. The
-    thread that made it owns it."""
+    """Finds the identity of a model's weights on a daemon thread of its own, of low priority. Owned
+    by the thread that made the object."""
 
     def __init__(self, source, named=None, **reading):
         """Arguments of weights_identity() but for stop and say."""
@@ -69,7 +69,7 @@ class WeightsReader:
         self._thread.start()
 
     def poll(self):
-        """The identity, or None while it is not known. UnknownWeights where it will not be. Never
+        """The identity, or None while unknown. UnknownWeights: there will be no identity. Never
         waits."""
         if self._answer is None:
             return None
@@ -83,9 +83,9 @@ class WeightsReader:
         return [self._lines.pop(0) for _ in range(len(self._lines))]
 
     def stop(self, wait_s=1.0):
-        """Ends the thread; poll() raises UnknownWeights then, unless it was done. False where the
-        thread sits in a read of a file system that does not answer: it ends with that read, or with
-        the process."""
+        """Ends the thread; poll() raises UnknownWeights then, unless the identity was found. False:
+        the thread sits in a read of a file system that does not answer, and ends with the read or
+        with the process."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(wait_s)
@@ -128,7 +128,7 @@ def _identity(
             continue
         except OverLimit as error:
             raise UnknownWeights(
-                f"{error}, and they are not on a local disk: {uncached_limit:,} bytes at most are "
+                f"{error}, and the bytes are not on a local disk: {uncached_limit:,} bytes at most are "
                 "read again over a network"
             ) from None
         return line
@@ -164,12 +164,12 @@ def _check_age(stamps, loaded_since):
     changed = loaded_since is not None and changed_since(stamps, loaded_since)
     if changed:
         raise UnknownWeights(
-            f"{changed} changed while vLLM was loading, or later: which weights it has is not known"
+            f"{changed} changed while vLLM was loading, or later: the engine's weights are not known"
         )
 
 
 def _known(path, stamp, memo):
-    """The digest as it stands in the identity, without reading the file; None where it has to be
+    """The digest in the form of the identity, without reading the file; None: the file must be
     read."""
     blob = _BLOB.search(os.path.realpath(path))
     if blob:

@@ -1,14 +1,13 @@
-"""A file that remembers digests of files, so that an engine that starts again reads no weights
-twice.
+"""A file that remembers digests of files, so that a restarted engine reads no weights twice.
 
 Line by line: "larder-weights-1 DEVICE INODE SIZE MTIME_NS CTIME_NS DIGEST CHECK". Engines append to
-the file without a lock: a line is one write() of at most 200 bytes, and a line whose check does not
-fit is ignored. A file of more than _MOST lines is written anew with the newer half and renamed, and
-so is the file of an engine with another user, with all lines. A line that another engine appends
+the file without a lock: a line is one write() of at most 200 bytes, and a line with a wrong check
+is ignored. A file of more than _MOST lines is written anew with the newer half and renamed, and so
+is the file of an engine with another user, with all lines. A line that another engine appends
 meanwhile may be lost, which costs one more reading.
 
 A process that may write the folder of larderd's socket is in the pool's trust domain, and so is the
-memo. Where the folder cannot be written there is no memo, and no error. Thread-compatible."""
+memo. In a folder without write access there is no memo, and no error. Thread-compatible."""
 
 import hashlib
 import os
@@ -44,7 +43,7 @@ class Memo:
         return self._known.get(stamp)
 
     def put(self, stamp, digest):
-        """Remembers it, unless the stamp could also stand for another content. Never raises
+        """Remembers the digest, unless the stamp could also stand for another content. Never raises
         OSError."""
         if not self._path or stamp in self._known or not _names_one_content(stamp, time.time()):
             return
@@ -53,7 +52,7 @@ class Memo:
             if len(self._known) > _MOST or not self._append(_line(stamp, digest)):
                 self._write_anew()
         except OSError:
-            self._path = None  # a folder that is not ours, or is full: go on without it
+            self._path = None  # a folder of another user, or a full one: go on without the memo
 
     def _read(self):
         try:
@@ -97,8 +96,7 @@ class Memo:
         return True
 
     def _write_anew(self):
-        """All lines, or the newer half of too many, in a file of its own that takes the old one's
-        place."""
+        """All lines, or the newer half of too many, in a new file that replaces the old one."""
         if len(self._known) > _MOST:
             self._known = dict(list(self._known.items())[-_MOST // 2 :])
         fresh = f"{self._path}.{os.getpid()}"
@@ -115,8 +113,8 @@ class Memo:
 
 
 def _names_one_content(stamp, now_s):
-    """False where the same stamp may come back with other bytes: the file was written just now, or
-    its ctime is not the kernel's. Images of file systems (SquashFS, ISO 9660) and some FUSE file
+    """False if the same stamp may come back with other bytes: the file was written just now, or its
+    ctime is not the kernel's. Images of file systems (SquashFS, ISO 9660) and some FUSE file
     systems give a file the ctime of the build or of the upload, in whole seconds, and a new image
     the old device and inode numbers."""
     return stamp.ctime_ns % 10**9 != 0 and stamp.ctime_ns <= (now_s - _SETTLED_S) * 1e9

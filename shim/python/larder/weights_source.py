@@ -1,7 +1,7 @@
-"""Source: where an engine reads one model from, and the files there that decide its weights.
+"""Source: the place where an engine reads one model, and the files there that decide the weights.
 
 Known are the load formats of vLLM 0.32 (model_executor/model_loader) that read files of this
-machine. UnknownWeights, which names `weights_id`, for all others."""
+machine. UnknownWeights, with the remedy `weights_id`, for all others."""
 
 import glob
 import os
@@ -20,10 +20,10 @@ DEFAULT_FORMATS = (
     "pt",
     "npcache",
 )
-# Read the same files of a folder, as far as these read it.
+# These read the same files of a folder, for the files that each format reads.
 _USUAL_FORMATS = ("auto", "hf", "safetensors", "fastsafetensors", "instanttensor")
-# Read files of the model's folder by rules of their own: all weights in it count. The last two are
-# of older vLLMs and of plug-ins.
+# Read files of the model's folder by rules of their own: all weights in the folder count. The last
+# two are of older vLLMs and of plug-ins.
 _WHOLE_FOLDER = (
     "sharded_state",
     "runai_streamer",
@@ -51,12 +51,12 @@ class Source:
     revision: str | None = None  # of a name: a commit, a branch or a tag
     load_format: str = "auto"
     loader_options: object = None  # model_loader_extra_config
-    download_dir: str | None = None  # the hub's cache for weights, where it is not the usual one
+    download_dir: str | None = None  # the hub's cache for weights, if not the usual one
     quantization: str | None = None
     dummy: str = ""  # seed and device, which decide the values of load format dummy
     own_class: bool = False  # the model's class is vLLM's own: other formats' weights are left out
     weights: bool = True  # False: only configuration and code count
-    optional: bool = False  # the engine uses it only where this machine has it
+    optional: bool = False  # the engine uses this only if this machine has the file
     others: tuple = ()  # more Sources that this model reads
 
 
@@ -70,8 +70,8 @@ def files_of(source):
 
 
 def reads_as_usual(source):
-    """Whether the files alone say which of them are read. Else the load format decides too: a folder
-    may have weights in several formats, and of some models all of them count."""
+    """Whether the files alone tell which files are read. Else the load format decides too: a folder
+    may have weights in several formats, and for some models all count."""
     if source.load_format not in _USUAL_FORMATS:
         return False
     beside = source.load_format != "auto" or source.own_class
@@ -126,7 +126,7 @@ def _option(source, name):
 
 
 def _places(source):
-    """Folders, or one file. UnknownWeights where this machine has none."""
+    """Folders, or one file. UnknownWeights if this machine has no such path."""
     if "://" in source.model:
         raise UnknownWeights(f"the weights of {source.model} are in an object store")
     if os.path.exists(source.model):
@@ -187,7 +187,7 @@ def _beside(path):
 
 
 def _tensorizer_files(source):
-    """The files of tensorizer_uri: one for each rank where it has a place for the rank's number."""
+    """The files of tensorizer_uri: one a rank if the URI has a place for the rank's number."""
     options = _option(source, "tensorizer_config") or source.loader_options or {}
     uri = options.get("tensorizer_uri") or os.path.join(
         options.get("tensorizer_dir") or "", "model.tensors"

@@ -123,7 +123,7 @@ def test_a_library_of_another_release_is_named(monkeypatch, tmp_path):
 
     monkeypatch.setattr(native, "_library", None)
     monkeypatch.setenv("LARDER_LIBRARY", ctypes.util.find_library("z") or "libz.so.1")
-    with pytest.raises(OSError, match=r"libz.* has no function larder_\w+: it is of another release than the Python package larder\. Install both"):
+    with pytest.raises(OSError, match=r"libz.* has no function larder_\w+: the library is of another release than the Python package larder\. Install both"):
         native.library()
 
 

@@ -49,7 +49,7 @@ def main(driver, socket):
     for work in (b"kernel", b"copy"):  # by whichever way was measured to be the faster
         device.fail(work, 1, ILLEGAL_ADDRESS, True, 1)
     half.bind_connector_metadata(StepWork(loads=[engine.move(12)]))
-    assert engine.failed() == {"r"}, "it is computed"
+    assert engine.failed() == {"r"}, "the engine computes the request"
     engine.store(2, 0)
     assert "copies from and to the GPU have ended" in half.off
     half.bind_connector_metadata(StepWork(loads=[engine.move(12)], kept=("r",)))

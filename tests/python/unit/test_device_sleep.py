@@ -60,7 +60,7 @@ def main(driver, socket):
 
     engine.store(2, 0)
     half.bind_connector_metadata(StepWork(loads=[engine.move(12)]))
-    assert engine.failed() == {"r"}, "it is computed"
+    assert engine.failed() == {"r"}, "the engine computes the prompt"
     assert half.off is None and half.report().ended == {2: 1}
 
     backend.resume()

@@ -356,7 +356,7 @@ class TestAdapters:
         until = time.monotonic() + 20
         while (ended := worker.get_transfer_results()) == (set(), set()):
             assert time.monotonic() < until
-        assert ended == ({"r"}, {"r"}), "it is computed"
+        assert ended == ({"r"}, {"r"}), "the engine computes the prompt"
         worker.bind_connector_metadata(StepWork(number=1, stores=work.loads))
         worker.wait_for_save()
         assert not worker.client.begun and not worker.client.submitted and worker.client.namespaces == []

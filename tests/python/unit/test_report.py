@@ -19,7 +19,7 @@ def test_the_demo_compares_three_answers():
     assert starting(shown, "tokens in the prompt") == "4101" and starting(shown, "tokens hit in Larder") == "4096"
     assert starting(shown, "TTFT cold") == "10.000 s"
     assert starting(shown, "TTFT warm") == "0.050 s   200 times faster"
-    assert starting(shown, "TTFT other engine") == "0.100 s   100 times faster, its first query of this prompt"
+    assert starting(shown, "TTFT other engine") == "0.100 s   100 times faster, first query of this prompt"
     assert starting(shown, "Larder's share").startswith("8.0 ms of the warm TTFT: look-up 0.00, waiting for the copy 1.0, ")
     assert starting(shown, "32 tokens that follow") == "identical in all three"
     assert not any("hit came from" in line for line in shown)

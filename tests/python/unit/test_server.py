@@ -141,7 +141,7 @@ class TestTls:
             url = f"http://127.0.0.1:{server.getsockname()[1]}"
             thread = threading.Thread(target=lambda: server.accept()[0].close())
             thread.start()
-            with pytest.raises(NoServer, match="; where the server has TLS, its URL begins with https://$"):
+            with pytest.raises(NoServer, match="; the URL of a server with TLS begins with https://$"):
                 completions.first_model(url)
             thread.join(5)
 

@@ -109,7 +109,7 @@ class TestStream:
     def test_a_stream_that_is_captured_costs_the_step_alone(self, half, client):
         client.fail = "captured"
         half.bind_connector_metadata(StepWork(loads=[move("a")]))
-        assert half.get_transfer_results() == ({"a"}, {"a"}), "it is computed"
+        assert half.get_transfer_results() == ({"a"}, {"a"}), "the engine computes the prompt"
         half.bind_connector_metadata(StepWork(number=1, stores=[move("b")], computes=True))
         half.wait_for_save()
         assert half.report().ended == {1: 1} and not client.submitted, "nothing of it is stored, and nothing is read"

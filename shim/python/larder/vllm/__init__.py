@@ -1,6 +1,7 @@
 """vLLM's connector. In --kv-transfer-config, or KVTransferConfig(...):
 
-{"kv_connector": "LarderConnector", "kv_connector_module_path": "larder.vllm", "kv_role": "kv_both"}"""
+{"kv_connector": "LarderConnector", "kv_connector_module_path": "larder.vllm", "kv_role":
+"kv_both"}"""
 
 from larder import vllm_plugin
 from larder.vllm.connector import LarderConnector
@@ -11,8 +12,9 @@ __all__ = ["LarderConnector"]
 
 
 def __getattr__(name):
-    """vLLM's --kv-offloading-size puts its own connector's name beside our module path and asks this module for it: an engine that
-    would not start for that gets the connector that it asks for."""
+    """vLLM's --kv-offloading-size puts the name of vLLM's own connector beside our module path, and
+    looks this name up in this module. Such an engine gets the connector by that name, and can
+    start."""
     if not name.startswith("_"):
         from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
 

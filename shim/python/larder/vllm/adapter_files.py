@@ -1,4 +1,4 @@
-"""The files of a LoRA adapter, each with the attributes that change with its content. Reads no
+"""The files of a LoRA adapter, each with the attributes that change with the content. Reads no
 content."""
 
 import os

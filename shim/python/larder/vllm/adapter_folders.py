@@ -35,7 +35,8 @@ class AdapterFolders:
         return None if read is None else read.result
 
     def forget(self, folder):
-        """vLLM has read the folder. Once vLLM has let the adapter go, the next load may find others."""
+        """vLLM has read the folder. After vLLM has unloaded the adapter, the next load may find
+        other files."""
         self._reads.pop(folder, None)
 
     def wait(self, seconds):

@@ -21,7 +21,7 @@ from larder.weights import UnknownWeights, files_identity
 # runs without the cache.
 READ_WAIT_S = 0.1
 LOOK_AGAIN_S = 1.0  # between two looks at the files of an adapter that could not be named
-_MOST_READERS = 4  # that read at once
+_MOST_READERS = 4  # that read at the same time
 _readers = BackgroundReads(_MOST_READERS)  # of this process
 _MOST_KNOWN = 4096
 _REST_S = 0.001
@@ -33,7 +33,7 @@ _HARMLESS = {
     "specialize_active_lora": "which launches are recorded",
     "default_mm_loras": "gives a request an adapter, which the request then carries",
     "fully_sharded_loras": "decides which rank computes something, not the result",
-    "max_lora_rank": "the room for an adapter; its files have its rank",
+    "max_lora_rank": "the room for an adapter; the adapter's files have the rank",
 }
 # Fields of a LoRARequest that this file handles, or that do not change KV.
 _OF_REQUEST = {"lora_name", "lora_int_id", "lora_path", "base_model_name", "load_inplace"}
@@ -81,7 +81,7 @@ class Adapters:
         raise Unserved(adapter.why_not or "the files are still being read")
 
     def files(self, request):
-        """(number, files) of the last line(), which workers compare with the files they loaded."""
+        """(number, files) of the last line(). Workers compare these files with the loaded files."""
         return request.lora_int_id, self._adapter(request).files
 
     def loaded(self, news):
@@ -136,18 +136,20 @@ class Adapters:
 
 
 def _named(path, held):
-    """(files, identity, reason against it). held: the files that vLLM loaded, or None: unknown."""
+    """(files, identity, reason against the adapter). held: the files that vLLM loaded, or None:
+    unknown."""
     try:
         files = files_of(path)
         if held is not None and files != held:
-            return held, "", "the folder has other files than those that vLLM loaded: load the adapter under another name"
+            return held, "", "the folder has other files than vLLM loaded: load the adapter under another name"
         identity = files_identity([file.path for file in files])
         if files_of(path) != files:
-            return (), "", "the files change while they are read"
+            return (), "", "the files change during the read"
         return files, identity, ""
     except FilesUnknown as reason:
         return (), "", str(reason)
-    except (UnknownWeights, OSError) as error:  # the remedy of UnknownWeights is none for an adapter
+    # the remedy of UnknownWeights does not help for an adapter
+    except (UnknownWeights, OSError) as error:
         return (), "", f"the files cannot be read: {getattr(error, 'why', error)}"
     except Exception as error:  # costs this adapter alone
         return (), "", f"reading the files failed: {type(error).__name__}: {error}"
@@ -160,7 +162,7 @@ def _settings(lora_config):
 
 
 def _more(request):
-    """Fields of the request that are set and that this file does not know."""
+    """Set fields of the request that this file does not know."""
     names = [name for name in getattr(request, "__struct_fields__", ()) if name not in _OF_REQUEST]
     more = {name: repr(getattr(request, name)) for name in names if getattr(request, name)}
     return " " + json.dumps(more, sort_keys=True) if more else ""

@@ -1,9 +1,9 @@
-"""vLLM's attention kernels, which decide how tokens stand inside a KV page: their names, and the
-blocks that they count in.
+"""vLLM's attention kernels, which decide the order of tokens inside a KV page: the names of the
+kernels, and the size of the kernels' blocks.
 
 A layer knows its backend, and a tensor its blocks: a worker finds both. A scheduler may run in
-another process, without layers: it asks vLLM for the backend of a layer like the group's. Where that
-answer is missing or wrong, the workers' word counts (naming)."""
+another process, without layers, and asks vLLM for the backend of a layer like the group's. If that
+answer is missing or wrong, the reports of the workers count (naming)."""
 
 import inspect
 from dataclasses import dataclass
@@ -21,7 +21,8 @@ class Attention:
 
     backends: tuple[str, ...]
     kernels: tuple[str, ...]
-    blocks: tuple[int, ...]  # tokens that stand together inside a page: the group's block, or a part of it
+    # consecutive tokens inside a page: the group's block, or a part of the block
+    blocks: tuple[int, ...]
 
     def text(self):
         """The lines of the fingerprint."""
@@ -35,13 +36,15 @@ class Attention:
 
 
 def attention_of(vllm_config, kv_cache_config, groups):
-    """Attention as this process knows it, or None where it does not. Unsupported: pages of an
+    """Attention as this process knows the layers, or None if unknown. Unsupported: pages of an
     unknown kernel."""
     kernels = _kernels(vllm_config, groups)
     try:
         backends = [_backends(vllm_config, group) for group in groups]
         blocks = tuple(_kernel_block(vllm_config, kv_cache_config, *one) for one in zip(groups, backends))
-    except Exception as error:  # vLLM's own selection, which raises what it likes; its layers pass more than is known here
+    # vLLM's own selection, which may raise any exception; vLLM's layers pass more than is known
+    # here
+    except Exception as error:
         logger.debug("Larder: the attention backend is not known before the workers tell it: %s", error)
         return None
     return Attention(_names(backends), kernels, blocks)
@@ -80,8 +83,7 @@ def _kernel(vllm_config, spec):
 
 
 def _kernel_block(vllm_config, kv_cache_config, group, backends):
-    """Tokens of the blocks that the kernel counts in, as vLLM will choose them. A worker's tensors
-    have the same."""
+    """Tokens of the kernel's blocks, as vLLM will choose. A worker's tensors have the same."""
     try:
         from vllm.v1.worker.utils import select_common_block_size
     except ImportError:  # an older vLLM, which divides no block
@@ -91,12 +93,13 @@ def _kernel_block(vllm_config, kv_cache_config, group, backends):
         return group.block_size
     from vllm.config import set_current_vllm_config
 
-    with set_current_vllm_config(vllm_config):  # which FlashInfer and FlashAttention ask; a scheduler has none
+    # FlashInfer and FlashAttention ask for these; a scheduler has no layers
+    with set_current_vllm_config(vllm_config):
         return select_common_block_size(group.block_size, backends, [group.spec] * len(backends))
 
 
 def _blocks_are_packed(kv_cache_config, group):
-    """Pages of other layers lie between the blocks of a layer, so that vLLM divides none."""
+    """Pages of other layers lie between the blocks of a layer, so vLLM divides no block."""
     tensors = getattr(kv_cache_config, "kv_cache_tensors", None) or ()
     return any(
         getattr(tensor, "block_stride", 0) > getattr(tensor, "layer_stride", 0)
@@ -116,8 +119,8 @@ def _by_machine(spec):
 
 
 def _backends(vllm_config, group):
-    """The backends of the group's layers, each once; of a layer like them where this process has
-    none."""
+    """The backends of the group's layers, each once. A process without layers takes a layer like
+    these."""
     known = getattr(getattr(vllm_config, "compilation_config", None), "static_forward_context", None) or {}
     layers = [known[name] for name in group.layers if hasattr(known.get(name), "get_attn_backend")]
     if layers:
@@ -131,7 +134,7 @@ def _backends(vllm_config, group):
 
 def _backend_like(vllm_config, spec):
     """With the arguments that vLLM's layers pass (Attention, MLAAttention), as far as the
-    configuration tells them."""
+    configuration has the values."""
     from vllm.config import set_current_vllm_config
     from vllm.v1.attention.selector import get_attn_backend
 
@@ -168,6 +171,6 @@ def _cache_dtype(cache, spec):
 
 
 def _one(values):
-    """The value where all are equal, else all of them with "+" between, so that groups stay apart."""
+    """The value if all are equal, else all values with "+" between, so that groups stay apart."""
     found = list(values)
     return str(found[0]) if len(set(found)) == 1 else "+".join(map(str, found))

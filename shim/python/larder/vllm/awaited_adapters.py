@@ -1,11 +1,11 @@
-"""A worker's loads whose adapter's files are not known yet.
+"""A worker's loads that wait for the files of an adapter.
 
-The request waits, as it does while its KV is copied; no step waits. Owned by the worker's thread."""
+The request waits, as during the copy of its KV; no step waits. Owned by the worker's thread."""
 
 import time
 from dataclasses import replace
 
-WAIT_S = 0.1  # then the load fails, and its request is computed
+WAIT_S = 0.1  # then the load fails, and the request is computed
 
 
 class AwaitedAdapters:
@@ -42,5 +42,5 @@ class AwaitedAdapters:
             return False
         try:
             return self._loaded.matches(*move.adapter) is None
-        except Exception:  # as the beginning of the load will find, which tells it
+        except Exception:  # the begin of the load finds the same reason, and tells the reason
             return False

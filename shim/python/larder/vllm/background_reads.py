@@ -1,7 +1,7 @@
-"""Reads of a file system on threads of their own. A mount that hangs holds up one such thread, and no
+"""Reads of a file system on threads of their own. A hanging mount holds up one such thread, and no
 step of the engine.
 
-Thread-safe. A thread ends with its read; one that hangs ends with the mount's answer or with the
+Thread-safe. A thread ends with its read. A hanging read ends with the mount's answer or with the
 process."""
 
 import threading
@@ -25,7 +25,7 @@ class Read:
 
 
 class BackgroundReads:
-    """At most `most` at once. A read that hangs keeps its place until the read returns."""
+    """At most `most` reads at a time. A hanging read keeps its place until the read returns."""
 
     def __init__(self, most):
         self.running = 0
@@ -42,7 +42,7 @@ class BackgroundReads:
         read = Read()
         try:
             threading.Thread(target=self._run, args=(read, function, args), name="larder-adapter", daemon=True).start()
-        except RuntimeError:  # the process has as many threads as it may
+        except RuntimeError:  # the process has reached its limit of threads
             self._leave()
             return None
         return read

@@ -49,8 +49,8 @@ class LiveTable:
 
 def _tables_of_manager(state):
     """Tables without a copy. The state's own function copies whole tables: 60,000 numbers of a long
-    request, of which a chunk needs sixteen. That function is a method of vLLM's KVCacheManager,
-    whose get_blocks() does not copy. None: this vLLM has another manager."""
+    request, while a chunk needs sixteen. The function is a method of vLLM's KVCacheManager, whose
+    get_blocks() does not copy. None: this vLLM has another manager."""
     get_blocks = getattr(getattr(getattr(state, "resolve_block_ids", None), "__self__", None), "get_blocks", None)
     if get_blocks is None:
         return None

@@ -25,7 +25,7 @@ try:
     from vllm.v1.metrics.cache_hit_source import CacheHitSource
 
     _HOST = CacheHitSource.HOST
-except ImportError:  # a vLLM whose metrics do not tell sources apart
+except ImportError:  # a vLLM whose metrics have one source for all connectors
     _HOST = None
 
 
@@ -65,7 +65,8 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
                 sleep_mode.take_part(vllm_config.model_config)
         except Unsupported as reason:
             off = str(reason)
-            if not is_scheduler:  # the scheduler's half finds or hears the same reason, and logs it once
+            # the scheduler's half finds or hears the same reason, and logs the reason once
+            if not is_scheduler:
                 level = logging.DEBUG
         except Exception as error:
             off = words.of_error(error)
@@ -102,7 +103,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         self._half.update_state_after_alloc(request, blocks, num_external_tokens)
 
     def set_xfer_handshake_metadata_pp_aware(self, metadata):
-        """metadata: {(stage, rank): of that worker}; other connectors' too."""
+        """metadata: {(stage, rank): metadata of the worker}; other connectors' too."""
         if (report := handshake.told(metadata)) is not None:
             self._half.hear(report)
 
@@ -175,7 +176,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
 
     def start_load_kv(self, forward_context, **kwargs):
         """Empty: asynchronous loads start in bind_connector_metadata, so that the forward pass
-        hides them."""
+        hides the loads."""
 
     def wait_for_layer_load(self, layer_name):
         """Empty: no load is synchronous."""
@@ -227,21 +228,21 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
 
 
 _LIVING = weakref.WeakSet()
-os.register_at_fork(after_in_child=_LIVING.clear)  # the parent ends the connectors; a child has no thread of the library
+# the parent ends the connectors; a child has no thread of the library
+os.register_at_fork(after_in_child=_LIVING.clear)
 
 
 @atexit.register
 def _shut_down_all():
     """For an interpreter that ends without vLLM's shutdown: copies end before CUDA and the KV pages
-    go. A GPU that hangs, or a larderd that was stopped in mid-copy, delays the exit by EXIT_WAIT_S
-    at most."""
+    go. A hanging GPU, or a larderd stopped in mid-copy, delays the exit by EXIT_WAIT_S at most."""
     until = time.monotonic() + EXIT_WAIT_S
     for one in tuple(_LIVING):
         one.shutdown(until)
 
 
 def _stage_and_rank(shards):
-    """This worker's pipeline stage, and its tensor-parallel rank inside it."""
+    """This worker's pipeline stage, and the worker's tensor-parallel rank inside the stage."""
     if shards.stages == shards.ranks == 1:
         return 0, 0
     from vllm.distributed.parallel_state import get_pp_group, get_tp_group

@@ -86,7 +86,7 @@ class ProbePlan:
 @dataclass(frozen=True)
 class Offer:
     """A hit that ends with a state behind `end` chunks. gain_tokens: more than the hit from memory.
-    read_bytes: of what is below memory. load_bytes: to copy into KV pages for the gain."""
+    read_bytes: the bytes below memory. load_bytes: to copy into KV pages for the gain."""
 
     end: int
     gain_tokens: int
@@ -129,9 +129,9 @@ class LoadOrRecompute:
         self._load.add(load_bytes, load_ns)
 
     def probe(self, lacking_tokens, awaited=False):
-        """The ProbePlan for a request without these tokens. None: the request computes them without
-        a probe. awaited: another engine has just computed the tokens, so they are worth a wait as
-        long as that for a fetch."""
+        """The ProbePlan for a request without these tokens. None: the request computes the tokens
+        without a probe. awaited: another engine has just computed the tokens, and the tokens are
+        worth the wait of a fetch."""
         tokens_per_s = self._prefill.value()
         if tokens_per_s is None:
             longest, deadline = UNKNOWN_DEADLINE_S, UNKNOWN_PROBE_DEADLINE_S
@@ -167,10 +167,10 @@ class LoadOrRecompute:
             self._await_pause.begin()
 
     def plan(self, below, chunks, lacking_tokens, waiting_chunks=0, shared=False):
-        """The Plan for a request without these tokens, whose next `chunks` chunks are below memory.
-        None: compute them. shared: a probe has found the chunks, some in the backend, and `below`
-        is its answer. waiting_chunks: chunks that other fetches of this engine have still to
-        bring."""
+        """The Plan for a request without these tokens, with the next `chunks` chunks below memory.
+        None: compute the tokens. shared: a probe has found the chunks, some in the backend, and
+        `below` is the answer. waiting_chunks: chunks that other fetches of this engine have still
+        to bring."""
         if below is None or not below.serving or chunks <= 0 or self._pauses[shared].lasts():
             return None
         one = self._chunk_bytes / below.read_bytes_per_s if below.read_bytes_per_s else 0.0
@@ -192,16 +192,16 @@ class LoadOrRecompute:
         return Plan(chunks, self._deadline(below, estimate, longest), estimate, compute, shared)
 
     def offer(self, end, hits, there, state_there):
-        """The Offer of a hit of `end` chunks. Memory has a hit of `hits` chunks and the KV of `there`
-        chunks. state_there: memory has the state."""
+        """The Offer of a hit of `end` chunks. Memory has a hit of `hits` chunks and the KV of
+        `there` chunks. state_there: memory has the state."""
         chunks_bytes = max(end - there, 0) * self._chunk_bytes
         load_bytes = (end - hits) * self._chunk_bytes + self._state_bytes
         return Offer(end, (end - hits) * self.chunk_tokens, chunks_bytes + (0 if state_there else self._state_bytes), load_bytes)
 
     def plan_ends(self, below, offers, lacking_tokens, waiting_bytes=0, shared=False):
-        """The Plan of the offer with the largest gain that is worth its time and arrives within the
-        deadline. None: compute. An offer is never cut: without its state, its chunks are no hit.
-        The other arguments are those of plan()."""
+        """The Plan of the offer with the largest gain among the offers that are worth their time
+        and arrive within the deadline. None: compute. An offer is never cut: chunks without the
+        state are no hit. The other arguments are those of plan()."""
         longest = self._longest(lacking_tokens)
         if below is None or not below.serving or self._pauses[shared].lasts() or longest < LEAST_DEADLINE_S:
             return None
@@ -227,8 +227,8 @@ class LoadOrRecompute:
         return min(SLACK * estimate + SLACK_S, longest) if below.read_bytes_per_s else longest  # mutation: fetch-cap
 
     def ended(self, plan, chunks, elapsed_s, late):
-        """A fetch brought `chunks` of its plan's chunks. A late fetch that gained less than its
-        wait is a loss."""
+        """A fetch brought `chunks` of the planned chunks. A late fetch with a gain below its wait
+        is a loss."""
         gained = None if plan.compute_s is None else plan.compute_s * chunks / plan.chunks
         if not late or (gained is not None and gained >= elapsed_s):
             if chunks:

@@ -11,7 +11,7 @@ class DeferredFrees:
         """workers: the number of workers that report each step."""
         self._workers = workers
         self._last = 0
-        self._steps = {}  # number: [workers that have not reported it, request ids]
+        self._steps = {}  # number: [workers without a report so far, request ids]
         self._kept = set()  # ended; vLLM keeps their blocks
         self._told = []  # the part of _kept that the workers do not know yet
 
@@ -36,14 +36,14 @@ class DeferredFrees:
         return done
 
     def preempted(self, request_ids):
-        """The preempted requests whose blocks are still read. This class forgets them."""
+        """The preempted requests with blocks under a copy. This class forgets these requests."""
         read = tuple(name for name in request_ids if self._is_read(name))
         for _, names in self._steps.values():
             names.difference_update(read)
         return read
 
     def keeps(self, request_id):
-        """The request has ended. Returns whether vLLM has to keep its blocks."""
+        """The request has ended. Returns whether vLLM has to keep the request's blocks."""
         if not self._is_read(request_id):  # mutation: ended-keeps-blocks
             return False
         self._kept.add(request_id)
@@ -51,7 +51,8 @@ class DeferredFrees:
         return True
 
     def take_told(self):
-        """Ended requests that the workers do not know yet, and whose copies they must report."""
+        """Ended requests that the workers do not know yet. The workers must report the end of the
+        requests' copies."""
         told, self._told = tuple(self._told), []
         return told
 

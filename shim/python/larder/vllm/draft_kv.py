@@ -1,20 +1,20 @@
 """Whether a request's draft KV was computed from the request's own next tokens.
 
 Two things put other draft KV into the pages of a request:
-- vLLM computes a step without the drafter where a request of the step is longer than the drafter
+- vLLM computes a step without the drafter if a request of the step is longer than the drafter
   serves. The draft pages of all tokens of the step keep old bytes.
 - vLLM's prefix cache goes by block hashes, which do not cover the token behind a block. A block of
-  the cache may have draft KV that was computed with another next token.
+  the cache may have draft KV computed with another next token.
 
-Larder trusts draft KV where this engine saw it go in. `_blocks` has the content of each block whose
-draft KV is known: block hash, next tokens and name of the items at the write that filled the block.
-A missing entry means "not trusted". The write of any request takes the old entry away before the
-block gets a new hash. So an entry of an earlier life never matches. With more than one draft layer,
-attention carries the difference on, and all draft KV behind it is not trusted.
+Larder trusts draft KV if this engine saw the write. `_blocks` has the content of each block with
+known draft KV: block hash, next tokens and name of the items at the write that filled the block. A
+missing entry means "not trusted". The write of any request takes the old entry away before the
+block gets a new hash, so an entry of an earlier life never matches. With more than one draft layer,
+attention carries the difference on, and all draft KV behind the difference is not trusted.
 
-Owned by the scheduler's thread. Has at most one entry for each block of vLLM's and each request that
-has blocks. `step` handles each step in vLLM's own order: first running requests, then admitted ones,
-which may hit blocks of the former."""
+Owned by the scheduler's thread. Has at most one entry for each block of vLLM's and each request
+with blocks. `step` handles each step in vLLM's own order: first running requests, then admitted
+requests, which may hit blocks of the running ones."""
 
 import math
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ from larder.vllm.keys import name_before
 
 @dataclass
 class Life:
-    """A request with blocks, since vLLM admitted it."""
+    """A request with blocks, since vLLM admitted the request."""
 
     request: object
     loads: tuple | None  # (local tokens, tokens of Larder's load), until the request computes
@@ -53,7 +53,7 @@ class DraftKv:
         self._unit = math.gcd(*(group.block_size for group in setup.token_groups))
 
     def admitted(self, request, local_tokens, external_tokens, blocks):
-        """vLLM has blocks for the request after a look-up; also for one that does not use the cache.
+        """vLLM has blocks for the request after a look-up; also for a request without the cache.
         local_tokens: of vLLM's own hit. external_tokens: of Larder's load."""
         if self._watches:
             life = self._lives[request.request_id] = Life(request, (local_tokens, external_tokens))
@@ -76,7 +76,7 @@ class DraftKv:
         return None if life is None or life.bad_from == math.inf else life.bad_from
 
     def forget(self, request_id):
-        """The request ended. Its blocks stay in vLLM's prefix cache."""
+        """The request ended. The request's blocks stay in vLLM's prefix cache."""
         self._lives.pop(request_id, None)
         self._admitted.pop(request_id, None)
 
@@ -103,7 +103,8 @@ class DraftKv:
                 self._compute(name, begins[name], scheduled[name], drafted, tables_of)
 
     def _hit(self, life, tables):
-        """Checks the blocks of vLLM's own hit. The others lose their entries: a load may fill them long before the request computes."""
+        """Checks the blocks of vLLM's own hit. The other blocks lose their entries: a load may fill
+        such a block long before the request computes."""
         local, _ = life.loads
         for group in self._groups:
             table, size = tables[group.table], group.block_size
@@ -118,7 +119,7 @@ class DraftKv:
 
     def _compute(self, name, begin, count, drafted, tables_of):
         life, end = self._lives.get(name), begin + count
-        if life is None:  # its blocks are not known
+        if life is None:  # the request's blocks are not known
             self._blocks.clear()
             return
         if life.loads is not None:
@@ -129,18 +130,22 @@ class DraftKv:
         elif begin < life.noted:
             life.noted, life.due = begin, 0
         if not drafted:  # mutation: draft-skipped
-            # With asynchronous scheduling `begin` counts drafts that may be rejected. Several modules write the last positions once more.
+            # With asynchronous scheduling, `begin` counts drafts that may be rejected. Several
+            # modules write the last positions once more.
             first = min(begin, life.request.num_tokens - 1) - max(self._lookahead - 1, 0)
             self._spoil(life, max(first, 0), end)
         if self._shares and (end >= life.due or end > life.touched):
             self._note(life, end, tables_of(name))
 
     def _note(self, life, end, tables):
-        """The request filled blocks before token `end`. A block whose next tokens are not known yet has no entry."""
+        """The request filled blocks before token `end`. A block without known next tokens has no
+        entry."""
         request = life.request
-        hashed = len(request.block_hashes) * self._hash_block  # vLLM hits no block behind this token
+        # vLLM hits no block behind this token
+        hashed = len(request.block_hashes) * self._hash_block
         known = max(min(end - max(self._lookahead - 1, 0), request.num_tokens - self._lookahead, hashed), life.noted)
-        own = self._items.are_own(request)  # else vLLM's encoder cache may have given a drafter another item
+        # else vLLM's encoder cache may have given a drafter another item
+        own = self._items.are_own(request)
         touched = []
         for group in self._groups:
             table, size = tables[group.table], group.block_size
@@ -158,7 +163,8 @@ class DraftKv:
         life.due = (known // self._unit + 1) * self._unit
 
     def _content(self, request, end):
-        """What a block that ends at token `end` of the request should have; None: not known. A prompt of embeddings has zeros for tokens."""
+        """The expected entry of a block that ends at token `end` of the request; None: not known. A
+        prompt of embeddings has zeros for tokens."""
         places = self._items.places(request)
         tokens = tuple(request.all_token_ids[end : end + self._lookahead])
         unsure = self._lookahead and getattr(request, "prompt_embeds", None) is not None

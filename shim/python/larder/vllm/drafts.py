@@ -1,15 +1,15 @@
-"""Speculative decoding: the facts of a drafter that keeps KV in vLLM's pages, or the reason why an
-engine with it runs without the cache.
+"""Speculative decoding: the facts of a drafter with KV in vLLM's pages, or the reason why an engine
+with such a drafter runs without the cache.
 
 The KV of a drafter is a part of each chunk. A wrong draft page never changes a token, since the
 target model verifies each draft; the page costs accepted drafts. Larder therefore stores draft KV
-under exact keys (next_tokens) and only where this engine saw it go in (draft_kv)."""
+under exact keys (next_tokens) and only if this engine saw the write (draft_kv)."""
 
 from dataclasses import dataclass
 
 from larder.vllm.groups import Unsupported
 
-# Methods without a drafter's KV, and those whose KV is served.
+# Methods without a drafter's KV, and methods with served KV.
 _WITHOUT_KV = ("ngram", "ngram_gpu", "suffix")
 _WITH_KV = ("draft_model", "eagle", "mtp")
 
@@ -18,9 +18,10 @@ _WITH_KV = ("draft_model", "eagle", "mtp")
 class Drafts:
     method: str
     lookahead: int  # tokens behind a position that decide the drafter's KV of the position
-    # vLLM's first model runner leaves the drafter out of a step with a longer request (_input_fits_in_drafter).
+    # vLLM's first model runner leaves the drafter out of a step with a longer request
+    # (_input_fits_in_drafter).
     longest: int
-    layers: int | None  # that have KV; None: unknown
+    layers: int | None  # with KV; None: unknown
 
 
 def has_kv(speculative):
@@ -49,7 +50,8 @@ def _check(speculative, vllm_config):
         raise Unsupported(f"speculative decoding by {kind} is not served yet, only {', '.join(_WITHOUT_KV + _WITH_KV)}")
     if not hasattr(vllm_config, "num_prefill_lookahead_tokens"):
         raise Unsupported("speculative decoding: this vLLM does not tell how many tokens a drafter reads ahead (num_prefill_lookahead_tokens)")
-    if getattr(speculative, "use_multi_module_mtp", bool)():  # vLLM's first model runner leaves the pages of all modules but one unwritten
+    # vLLM's first model runner leaves the pages of all modules but one unwritten
+    if getattr(speculative, "use_multi_module_mtp", bool)():
         raise Unsupported(f"speculative decoding by {method} with several modules is not served yet")
     for name in ("num_speculative_tokens_per_batch_size", "use_heterogeneous_vocab"):
         if getattr(speculative, name, None):

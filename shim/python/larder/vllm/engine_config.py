@@ -1,8 +1,8 @@
-"""The configuration of a vLLM engine as flat fields, minus the fields that are known not to change a
-byte of KV.
+"""The configuration of a vLLM engine as flat fields, minus the fields that are known not to change
+a byte of KV.
 
-A closed world: the fingerprint has every field that this file does not name. A field that a newer
-vLLM adds can therefore cost hits, and can never give one engine the KV of another."""
+A closed world: the fingerprint has every field that is not named in this file. A field of a newer
+vLLM can therefore cost hits, and can never give one engine the KV of another."""
 
 import dataclasses
 import enum
@@ -10,22 +10,23 @@ import re
 
 from larder.vllm.drafts import has_kv
 
-_LIMITS = "limits how much runs at once; a token's KV depends on the tokens before it alone"
-_MEMORY = "the amount of memory, not its content"
+_LIMITS = "limits the work at one time; a token's KV depends on earlier tokens alone"
+_MEMORY = "the amount of memory, not the content"
 _PLACE = "the place where something runs or listens"
 _SAMPLING = "acts behind the last layer: which token is chosen, not the KV of a token"
 _TELLS = "logs, metrics or traces"
 _START = "the speed of a start, not a result"
 _GRAPHS = "launches that are recorded and replayed, not their results"
 _WEIGHTS = "the line `weights` names the content that was read"
-_RESOLVED = "vLLM has resolved it into other fields"
+_RESOLVED = "vLLM has resolved this field into other fields"
 _FACTS = "has a line of its own (identity.facts_of)"
 _ORDER = "the time at which a request runs"
 _SPREAD = "the rank that computes something, not the result"
 _TOKENS = "acts before the engine: the block hashes cover the tokens"
 _PROPOSED = "which tokens are proposed, and which proposals are accepted"
 
-# Path of a field, or of a whole part of the configuration, and the reason why it does not change KV.
+# Path of a field, or of a whole part of the configuration, and the reason why the field does not
+# change KV.
 HARMLESS = {
     "instance_id": "a random name",
     "shutdown_timeout": "acts at the end",
@@ -63,7 +64,7 @@ HARMLESS = {
     "model_config.allowed_media_domains": "hosts that a client may name; keys hold a digest of the content",
     "model_config.enable_prompt_embeds": "the block hashes cover embeddings that a client sends",
     "model_config.seed": _SAMPLING,
-    "model_config.generation_config": "attn_temperature_tuning has what Llama 4 takes from it; the rest is sampling",
+    "model_config.generation_config": "attn_temperature_tuning has the part that Llama 4 takes; the rest is sampling",
     "model_config.override_generation_config": "as generation_config",
     "model_config.logits_processors": _SAMPLING,
     "model_config.max_logprobs": _SAMPLING,
@@ -71,7 +72,7 @@ HARMLESS = {
     "model_config.use_fp64_gumbel": _SAMPLING,
     "model_config.enable_return_routed_experts": "more outputs of the same computation",
     "model_config.return_sampling_mask": _SAMPLING,
-    "model_config.max_model_len": "rope_max_model_len and attn_temperature_tuning have it where a model depends on it",
+    "model_config.max_model_len": "rope_max_model_len and attn_temperature_tuning have the length for models that depend on the length",
     "model_config.original_max_model_len": "as max_model_len",
     "model_config.spec_target_max_model_len": "as max_model_len",
     "model_config.enforce_eager": "compilation_config.mode has the result",
@@ -146,7 +147,8 @@ HARMLESS = {
     "scheduler_config.prefill_schedule_interval": _ORDER,
     "scheduler_config.async_scheduling": _ORDER,
     "scheduler_config.stream_interval": _ORDER,
-    # ---- who computes. Sizes of tensor, pipeline and context parallel have a line of their own, since they cut the KV.
+    # ---- the ranks. Sizes of tensor, pipeline and context parallel have a line of their own, since
+    # these sizes cut the KV.
     "parallel_config.tensor_parallel_size": _FACTS,
     "parallel_config.pipeline_parallel_size": _FACTS,
     "parallel_config.prefill_context_parallel_size": _FACTS,
@@ -173,7 +175,7 @@ HARMLESS = {
             "disable_nccl_for_dp_synchronization",
         )
     },
-    # ---- how it is compiled: mode, backend, operators and passes are in the fingerprint
+    # ---- the compilation: mode, backend, operators and passes are in the fingerprint
     **{
         f"compilation_config.{name}": _GRAPHS
         for name in (
@@ -198,7 +200,8 @@ HARMLESS = {
     "kernel_config.enable_jit_warmup": _START,
 }
 
-# ---- a drafter whose KV is stored. Fields that only a method without such KV has are the whole configuration of others.
+# ---- a drafter with stored KV. Fields that only a method without such KV has are the whole
+# configuration of other methods.
 _DRAFTS = "speculative_config"
 HARMLESS.update(
     {
@@ -216,7 +219,7 @@ HARMLESS.update(
     {
         f"{_DRAFTS}.disable_eagle_block_drop": "vLLM's own cache, whose hits DraftKv checks",
         f"{_DRAFTS}.disable_lookahead_block_hashes": "0 hashed tokens ahead in engines with a connector",
-        f"{_DRAFTS}.max_model_len": "draft_rope_max_model_len has it where a model depends on it; steps without the drafter store nothing",
+        f"{_DRAFTS}.max_model_len": "draft_rope_max_model_len has the length for models that depend on the length; steps without the drafter are not stored",
         f"{_DRAFTS}.target_model_config": "model_config",
         f"{_DRAFTS}.target_parallel_config": "parallel_config",
         f"{_DRAFTS}.model": _WEIGHTS,
@@ -239,30 +242,33 @@ _WITHOUT_DRAFT_KV = {**HARMLESS, _DRAFTS: "proposals by a method without KV; rej
 # Fields of a Hugging Face configuration that differ between equal models.
 _OF_NO_MODEL = {"_name_or_path", "name_or_path", "transformers_version", "_commit_hash"}
 _MAX_DEPTH = 12
-# Ends of names of secrets. vLLM's loaders take keys of object stores, and a newer vLLM may count a variable with a key.
+# Ends of names of secrets. vLLM's loaders take keys of object stores, and a newer vLLM may count a
+# variable with a key.
 _SECRET = re.compile(r"(key|key_id|secret|password|credentials?|(auth|access|api|bearer|hf|session)_token|^[A-Z_]*_TOKEN)$", re.IGNORECASE)
 
 
 def harmless_of(vllm_config):
-    """The harmless paths of an engine: the speculation of one without a drafter's KV is harmless as a whole."""
+    """The harmless paths of an engine: the speculation of an engine without a drafter's KV is
+    harmless as a whole."""
     return HARMLESS if has_kv(getattr(vllm_config, _DRAFTS, None)) else _WITHOUT_DRAFT_KV
 
 
 def fields_of(config, harmless=HARMLESS):
-    """{path: value} of all fields of a configuration that are not harmless. JSON has a form for each value. harmless: paths within `config`."""
+    """{path: value} of all fields of a configuration that are not harmless. JSON has a form for
+    each value. harmless: paths within `config`."""
     found = {}
     _walk(config, "", found, 0, harmless)
     return found
 
 
 def may_be_secret(path):
-    """Whether a field or a variable has a name of secrets. Its value counts, and people do not see
+    """Whether a field or a variable has a name of secrets. The value counts, and people do not see
     the value."""
     return bool(_SECRET.search(path))
 
 
 def set_by_hand(vllm_config):
-    """Paths of fields_of() that differ from vLLM's own defaults, which engine_version fixes."""
+    """Paths of fields_of() with a value unlike vLLM's default, which engine_version fixes."""
     chosen = set()
     _differing(vllm_config, "", chosen, harmless_of(vllm_config))
     return chosen
@@ -287,20 +293,21 @@ def _walk(value, path, found, depth, harmless):
 
 
 def _is_part(value):
-    """A part of the configuration, whose members are fields of their own."""
+    """A part of the configuration, with members that are fields themselves."""
     return not isinstance(value, type) and (dataclasses.is_dataclass(value) or hasattr(value, "to_dict"))
 
 
 def _members(part):
-    if hasattr(part, "to_dict"):  # of Hugging Face: the model's own file with its overrides
+    if hasattr(part, "to_dict"):  # of Hugging Face: the model's own file with overrides
         return {name: value for name, value in part.to_dict().items() if name not in _OF_NO_MODEL}
     members = {field.name: getattr(part, field.name, None) for field in dataclasses.fields(part)}
     return {**members, **_attributes(part)}
 
 
 def _attributes(part):
-    """Public attributes that vLLM sets beside the fields. Left out is the memory of a cached property: the other fields decide it, and only
-    a process that has asked for it has it."""
+    """Public attributes that vLLM sets beside the fields. The memory of a cached property is left
+    out: the other fields decide the value, and only a process that has asked for the property has
+    the memory."""
     kind = type(part)
     return {name: value for name, value in vars(part).items() if not name.startswith("_") and not hasattr(kind, name)}
 

@@ -1,8 +1,8 @@
-"""Larder in vLLM's own /metrics: time to first token by hit and miss, requests with multi-modal items
-that run without the cache, and the engine's pool.
+"""Larder in vLLM's own /metrics: time to first token by hit and miss, requests with multi-modal
+items that run without the cache, and the engine's pool.
 
 The scheduler's process observes (Observed), vLLM carries the observations to its front end, and
-Exported counts them there."""
+Exported counts the observations there."""
 
 import os
 from dataclasses import dataclass, field
@@ -138,5 +138,5 @@ def only_one(kind, *, name, labelnames, **given):
 def _registered(name):
     """The registered collector, or None. prometheus_client has no call for this; vLLM unregisters
     its own collectors by the same table."""
-    name = name.removesuffix("_total")  # as counters keep it
+    name = name.removesuffix("_total")  # a Counter keeps its name without _total
     return next((one for one in tuple(prometheus_client.REGISTRY._collector_to_names) if getattr(one, "_name", "") == name), None)

@@ -1,7 +1,7 @@
-"""The environment variables of a vLLM engine that may change KV: vLLM's own compile_factors(), minus
-a list of harmless variables.
+"""The environment variables of a vLLM engine that may change KV: vLLM's own compile_factors(),
+minus a list of harmless variables.
 
-As in engine_config, a variable that a newer vLLM adds is in the fingerprint."""
+As in engine_config, a variable of a newer vLLM is in the fingerprint."""
 
 import os
 
@@ -10,8 +10,8 @@ from larder.vllm.engine_config import plain
 _ANOTHER = "another connector"
 _TALK = "how processes talk"
 _VERSION = "engine_version names the build"
-_LIMITS = "limits what a client may ask for"
-_MEMORY = "the amount of memory, not its content"
+_LIMITS = "limits the requests of clients"
+_MEMORY = "the amount of memory, not the content"
 _PLACE = "the place where something runs, listens or lies"
 _SAMPLING = "acts behind the last layer"
 _TELLS = "logs, metrics or traces"

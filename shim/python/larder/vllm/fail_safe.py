@@ -62,8 +62,9 @@ def _log_is_open():
 
 
 class LateLines:
-    """What the engine's thread tells of ordinary requests: a line costs it 0.2 ms, so a pump writes it, up to half a second later but
-    with its own time and place. Where no pump runs the line is written at once, so every kept line has a thread that writes it."""
+    """Lines of the engine's thread about ordinary requests. A line costs the thread 0.2 ms, so a
+    pump writes the line, up to half a second later but with the original time and place. Without a
+    pump the line is written at once, so every kept line has a thread to write the line."""
 
     def __init__(self):
         self._records = deque(maxlen=4096)
@@ -82,7 +83,7 @@ class LateLines:
                 logger.handle(record)
 
     def add_pump(self, count):
-        """count: 1 where a pump begins, -1 where it ends. The one that ends calls write() afterwards."""
+        """count: 1 when a pump begins, -1 when it ends. The ending pump then calls write()."""
         with self._lock:
             self._pumps += count
 
@@ -93,11 +94,13 @@ class LateLines:
 
 
 late = LateLines()
-os.register_at_fork(after_in_child=late.__init__)  # a child has no pump, and what its parent has still to write is the parent's
+# a child has no pump, and the unwritten lines belong to the parent
+os.register_at_fork(after_in_child=late.__init__)
 
 
 class LogPump:
-    """Carries the native threads' log lines and the late ones to vLLM's logger, twice a second, from a thread of its own."""
+    """Carries the native threads' log lines and the late lines to vLLM's logger, twice a second, on
+    a thread of its own."""
 
     _LEVELS = {"error": logger.error, "warning": logger.warning, "debug": logger.debug}
     _LAST_S = 2  # for a line that is being written at the end
@@ -119,7 +122,7 @@ class LogPump:
         late.write()
         while (line := self._client.next_log()) is not None:
             level, text = line
-            # Who called has the same as an exception, and tells it in a user's words.
+            # The caller gets the same as an exception, and reports the error in a user's words.
             write = logger.debug if text.startswith("larder_") else self._LEVELS.get(level, logger.info)
             write("Larder: %s", text)
 

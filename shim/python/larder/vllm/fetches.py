@@ -41,10 +41,11 @@ class Fetches:
         self._probes = TierProbes(client, worth, chunk_keys)
         self._fetches: dict[str, Running] = {}  # until the request has its holds, or ends
         self._decided: set[str] = set()
-        self._recomputed: set[str] = set()  # decided requests that had chunks below and fetched none
+        # decided requests with chunks below, but without a fetch
+        self._recomputed: set[str] = set()
 
     def runs(self, request_id):
-        """Whether the request waits for its probe or its fetch."""
+        """Whether the request waits for a probe or a fetch."""
         if self._probes.runs(request_id):
             return True
         fetch = self._fetches.get(request_id)
@@ -54,8 +55,8 @@ class Fetches:
 
     def begin(self, request, space, first, hashes, there, local_tokens):
         """Returns whether the request waits: for its probe, its fetch, or a load of another
-        request. hashes: of the chunks from number `first` on, of which the first `there` are in
-        memory. local_tokens: the tokens of the prompt in vLLM's own cache."""
+        request. hashes: of the chunks from number `first` on; the first `there` of these chunks are
+        in memory. local_tokens: the tokens of the prompt in vLLM's own cache."""
         if request.request_id in self._decided:  # mutation: fetch-once
             return False
         lacking_tokens = request.num_tokens - max((first + there) * self._worth.chunk_tokens, local_tokens)
@@ -81,7 +82,7 @@ class Fetches:
         )
 
     def _shared_plan(self, chunks, answer, lacking_tokens):
-        """The Plan for the chunks that a probe has found, some of them in the backend, or None."""
+        """The Plan for the chunks that a probe has found, some in the backend, or None."""
         speed = LowerTiers(answer.read_bytes_per_s > 0, answer.read_latency_ns, answer.read_bytes_per_s)
         return self._worth.plan(speed, chunks, lacking_tokens, self._waiting_chunks(), shared=True)
 
@@ -93,7 +94,7 @@ class Fetches:
         return native.DECIDED_RECOMPUTE if more_below else native.DECIDED_ABSENT
 
     def end(self, request_id):
-        """The request has its holds, or needs none."""
+        """The request has its holds, or needs no hold."""
         fetch = self._fetches.pop(request_id, None)
         if fetch is not None:
             self._end(fetch.tickets)
@@ -122,8 +123,8 @@ class Fetches:
                 return
 
     def _ask(self, request, space, hashes, there, plan):
-        """hashes: of the chunks to keep in memory. With states, the last one's state too, in a fetch
-        of its own."""
+        """hashes: of the chunks to keep in memory. With states, the state of the last chunk too, in
+        a fetch of its own."""
         stride, tickets = stride_of(request), []
         states = [] if space.states is None else [(hashes[-stride:], space.states)]
         for asked, number in [(hashes, space.number), *states]:
@@ -131,7 +132,8 @@ class Fetches:
                 tickets.append((self._client.fetch(asked, stride, plan.deadline_ms, number), len(asked) // stride))
             except LarderError as refused:
                 self._end(tickets)  # mutation: fetch-both
-                if refused.status == native.RESOURCE_EXHAUSTED:  # tries again when other fetches have ended
+                # tries again when other fetches have ended
+                if refused.status == native.RESOURCE_EXHAUSTED:
                     self._decided.discard(request.request_id)
                 return False
         self._fetches[request.request_id] = Running(tuple(tickets), there, plan)

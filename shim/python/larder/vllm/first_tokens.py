@@ -36,7 +36,7 @@ class FirstTokens:
             self.end(request_id)
 
     def end(self, request_id):
-        """The request has its first token, or ends without one."""
+        """The request has a first token, or ends without a token."""
         waiting = self._waiting.pop(request_id, None)
         if waiting is not None and waiting.request.num_output_tokens:
             self._observed.first_token(waiting.cache, max(self._clock() - waiting.request.arrival_time, 0.0))

@@ -1,16 +1,17 @@
-"""KV that this engine did not compute and Larder did not load: another connector of a MultiConnector
-brought it. Such KV may come from other weights or through a lossy copy, and is not stored under this
-engine's name, unless the option `trust_other_connectors` says that it may be.
+"""KV that this engine did not compute and Larder did not load: another connector of a
+MultiConnector brought the KV. Such KV may come from other weights or through a lossy copy, and is
+not stored under this engine's name, unless the option `trust_other_connectors` allows the store.
 
-- A request that gets blocks and is not in the same step waits for a load. Where the load is not
-  Larder's, the tokens behind vLLM's own hit are foreign. The same holds for tokens that another
-  connector loads within the step.
-- Behind its first foreign token all KV of a request is foreign: attention carries the difference on.
-- vLLM's prefix cache hands foreign blocks to other requests. `_blocks` has each block that a foreign
-  token was written to, until the block is given to a request for KV of its own.
+- A request that gets blocks and is not in the same step waits for a load. If the load is not
+  Larder's, the tokens behind vLLM's own hit are foreign. Tokens that another connector loads within
+  the step are foreign, too.
+- Behind its first foreign token all KV of a request is foreign: attention carries the difference
+  on.
+- vLLM's prefix cache hands foreign blocks to other requests. `_blocks` has each block with a
+  foreign token, until a request gets the block for KV of its own.
 
-Owned by the scheduler's thread. Sees each step, and handles it in vLLM's own order: requests without
-a new look-up first, then admitted ones, which may hit blocks of the former."""
+Owned by the scheduler's thread. Sees each step, and handles the step in vLLM's own order: requests
+without a new look-up first, then admitted requests, which may hit blocks of the former."""
 
 from larder.vllm.fail_safe import logger
 
@@ -26,15 +27,16 @@ class ForeignKv:
         """setup: None where the engine is not served."""
         self._watches = setup is not None and setup.stores and not setup.trusts_other_connectors
         self._groups = setup.groups if setup is not None else ()
-        self._admitted = {}  # by request id, since the last step: (local tokens, tokens of Larder's load, blocks)
+        # by request id, since the last step: (local tokens, tokens of Larder's load, blocks)
+        self._admitted = {}
         self._first = {}  # by request id: its first foreign token
         self._blocks = set()  # no more than vLLM has
         self._blind = False  # a vLLM does not tell which blocks another connector fills
         self._told = False
 
     def admitted(self, request_id, local_tokens, external_tokens, blocks):
-        """vLLM has blocks for the request after a look-up. local_tokens: as vLLM told of its own hit.
-        external_tokens: of Larder's load."""
+        """vLLM has blocks for the request after a look-up. local_tokens: the length of vLLM's own
+        hit, as told by vLLM. external_tokens: of Larder's load."""
         if not self._watches:
             return
         self._admitted.pop(request_id, None)  # a load that failed before the next step
@@ -45,12 +47,12 @@ class ForeignKv:
         return self._first.get(request_id)
 
     def forget(self, request_id):
-        """The request ended. Its blocks stay in vLLM's prefix cache."""
+        """The request ended. The request's blocks stay in vLLM's prefix cache."""
         self._first.pop(request_id, None)
         self._admitted.pop(request_id, None)
 
     def step(self, output):
-        """Call for each step, also for one that computes nothing."""
+        """Call this for each step, also for a step that computes no token."""
         if not (self._admitted or self._first or self._blocks):
             return
         admitted, self._admitted = self._admitted, {}
@@ -77,20 +79,23 @@ class ForeignKv:
                 self._continue(one.req_id, one.num_computed_tokens, one.block_ids)
 
     def _continue(self, request_id, computed, tables):
-        """Its load has ended, and the request computes from token `computed` on."""
+        """The load has ended, and the request computes from token `computed` on."""
         first = self._first.get(request_id)
-        if first is not None and computed <= first:  # the load failed, and the request computes these tokens
+        # the load failed, and the request computes these tokens
+        if first is not None and computed <= first:
             del self._first[request_id]
             first = None
         begin = computed if first is None else first
         self._write(first is not None, self._behind(tables, begin))
 
     def _begin(self, request_id, local, external, blocks, begin, loads_within):
-        """begin: the first token that the step computes of the request; None: it waits for a load."""
+        """begin: the first token of the request that the step computes; None: the request waits for
+        a load."""
         self._first.pop(request_id, None)
         waits = begin is None
         if not waits and not loads_within:
-            local = begin  # vLLM's hit may be longer, by a part of a block, or shorter than vLLM told
+            # vLLM's hit may be longer by a part of a block, or shorter, than vLLM told
+            local = begin
         loads = not external if waits else begin > local
         if not (loads or self._blocks or self._blind):
             return
@@ -105,7 +110,7 @@ class ForeignKv:
         self._write(first is not None, self._behind(tables, local if first is None else first))
 
     def _hit(self, tables, local):
-        """The first token of a foreign block among those that vLLM hit, or None."""
+        """The first token of a foreign block in vLLM's hit, or None."""
         if self._blind and local:
             return 0
         found = []
@@ -118,7 +123,8 @@ class ForeignKv:
         return [tables[group.table][token // group.block_size :] for group in self._groups]
 
     def _write(self, foreign, tables):
-        """These blocks are given to a request, for foreign KV or for its own. Block 0 stands for blocks behind a window."""
+        """These blocks are given to a request, for foreign KV or for KV of its own. Block 0 stands
+        for blocks behind a window."""
         for blocks in tables:
             if foreign:
                 self._blocks.update(blocks)
@@ -133,7 +139,7 @@ class ForeignKv:
 
 
 def _starts(output):
-    """The first token that the step computes of each request that begins in it."""
+    """The first token that the step computes, of each request that begins in the step."""
     starts = {one.req_id: one.num_computed_tokens for one in output.scheduled_new_reqs}
     cached = output.scheduled_cached_reqs
     if cached.resumed_req_ids:

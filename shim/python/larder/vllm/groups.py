@@ -1,19 +1,19 @@
 """KV groups: the blocks of each of vLLM's block tables that make a part of a chunk, and the shard
-that a rank holds.
+of a rank.
 
 Pure functions of vLLM's KV cache configuration. A chunk of `chunk_tokens` tokens has one part for
 each group and shard. Of a sliding window only the last blocks of a chunk are kept, as many as a hit
-that ends there can need. vLLM has freed the earlier blocks (null blocks) when a chunk fills.
+at the chunk's end can need. vLLM has freed the earlier blocks (null blocks) when a chunk fills.
 
 With chunked local attention (Llama 4) a token attends to the tokens of its own span of
-attention_chunk_size tokens, and vLLM frees the blocks of earlier spans. All blocks are kept: a chunk
-of Larder lies in one span, whose blocks live until the next span begins.
+attention_chunk_size tokens, and vLLM frees the blocks of earlier spans. All blocks are kept: a
+chunk of Larder lies in one span, whose blocks live until the next span begins.
 
-A recurrent state (Mamba and the like) stands for all tokens before it. The chunk of a state group is
-the state behind the last token of a chunk, in one block.
+A recurrent state (Mamba and the like) stands for all tokens before the state. The chunk of a state
+group is the state behind the last token of a chunk, in one block.
 
-A block table whose layers are unlike (layer_specs) is several groups, one for each specification. A
-table whose KV vLLM rebuilds behind a hit (DeepSeek V4.1) is none."""
+A block table with unlike layers (layer_specs) is several groups, one for each specification. A
+table whose KV vLLM rebuilds behind a hit (DeepSeek V4.1) is no group."""
 
 import math
 import re
@@ -26,7 +26,8 @@ DEFAULT_CHUNK_TOKENS = 256
 MOST_GROUPS, MOST_SHARDS, MOST_PAGE_BYTES, MOST_PART_BYTES = 16, 256, 64 << 20, 1 << 30
 _WINDOWS = ("SlidingWindowSpec", "SlidingWindowMLASpec")
 _KINDS = ("FullAttentionSpec", "MLAAttentionSpec", *_WINDOWS, "ChunkedLocalAttentionSpec", "MambaSpec")
-# Kinds that vLLM may keep out of its own prefix cache too: it computes their KV anew behind a hit, from the other groups' KV.
+# Kinds that vLLM may keep out of its own prefix cache too: vLLM computes the KV of these kinds anew
+# behind a hit, from the other groups' KV.
 _REBUILT = ("CircularBufferSpec", "SlidingWindowMLASpec")
 
 
@@ -47,8 +48,8 @@ class Group:
     window: int | None = None  # tokens of a sliding window
     local: int | None = None  # tokens of a span of chunked local attention
     state: bool = False  # a recurrent state
-    # Where a table has several groups (layer_specs): the specification of the table's first layer. All processes know it, and workers
-    # alone know that of the group's own layers.
+    # For a table with several groups (layer_specs): the specification of the table's first layer.
+    # All processes know the first layer, and only workers know the group's own layers.
     first: object = None
 
     @property
@@ -58,7 +59,7 @@ class Group:
 
     @property
     def unlike(self):
-        """Whether the layers of the block table are unlike, and this group has a part of them."""
+        """Whether the layers of the table are unlike, and this group has a part of the table."""
         return self.first is not None
 
     def pages(self, table, chunk):
@@ -167,7 +168,7 @@ def _mib(size):
 
 
 def is_rebuilt(group):
-    """Whether vLLM computes the KV of this group anew behind a hit. Larder has nothing of it."""
+    """Whether vLLM computes the KV of this group anew behind a hit. Larder stores no such KV."""
     specs = inner_specs(group.kv_cache_spec)
     return all(type(spec).__name__ in _REBUILT and not getattr(spec, "prefix_cacheable", True) for spec in specs)
 
@@ -209,8 +210,8 @@ def _groups(kv_cache_config, table, group, chunk_tokens):
 
 
 def _own_spec(group, tensor):
-    """The specification of the tensor's layers; None in the scheduler. Unsupported: the tensor has
-    other pages than that specification."""
+    """The specification of the tensor's layers; None in the scheduler. Unsupported: the pages of
+    the tensor differ from the specification."""
     known = layer_specs(group)
     if not known:
         return None
@@ -281,8 +282,8 @@ def _head_replicas(model_config, kv_cache_config, ranks):
 
 
 def _names_heads(value):
-    """Whether a nested part of a model's configuration has KV heads of its own, as the block_configs
-    of Nemotron-NAS have: vLLM takes the model's number from one of them."""
+    """Whether a nested part of a model's configuration has KV heads of its own, like block_configs
+    of Nemotron-NAS. vLLM then takes the model's number from one of these parts."""
     if isinstance(value, (list, tuple)):
         return any(map(_names_heads, value))
     if not isinstance(value, dict):

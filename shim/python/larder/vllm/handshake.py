@@ -1,9 +1,10 @@
-"""What workers tell the scheduler's half before the first request, by vLLM's handshake of connectors.
+"""The report of workers to the scheduler's half before the first request, by vLLM's handshake of
+connectors.
 
-Without it the scheduler hears of the layers' attention with the first step, and the requests before
-miss. A MultiConnector gives the metadata of its first child that has any to all of its children:
-Larder tells nothing there, so that it never takes the place of a neighbour. The first report of each
-worker says the same."""
+Without the handshake the scheduler hears of the layers' attention with the first step, and earlier
+requests miss. A MultiConnector gives the metadata of its first child with metadata to all children.
+Larder gives no metadata there, and so never takes the place of a neighbour. The first report of
+each worker says the same."""
 
 from dataclasses import dataclass
 from functools import reduce
@@ -19,7 +20,7 @@ IS_HEARD = hasattr(base.KVConnectorBase_V1, "set_xfer_handshake_metadata_pp_awar
 
 @dataclass
 class Told(getattr(base, "KVConnectorHandshakeMetadata", object)):
-    """Of one worker. vLLM pickles it, and gives it again after each wake-up."""
+    """Of one worker. vLLM pickles the report, and gives the report again after each wake-up."""
 
     report: WorkerReport
 

@@ -1,9 +1,9 @@
-"""References to blocks of vLLM's pool: a block that a store reads goes to no other request, even
-after its own request has ended.
+"""References to blocks of vLLM's pool: a block under a store goes to no other request, even after
+the end of its own request.
 
-vLLM's second runner zeroes blocks that a step newly uses before it tells the connector of
-preemptions. Where blocks are zeroed at all (Setup.zeroes), stored blocks are held here from the
-step that stores until every worker has reported it. Owned by the scheduler's thread, which owns
+vLLM's second runner zeroes the new blocks of a step before the runner tells the connector of
+preemptions. If blocks are zeroed at all (Setup.zeroes), stored blocks are held here from the step
+of the store until every worker has reported the step. Owned by the scheduler's thread, which owns
 the pool too."""
 
 from array import array

@@ -61,7 +61,7 @@ def text_of(facts, vllm_config):
 
 
 def configuration_of(vllm_config):
-    """({path: value} of all that may decide KV, the paths that have a line for people)."""
+    """({path: value} of all fields that may decide KV, the paths with a line for people)."""
     fields, variables = engine_config.fields_of(vllm_config, engine_config.harmless_of(vllm_config)), engine_variables.variables()
     own = _own(vllm_config.model_config)
     speculative = getattr(vllm_config, "speculative_config", None)
@@ -90,9 +90,9 @@ def _one(values):
 
 
 def _layer_lines(model, groups, shards):
-    """A line for each group: its pages, and a digest of the names of its layers. A pipeline stage
-    knows the names of its own layers alone. With a pipeline the lines therefore give the range of
-    layers of each stage."""
+    """A line for each group: the pages, and a digest of the names of the layers. A pipeline stage
+    knows only the names of the stage's layers. With a pipeline the lines therefore give the range
+    of layers of each stage."""
     lines = [_spec_line(group) for group in groups]
     if shards.stages == 1:
         named = [f"layers={len(group.layers)} names={fingerprint.digest(group.layers)}" for group in groups]
@@ -124,7 +124,8 @@ def _rope_length(model):
 
 
 def _model_class(model):
-    """The code of the model: a plug-in of vLLM may replace vLLM's class, and vLLM may leave a model to transformers."""
+    """The code of the model: a plug-in of vLLM may replace vLLM's class, and vLLM may leave a model
+    to transformers."""
     from vllm.model_executor.models import ModelRegistry
 
     known = ModelRegistry.models.get(model.architecture)
@@ -144,8 +145,9 @@ def _version(package):
 
 
 def _temperature(model):
-    """Whether Llama 4 scales its queries by their place. vLLM takes that from the generation config, and else from the greatest length that
-    the engine was started with (models/llama4.py). None for other models."""
+    """Whether Llama 4 scales its queries by their place. vLLM takes the value from the generation
+    config, and else from the greatest length given at the engine's start (models/llama4.py). None
+    for other models."""
     if getattr(model.hf_text_config, "model_type", "") != "llama4_text":
         return None
     found = {**model.try_get_generation_config(), **model.override_generation_config}
@@ -173,7 +175,7 @@ def _none_hash(cache_config, options):
 
 
 def _choose_seed(kv_cache_utils):
-    """Sets a seed for a vLLM that would start its hash chain at random, after it has made its
+    """Sets a seed for a vLLM that would start its hash chain at random, after the creation of the
     connectors. The seed is a whole number, since Python reads the variable too, in every process
     that starts from now on."""
     if hasattr(kv_cache_utils, "NONE_HASH"):

@@ -1,14 +1,14 @@
-"""Digests of multi-modal items. A digest is a name of a picture, a sound or a video that no client
-can choose.
+"""Digests of multi-modal items. A digest is a name of a picture, a sound or a video, and no client
+can choose the name.
 
 An item is the dictionary of tensors that vLLM's processor made (MultiModalKwargsItem). The digest
 covers every key, the way in which vLLM batches the key's values, and the type, shape and bytes of
 each tensor. The encoding can be decoded in one way only. A value of another kind has no digest
-(Undigested). An item without a tensor has none either: vLLM's shared-memory cache hands out
+(Undigested). An item without a tensor has no digest either: vLLM's shared-memory cache hands out
 addresses in this form.
 
-The hash is BLAKE3: API users are adversaries, so that the hash must be cryptographic, and vLLM
-itself requires this package. 10 MB take 3.1 ms on one core. hashlib's sha256 takes 10.7 ms with the
+The hash is BLAKE3: API users are adversaries, so the hash must be cryptographic, and vLLM itself
+requires this package. 10 MB take 3.1 ms on one core. hashlib's sha256 takes 10.7 ms with the
 processor's SHA instructions. blake3 releases the GIL meanwhile.
 
 `digest` and `item_digest` are pure. The scheduler's thread owns a Digests, which has one thread."""
@@ -128,7 +128,8 @@ class Digests:
     def __init__(self):
         # The thread starts with the first item and ends with this object.
         self._thread = ThreadPoolExecutor(1, "larder-digest")
-        # By id of the item: (weak reference to the item, Future). The end of an item removes it.
+        # By id of the item: (weak reference to the item, Future). The end of an item removes its
+        # entry.
         self._known = {}
         self._places = threading.Semaphore(MOST_WAITING)
 

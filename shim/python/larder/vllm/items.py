@@ -2,10 +2,10 @@
 use the cache.
 
 vLLM names an item, for its own caches, by an identifier: a hash of the content, a client's `uuid`,
-or a counter. Larder names an item by the digest of its tensors (item_digest), which is in the
-request's keys (keys). A request with an undigested item runs without the cache. A request does not
-store where vLLM's own caches may have supplied KV of another item (provenance). Items follows every
-request with items, also a request that opts out: vLLM's caches keep the KV of all requests.
+or a counter. Larder names an item by the digest of the item's tensors (item_digest), which is in
+the request's keys (keys). A request with an undigested item runs without the cache. A request does
+not store if vLLM's own caches may have supplied KV of another item (provenance). Items follows
+every request with items, also a request that opts out: vLLM's caches keep the KV of all requests.
 
 A digest takes milliseconds, in a thread of its own. Meanwhile vLLM is told to ask again ("None"),
 until a deadline. Owned by the scheduler's thread."""
@@ -32,7 +32,7 @@ LINE = "Larder: requests with pictures, sound or video run without the cache whe
 
 @dataclass
 class Live:
-    """A request with items, from its first look-up to its end."""
+    """A request with items, from the first look-up to the end of the request."""
 
     request: object
     until: float  # the deadline of the digests
@@ -60,8 +60,8 @@ class Items:
         self._mixed = False  # a prompt of tokens and embeddings was here
 
     def asked(self, request, local_tokens, wanted):
-        """vLLM looks up the request, and has `local_tokens` in the prefix cache. wanted: the request
-        may load otherwise. Returns whether the request may load; None: ask again."""
+        """vLLM looks up the request, and has `local_tokens` in the prefix cache. wanted: the
+        request may load otherwise. Returns whether the request may load; None: ask again."""
         live = self._live_of(request)
         if live is None:
             return wanted
@@ -107,7 +107,8 @@ class Items:
         return self.places(request) if clean else None
 
     def are_own(self, request):
-        """Whether the request's KV is known to be of its own items. For each request in the last step()."""
+        """Whether the request's KV is known to be of its own items. For each request in the last
+        step()."""
         live = self._lives.get(request.request_id)
         return live is None or live.past.is_clean() is True
 
@@ -195,7 +196,7 @@ def items_hidden(vllm_config):
     multimodal = getattr(vllm_config.model_config, "multimodal_config", None)
     if getattr(multimodal, "mm_processor_cache_type", "lru") == "shm":
         if multimodal.mm_processor_cache_gb > 0:
-            return "--mm-processor-cache-type shm hands it addresses; use lru"
+            return "--mm-processor-cache-type shm gives the scheduler addresses; use lru"
     if getattr(getattr(vllm_config, "ec_transfer_config", None), "is_ec_consumer", False):
         return "--ec-transfer-config takes embeddings from other engines by identifier"
     manager = getattr(vllm_config, "ec_manager_config", None)

@@ -1,14 +1,13 @@
-"""The keys of a request's chunks, in the form that the client takes: one buffer, one key every
-`stride` bytes.
+"""The keys of a request's chunks, in the client's form: one buffer, one key every `stride` bytes.
 
 The key of a chunk is vLLM's block hash at the chunk's end. A chunk that ends behind the begin of a
 multi-modal item has the key H(block hash, name). The name covers all items that begin before the
-chunk's end, by their digests and places. vLLM's own hash covers an item by an identifier, which a
-client may choose or a counter gives.
+chunk's end, by their digests and places. vLLM's own hash covers an item by an identifier, chosen by
+a client or a counter.
 
-Where the KV of drafters depends on the next tokens (Setup.lookahead), the key covers these tokens as
-well (larder.next_tokens), and an item that begins among them. A chunk has no key before its next
-tokens are known."""
+If the KV of drafters depends on the next tokens (Setup.lookahead), the key covers these tokens as
+well (larder.next_tokens), and an item that begins among the tokens. A chunk has no key before its
+next tokens are known."""
 
 from bisect import bisect_left
 from operator import itemgetter
@@ -28,7 +27,8 @@ def chunk_hashes(setup, request, first, last, places):
         return b""
     step, tokens = setup.hashes_per_chunk, setup.chunk_tokens
     if setup.lookahead:
-        if getattr(request, "prompt_embeds", None) is not None:  # an embedding is not told by a token's number
+        # a token's number does not identify an embedding
+        if getattr(request, "prompt_embeds", None) is not None:
             return b""
         last = min(last, chunks_known(request.num_tokens, tokens, setup.lookahead))
     hashes = request.block_hashes[(first + 1) * step - 1 : last * step : step]
@@ -44,7 +44,8 @@ def chunk_hashes(setup, request, first, last, places):
 
 
 def _behind(lookahead, tokens, hashes, ends):
-    """The keys of chunks that end at `ends`, up to the first chunk in front of a number that is no token's."""
+    """The keys of chunks that end at `ends`, up to the first chunk in front of a number of no
+    token."""
     keys = []
     for block_hash, end in zip(hashes, ends):
         try:
@@ -60,7 +61,7 @@ def stride_of(request):
 
 def places_of(features, digests):
     """((begin, name), ...) in the order of the items' begins. A name covers an item and all items
-    before it: their contents, and the tokens at which their embeddings go.
+    before the item: the contents, and the tokens at which the embeddings go.
 
     features: vLLM's MultiModalFeatureSpec, one for each of `digests`."""
     name, places = b"", []

@@ -1,4 +1,5 @@
-"""Whose KV is in the pages of a request: KV of other connectors (foreign_kv) and draft KV (draft_kv).
+"""The origin of the KV in the pages of a request: KV of other connectors (foreign_kv) and draft KV
+(draft_kv).
 
 Owned by the scheduler's thread."""
 
@@ -19,7 +20,7 @@ class KvOrigins:
         self._drafts.admitted(request, local_tokens, external_tokens, blocks)
 
     def step(self, output):
-        """Call for each step, also for one that computes nothing."""
+        """Call this for each step, also for a step that computes no token."""
         self._foreign.step(output)
 
     def computes(self, output, tables_of):
@@ -28,7 +29,8 @@ class KvOrigins:
         self._drafts.step(output, tables_of)
 
     def first(self, request_id):
-        """The first token from which on no KV of the request may be stored, or None. Of a request in the last step()."""
+        """The first token from which on no KV of the request may be stored, or None. Of a request
+        in the last step()."""
         found = [one for one in (self._foreign.first(request_id), self._drafts.first(request_id)) if one is not None]
         return min(found, default=None)
 

@@ -1,9 +1,10 @@
-"""The layers of a KV group: their specifications, and the tensors of groups whose layers are unlike.
+"""The layers of a KV group: the specifications, and the tensors of groups with unlike layers.
 
-Layers with an equal number of slots share a block table, also where their pages have several sizes:
+Layers with an equal number of slots share a block table, also if their pages have several sizes:
 MLA and the keys of an indexer (DeepSeek V3.2), heads of 256 and of 512 (Gemma 4). A worker's
-configuration has the specification of each layer of such a group (UniformTypeKVCacheSpecs), the
-scheduler's has that of the first layer. Both list the same tensors, one for each specification.
+configuration has the specification of each layer of such a group (UniformTypeKVCacheSpecs). The
+scheduler's configuration has the specification of the first layer. Both list the same tensors, one
+for each specification.
 
 Pure functions of vLLM's KV cache configuration."""
 
@@ -21,8 +22,8 @@ def layer_specs(group):
 
 
 def unlike_tensors(kv_cache_config, group):
-    """The tensors of vLLM's KV group if its layers have several specifications, in the order that
-    all processes of the engine have; else ()."""
+    """The tensors of vLLM's KV group if the layers have several specifications, in the same order
+    in all processes of the engine; else ()."""
     names = set(group.layer_names)
     tensors = getattr(kv_cache_config, "kv_cache_tensors", None) or ()
     found = tuple(tensor for tensor in tensors if not names.isdisjoint(getattr(tensor, "layers", ())))
@@ -30,8 +31,8 @@ def unlike_tensors(kv_cache_config, group):
 
 
 def page_of(tensor):
-    """Bytes from one page of the tensor to the next: the padding behind a page is a part of it.
-    Layers lie in blocks, or blocks in layers. The nearer of the two neighbours ends the page."""
+    """Bytes from one page of the tensor to the next, with the padding behind a page. Layers lie in
+    blocks, or blocks in layers. The nearer of the two neighbours ends the page."""
     return min(tensor.layer_stride, tensor.block_stride)  # mutation: unlike-page
 
 

@@ -27,7 +27,7 @@ class LoadPlan:
         self._setup = setup
         self._client = client
         self._items = items
-        self._holds: dict[str, list[int]] = {}  # by request, until its load ends
+        self._holds: dict[str, list[int]] = {}  # by request, until the load ends
         self._next: list[Move] = []
 
     def add(self, move):
@@ -39,7 +39,7 @@ class LoadPlan:
         return loads
 
     def fill(self, failed, request, blocks, lookup, adapter):
-        """(`failed` with its parts, the keys of its chunks). The chunks are held until release()."""
+        """(`failed` with its parts, the keys of its chunks). release() ends the holds."""
         setup, stride = self._setup, stride_of(request)
         first = lookup.local_tokens // setup.chunk_tokens
         hashes = chunk_hashes(setup, request, first, lookup.hit_chunks, self._items.places(request))
@@ -48,7 +48,8 @@ class LoadPlan:
         for number, group in enumerate(setup.groups):
             part = Part(number, b"", b"")
             for i, chunk in enumerate(range(first, lookup.hit_chunks)):
-                if group.state and chunk + 1 < lookup.hit_chunks:  # the last state stands for all tokens before it
+                # the last state stands for all tokens before the state
+                if group.state and chunk + 1 < lookup.hit_chunks:
                     continue
                 pages = load_pages(group, tables[group.table], chunk, lookup.local_tokens // group.block_size)
                 if pages is not None:
@@ -66,7 +67,7 @@ class LoadPlan:
 
     def pages_at_stake(self, blocks, lookup):
         """The pages that a load may write, for a vLLM that hears of failures by page. Pages of
-        vLLM's own hit are not among them, because other requests may share those pages."""
+        vLLM's own hit are left out, because other requests may share those pages."""
         if not self._setup.fails_by_page:
             return ()
         (table,) = blocks.get_block_ids()

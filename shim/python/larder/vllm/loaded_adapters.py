@@ -2,8 +2,8 @@
 
 vLLM reads an adapter when the adapter is added or first used, and again after an eviction. A
 wrapper of WorkerLoRAManager._load_adapter notes the files before and after vLLM reads them. Other
-threads look at the folders (adapter_folders): a mount that hangs holds up no step. A process may
-have several engines: each LoadedAdapters is told of its own engine's loads. Owned by the worker's
+threads look at the folders (adapter_folders): a hanging mount holds up no step. A process may have
+several engines: each LoadedAdapters is told of its own engine's loads. Owned by the worker's
 thread."""
 
 import dataclasses
@@ -14,8 +14,8 @@ import weakref
 from larder.vllm.adapter_folders import AdapterFolders, look
 from larder.vllm.groups import Unsupported
 
-# vLLM's load of an adapter takes so much longer at most, where the folder does not answer. vLLM reads
-# the same folder in the same call, without a bound.
+# The longest delay of vLLM's load of an adapter, if the folder does not answer. vLLM reads the same
+# folder in the same call, without a bound.
 LOOK_WAIT_S = 1.0
 
 _engines = weakref.WeakSet()  # each LoadedAdapters of this process
@@ -25,12 +25,14 @@ _records = weakref.WeakKeyDictionary()  # by vLLM's manager: its _Record
 @dataclasses.dataclass
 class _Record:
     lora_config: object  # of the manager's engine; None: the engine is not known
-    loaded: dict = dataclasses.field(default_factory=dict)  # by adapter number: the files of the last load; (): they changed meanwhile
+    # by adapter number: the files of the last load; (): the files changed meanwhile
+    loaded: dict = dataclasses.field(default_factory=dict)
     news: dict = dataclasses.field(default_factory=dict)  # not reported yet
 
 
 class LoadedAdapters:
-    """What the worker of one engine has loaded. lora_config: vLLM's, by which an engine is told from the others of its process."""
+    """The files that the worker of one engine has loaded. lora_config: vLLM's, which tells the
+    engine from other engines of the process."""
 
     def __init__(self, lora_config=None):
         self.lora_config = lora_config
@@ -38,8 +40,8 @@ class LoadedAdapters:
         _engines.add(self)
 
     def matches(self, number, files):
-        """Whether this worker computes the adapter's KV from these files: the worker has loaded these
-        files, or would read them now. None: not known yet, ask again. Never waits."""
+        """Whether this worker computes the adapter's KV from these files: the worker has loaded
+        these files, or would read these files now. None: not known yet, ask again. Never waits."""
         loaded = self._loaded(number)
         if loaded is not None:
             return loaded == files
@@ -47,8 +49,8 @@ class LoadedAdapters:
         return None if found is None else found == files
 
     def computed(self, number, files):
-        """Whether the step that ends now computed the adapter's KV from these files: vLLM has loaded
-        each adapter of the step by then."""
+        """Whether the ending step computed the adapter's KV from these files: vLLM has loaded each
+        adapter of the step by then."""
         return self._loaded(number) == files
 
     def _loaded(self, number):
@@ -65,7 +67,9 @@ class LoadedAdapters:
     def take_news(self):
         """{number: files} of the loads since the last call."""
         told = {}
-        if not _records:  # an engine without adapters asks in each step, and the iteration below is slow in a cold cache
+        # an engine without adapters asks in each step, and the iteration below is slow in a cold
+        # cache
+        if not _records:
             return told
         for _, record in self._mine():
             told.update(record.news)
@@ -73,7 +77,8 @@ class LoadedAdapters:
         return told
 
     def _mine(self):
-        """A manager of an engine that is not known counts for each: KV of other files is worse than a miss."""
+        """A manager of an unknown engine counts for each engine: KV of other files is worse than a
+        miss."""
         own = self.lora_config
         return [(manager, record) for manager, record in tuple(_records.items()) if record.lora_config is None or record.lora_config is own]
 

@@ -41,7 +41,7 @@ class LoadsUnderWay:
         except Exception as error:
             foreseen = type(error) is LookupError
             load.failure = str(error) if foreseen else words.of_fault(error, "load")
-            if not load.tickets:  # else it has failed when what was started has ended
+            if not load.tickets:  # else the load has failed once all started copies have ended
                 text = "Request %s is computed, not loaded: %s"
                 logger.warning(text, load.request_id, load.failure)
                 self._failed.append(load)
@@ -71,7 +71,7 @@ class LoadsUnderWay:
 
 def _tell(load):
     if load.failure:
-        text = "Load of request %s failed (%s): it is computed"
+        text = "Load of request %s failed (%s): the engine computes the prompt"
         logger.warning(text, load.request_id, load.failure)
     else:
         late.info(

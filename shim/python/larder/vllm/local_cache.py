@@ -1,8 +1,9 @@
-"""Whether vLLM's own prefix cache may have KV that its name no longer means.
+"""Whether vLLM's own prefix cache may have old KV under a current name.
 
-vLLM names a block by its tokens and by the name and path of its adapter. After a change of weights, or of the files of an adapter, the
-cache keeps its old blocks until it is emptied. A request that hits such a block is answered by old KV, which is vLLM's affair. The request
-must not store: its chunks would be old KV under the new name, for other engines too.
+vLLM names a block by its tokens and by the name and path of its adapter. After a change of weights,
+or of the files of an adapter, the cache keeps its old blocks until the cache is emptied. A request
+that hits such a block is answered by old KV, which is vLLM's affair. The request must not store:
+its chunks would be old KV under the new name, for other engines too.
 
 Owned by the scheduler's thread."""
 
@@ -12,27 +13,29 @@ _MOST_KNOWN = 65536  # adapters; vLLM's cache has had many others since one that
 class LocalCache:
     def __init__(self):
         self.emptied()
-        self._files = {}  # by number of an adapter: those that the workers loaded last
+        self._files = {}  # by number of an adapter: the files that the workers loaded last
 
     def emptied(self):
         """vLLM has emptied its cache."""
         self._old_weights = False  # or any other reason to distrust every block
-        self._number = {}  # by name and path of an adapter: its number at the first request
+        # by name and path of an adapter: the adapter's number at the first request
+        self._number = {}
         self._replaced = set()  # numbers of adapters that were loaded again from other files
 
     def weights_change(self):
         self._old_weights = True
 
     def blocks_are_bad(self):
-        """A load of another connector has failed, and the cache keeps its blocks under their names (neighbours)."""
+        """A load of another connector has failed, and the cache keeps the blocks under their names
+        (neighbours)."""
         self._old_weights = True
 
     def seen(self, adapter):
-        """A request has this LoRARequest, whether it uses Larder or not."""
+        """A request has this LoRARequest, with or without Larder."""
         _put(self._number, (adapter.lora_name, adapter.lora_path), adapter.lora_int_id)
 
     def loaded(self, news):
-        """What workers report: {number: files}."""
+        """The report of the workers: {number: files}."""
         for number, files in news.items():
             if self._files.get(number, files) != files or not files:
                 self._replaced.add(number)
@@ -40,7 +43,7 @@ class LocalCache:
             _put(self._files, number, files)
 
     def may_be_old(self, request, files):
-        """files: those by which the request's adapter is named."""
+        """files: the files in the name of the request's adapter."""
         adapter = request.lora_request
         if self._old_weights or adapter is None:
             return self._old_weights

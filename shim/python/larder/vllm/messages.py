@@ -49,24 +49,30 @@ class Move:
     parts: list[Part] = field(default_factory=list)
     line: str = ""  # the lines that a reset or the request's adapter adds to the fingerprint
     pages: tuple[int, ...] = ()
-    adapter: tuple | None = None  # (number, files) of the adapter in `line`; the worker compares its own files
+    # (number, files) of the adapter in `line`; the worker compares its own files
+    adapter: tuple | None = None
 
 
 @dataclass(frozen=True)
 class StepWork(KVConnectorMetadata):
-    """Most steps have no work for the worker. They share COMPUTES or RESTS, which are pickled by
-    name."""
+    """Most steps have no work for the worker. Such steps share COMPUTES or RESTS, which are pickled
+    by name."""
 
-    namespace: str = ""  # the scheduler's fingerprint, once: in the first step after it is known
+    # the scheduler's fingerprint, once: in the first step with a known fingerprint
+    namespace: str = ""
     loads: list[Move] = field(default_factory=list)
     stores: list[Move] = field(default_factory=list)
     prefill_tokens: int = 0  # prefill tokens of a step that computes little else
     computes: bool = False
     number: int = 0  # of a step that stores; the worker reports the end of its copies
-    preempted: tuple[str, ...] = ()  # requests that lose their blocks while stores of them may still run
-    kept: tuple[str, ...] = ()  # ended requests whose blocks vLLM keeps until the worker reports them
-    closed: list[tuple[str, bool]] = field(default_factory=list)  # (Move.line, drop) of closed namespaces
-    rewritten: tuple[int, ...] = ()  # numbers of steps whose stored blocks this step writes while the request runs
+    # requests that lose their blocks, possibly under a running store
+    preempted: tuple[str, ...] = ()
+    # ended requests whose blocks vLLM keeps until the worker reports the requests
+    kept: tuple[str, ...] = ()
+    # (Move.line, drop) of closed namespaces
+    closed: list[tuple[str, bool]] = field(default_factory=list)
+    # numbers of steps whose stored blocks this step writes while the request runs
+    rewritten: tuple[int, ...] = ()
     host: str = ""  # the scheduler's, sent with the namespace (hosts)
 
     def __reduce__(self):
@@ -83,7 +89,7 @@ RESTS = StepWork()
 
 @dataclass
 class WorkerReport(KVConnectorWorkerMetadata):
-    """A worker's work since its last report. disabled: the reason, once, when the worker's half
+    """A worker's work since the last report. disabled: the reason, once, when the worker's half
     stops using the cache. failed: requests with a failed load, for a vLLM that hears of failures by
     page."""
 
@@ -93,8 +99,10 @@ class WorkerReport(KVConnectorWorkerMetadata):
     load_bytes: int = 0
     load_ns: int = 0
     failed: frozenset[str] = frozenset()
-    ended: dict[int, int] = field(default_factory=dict)  # {StepWork.number: workers whose copies of the step have ended}
-    adapters: dict[int, tuple] = field(default_factory=dict)  # by number: the files that vLLM has loaded; (): unknown
+    # {StepWork.number: workers whose copies of the step have ended}
+    ended: dict[int, int] = field(default_factory=dict)
+    # by number: the files that vLLM has loaded; (): unknown
+    adapters: dict[int, tuple] = field(default_factory=dict)
     attention: frozenset = frozenset()  # attention_kernels.Attention of the layers, once
 
     def aggregate(self, other):

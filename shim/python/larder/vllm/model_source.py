@@ -19,7 +19,7 @@ def weights_source(vllm_config):
 
 
 def draft_source(vllm_config):
-    """The draft model. None: no drafter's KV, or the files are the model's own, as those of MTP."""
+    """The draft model. None: no drafter's KV, or the files are the model's own, as with MTP."""
     speculative = getattr(vllm_config, "speculative_config", None)
     if not has_kv(speculative):
         return None
@@ -95,8 +95,7 @@ def _towers(model, load_format, own_class):
 
 
 def _is_of_vllm(model):
-    """Whether the model's class is vLLM's own, so that its weights are known to be what the load
-    format says."""
+    """Whether the model's class is vLLM's own. The load format then tells the weights."""
     try:
         from vllm.model_executor.models import ModelRegistry
 
@@ -106,8 +105,8 @@ def _is_of_vllm(model):
 
 
 def _device():
-    """Random values differ from one kind of GPU to another: its generator deals them out by the
-    number of processors."""
+    """Random values differ from one kind of GPU to another: the generator deals out the values by
+    the number of processors."""
     from vllm.platforms import current_platform
 
     return current_platform.get_device_name()

@@ -31,15 +31,17 @@ class Naming:
         self._configuration = configuration_of(vllm_config)
         socket = setup.socket or os.environ.get("LARDER_SOCKET") or _DEFAULT_SOCKET
         draft = draft_source(vllm_config) if setup.weights_id else None
-        self._named = f"named {setup.weights_id}, draft " if draft else ""  # weights_id names the model alone
+        # weights_id names the model alone
+        self._named = f"named {setup.weights_id}, draft " if draft else ""
         source, named = (draft, None) if draft else (weights_source(vllm_config), setup.weights_id)
         self._reader = WeightsReader(
             source, named, memo_path=f"{socket}.weights", loaded_since=_process_began()
         )
         self._reader.start()
         self._weights = self._text = self._objection = None
-        self._told = set()  # by workers, in whatever step
-        self._warn_at = None  # time.monotonic(), from the first poll on that only workers could have answered
+        self._told = set()  # by workers, in any step
+        # time.monotonic(), since the first poll that only workers could answer
+        self._warn_at = None
 
     def poll(self, wait_s=0):
         """The text, or None while the weights are being read or the attention is not known.
@@ -50,7 +52,7 @@ class Naming:
                 weights = self._reader.poll()
             except UnknownWeights as reason:
                 if self._named:
-                    reason = f"{reason.why}; weights_id names the model, and not its draft model"
+                    reason = f"{reason.why}; weights_id names the model, not the draft model"
                 raise Unsupported(str(reason)) from None
             finally:
                 for line in self._reader.log_lines():
@@ -83,7 +85,8 @@ class Naming:
             )
 
     def correct(self, told):
-        """told: each Attention of the workers' layers. Whether that is news: the text is another one."""
+        """told: each Attention of the workers' layers. Returns whether the text of the fingerprint
+        has changed."""
         self._told |= told
         if self._told == {self._attention}:
             return False
@@ -110,7 +113,7 @@ def _checked(text):
 
 def _process_began():
     """The earliest time at which vLLM may have begun to load the weights, in seconds since the
-    epoch: the start of this process, where vLLM made the process for the engine. None in the user's
+    epoch: the start of this process, if vLLM made the process for the engine. None in the user's
     own process, which may have written the files itself before."""
     if multiprocessing.parent_process() is None:
         return None

@@ -1,7 +1,7 @@
-"""States whose store may have been late, so that they are given to the worker again.
+"""States with a possibly late store, which are given to the worker again.
 
-vLLM hands over a state once, and promises its blocks for that step alone. Later a state is stored
-only where vLLM's own prefix cache still has it in these blocks: each block has the hash that it had,
+vLLM hands over a state once, and promises the blocks for this step alone. Later a state is stored
+only if vLLM's own prefix cache still has the state in these blocks: each block has its old hash,
 and went to no request meanwhile. Owned by the scheduler's thread."""
 
 import time
@@ -29,7 +29,7 @@ class OfferedStates:
     def __init__(self, setup, client):
         self._client = client
         self._blocks = WindowBlocks(setup.groups if setup else ())
-        # A vLLM that zeroes blocks early may do so before it tells who gets them.
+        # A vLLM that zeroes blocks early may do so before the report of the new owner.
         self._stores_again = setup is not None and not setup.zeroes
         self._pool = None
         self._states: dict[int, GivenState] = {}

@@ -1,9 +1,9 @@
 """Engines whose workers live in one process (VLLM_ENABLE_V1_MULTIPROCESSING=0).
 
 vLLM has one worker connector for a process. A second engine that starts while the first lives gets
-the connector of the first: nothing tells whose step it is, and the end of either engine takes the
-connector from the other, whose loads would never be reported. From then on no engine of the process
-uses the cache, until the process ends."""
+the connector of the first. The connector cannot tell the engine of a step. The end of either engine
+takes the connector from the other engine, whose loads would never be reported. From then on no
+engine of the process uses the cache, until the process ends."""
 
 from larder.vllm import weight_changes
 from larder.vllm.groups import Unsupported

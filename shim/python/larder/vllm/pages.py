@@ -1,4 +1,4 @@
-"""The KV pages of a vLLM worker, found in the tensors that vLLM gives its connector."""
+"""The KV pages of a vLLM worker, found in the tensors that vLLM gives the connector."""
 
 from larder.kv_pages import pages_of
 from larder.vllm.groups import Unsupported
@@ -6,14 +6,14 @@ from larder.vllm.groups import Unsupported
 
 def register(client, setup, kv_caches):
     """Gives the library the address of every page of every layer. Returns the kernel block of each
-    group of tokens, in tokens: within a page tokens stand kernel block by kernel block. Unsupported: pages
-    that cannot be served; the text names the layer."""
+    group of tokens, in tokens: within a page tokens stand kernel block by kernel block.
+    Unsupported: pages that cannot be served; the text names the layer."""
     blocks = []
     for number, group in enumerate(setup.groups):
         found, sizes = [], {}
         for name in group.layers:
             if name not in kv_caches:
-                raise Unsupported(f"vLLM has none for the layer {name!r}")
+                raise Unsupported(f"vLLM has no pages for the layer {name!r}")
             try:
                 found.append(pages_of(name, kv_caches[name], group.page_bytes, setup.blocks, group.unlike))
             except ValueError as error:

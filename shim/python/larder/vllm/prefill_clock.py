@@ -1,9 +1,9 @@
-"""How long the engine computes the steps that prefill.
+"""The time that the engine computes the steps with prefill.
 
-A runner queues a pass on a GPU and goes on, so that a clock of the host would measure the
-launch. DeviceClock puts a timing event before the pass and another behind it, and reads both
-when the GPU has passed them: a read never waits. HostClock serves engines whose hooks return
-when the pass has ended. Owned by the worker's thread."""
+A runner queues a pass on a GPU and goes on, so a clock of the host would measure the launch.
+DeviceClock puts a timing event before the pass and another behind the pass, and reads both after
+the GPU has passed both: a read never waits. HostClock serves engines whose hooks return when the
+pass has ended. Owned by the worker's thread."""
 
 import time
 
@@ -21,7 +21,7 @@ class HostClock:
         self._tokens, self._begun = tokens, self._now()
 
     def end(self):
-        """The pass was launched. Without a pass that has begun: nothing."""
+        """The pass was launched. Without a begun pass this call has no effect."""
         if self._tokens:
             self._ended.append((self._tokens, self._now() - self._begun))
         self._tokens = 0
@@ -42,8 +42,8 @@ class DeviceClock:
     def __init__(self, timeline):
         self._timeline = timeline
         self._free = []  # events, for the next pass
-        self._open = None  # (tokens, event before it): a pass that was not launched yet
-        self._unread = []  # (tokens, event before it, event behind it)
+        self._open = None  # (tokens, event before the pass): a pass that was not launched yet
+        self._unread = []  # (tokens, event before the pass, event behind the pass)
 
     def begin(self, tokens):
         self.drop()

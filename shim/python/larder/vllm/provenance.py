@@ -1,20 +1,20 @@
-"""Whether a request's KV was computed from the items that name it.
+"""Whether a request's KV was computed from the items in the KV's name.
 
 vLLM's own caches go by an item's identifier, which may have stood for another item: the encoder
-cache directly, the prefix cache by the block hash. Larder trusts KV from these caches only where
-this engine saw the KV go in:
+cache directly, the prefix cache by the block hash. Larder trusts KV from these caches only if this
+engine saw the write:
 - For each identifier in the encoder cache, the table `_encoded` has the modality and the digest of
-  the item that the encoder saw.
+  the encoded item.
 - For each block of KV memory, the table `_blocks` has the block hash and the items' name of the
   last write. Only a request with items can write a block under such a hash, and each request with
-  items is noted here. So a block's entry of an earlier life never matches: the write that gave the
-  block its hash replaced the entry. The table has at most one entry for each block of vLLM's.
+  items is noted here. So a block's entry of an earlier life never matches: the write with the new
+  hash replaced the entry. The table has at most one entry for each block of vLLM's.
 
 A missing entry means "not trusted". Forgetting an entry therefore costs a store and never stores
-wrong KV. A request that used other KV does not store.
+wrong KV. A request with other KV does not store.
 
-Owned by the scheduler's thread. `step` sees each step that computes, and handles it in vLLM's own
-order: first running requests, then admitted ones, which may hit blocks of the former."""
+Owned by the scheduler's thread. `step` sees each computing step, and handles the step in vLLM's own
+order: first running requests, then admitted requests, which may hit blocks of the former."""
 
 from dataclasses import dataclass, field
 
@@ -27,7 +27,7 @@ MOST_ENCODED = 65536
 
 @dataclass
 class Past:
-    """Of one request, since vLLM admitted it."""
+    """Of one request, since vLLM admitted the request."""
 
     # Tokens with KV that the request computed, loaded from larderd or hit in the prefix cache.
     vouched: int = 0
@@ -68,7 +68,7 @@ class Provenance:
         self._admitted = {}  # by request id: (live, local tokens, tokens to load, block tables)
 
     def admitted(self, live, local_tokens, external_tokens, tables):
-        """vLLM has blocks for the request, and may have hit or may load its first tokens."""
+        """vLLM has blocks for the request, and may have hit or may load the first tokens."""
         name = live.request.request_id
         self._admitted.pop(name, None)  # a load that failed before the next step
         self._admitted[name] = live, local_tokens, external_tokens, tables
@@ -160,8 +160,8 @@ class Provenance:
                 past.unsettled.append((used, own or UNKNOWN))
 
     def _note(self, live, end, tables):
-        """The request filled blocks before token `end`. Where its KV is not trusted, or a block's
-        hash is not known yet, the block loses its entry."""
+        """The request filled blocks before token `end`. If the request's KV is not trusted, or a
+        block's hash is not known yet, the block loses its entry."""
         past, request = live.past, live.request
         hashed = (
             len(request.block_hashes) * self._hash_block
@@ -189,7 +189,7 @@ def _equal(one, other):
 
 
 def _starts(scheduler_output):
-    """The first token that the step computes of each request in it."""
+    """The first token that the step computes, of each request in the step."""
     starts = {one.req_id: one.num_computed_tokens for one in scheduler_output.scheduled_new_reqs}
     cached = scheduler_output.scheduled_cached_reqs
     starts.update(zip(cached.req_ids, cached.num_computed_tokens))

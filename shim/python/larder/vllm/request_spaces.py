@@ -1,5 +1,5 @@
-"""The namespace of each request: the engine's own, or its adapter's. Owned by the scheduler's
-thread."""
+"""The namespace of each request: the engine's own, or the namespace of the request's adapter. Owned
+by the scheduler's thread."""
 
 from larder.client import LarderError
 from larder.vllm import words

@@ -1,8 +1,8 @@
 """Whether an engine may reuse the KV of a prefix at all.
 
-vLLM switches its own prefix caching off where the KV of a prefix is not reusable. Larder refuses
-such an engine. Where the user alone switched prefix caching off, prefixes are reusable: Larder
-serves the engine and brings the reuse back."""
+vLLM switches its own prefix caching off for KV that is not reusable. Larder refuses such an engine.
+If only the user switched prefix caching off, prefixes are reusable: Larder serves the engine and
+brings the reuse back."""
 
 import inspect
 
@@ -27,8 +27,8 @@ def check(vllm_config):
 
 def _switched_off_by_hand(model):
     """Whether prefix caching is off for a harmless reason: the user's own flag, or a kernel that
-    vLLM lacks on this machine (MLA on a CPU). Neither changes the KV of a prefix. In a decoder that
-    generates text vLLM has no other reason."""
+    vLLM lacks on this machine (MLA on a CPU). Neither changes the KV of a prefix. For a decoder
+    that generates text vLLM has no other reason."""
     from vllm import envs
     from vllm.platforms import CpuArchEnum, current_platform
 
@@ -40,8 +40,9 @@ def _switched_off_by_hand(model):
 
 
 def _model_may_switch_off(model):
-    """Whether vLLM has a rule for this architecture that speaks of prefix caching. Unlimited-OCR: a generated token attends to a window, a
-    token of the prompt to all, so that equal tokens have different KV."""
+    """Whether vLLM has a rule about prefix caching for this architecture. Unlimited-OCR: a
+    generated token attends to a window, a token of the prompt to all, so equal tokens have
+    different KV."""
     from vllm.model_executor.models.config import MODELS_CONFIG_MAP
 
     rule = MODELS_CONFIG_MAP.get(getattr(model, "architecture", None))

@@ -66,7 +66,8 @@ class LarderConnectorScheduler(FailSafe):
         self._loads = LoadPlan(setup, client, self._items)
         self._lookups: dict[str, Lookup] = {}
         self._local_tokens: dict[str, int] = {}  # of vLLM's own hit, until the request has blocks
-        self._failed: set[str] = set()  # requests with a failed load, which are never looked up again
+        # requests with a failed load, which are never looked up again
+        self._failed: set[str] = set()
         self._announced = False
 
     @guarded(lambda: None)
@@ -122,7 +123,7 @@ class LarderConnectorScheduler(FailSafe):
         load."""
         lookup = self._lookups.pop(request.request_id, None)
         self._hand_out(request, blocks, external_tokens)
-        # Empty: the worker reports it as failed.
+        # Empty: the worker reports the load as failed.
         load = Move(request.request_id, pages=self._pages_at_stake(blocks, lookup) if external_tokens else ())
         try:
             wanted = self._is_named() and self._wanted(request)
@@ -150,11 +151,12 @@ class LarderConnectorScheduler(FailSafe):
 
     @guarded(lambda: None)
     def _hand_out(self, request, blocks, external_tokens):
-        """Blocks of vLLM's own hit are not written, nor are those of a load that has ended."""
+        """Blocks of vLLM's own hit are not written, nor are blocks of an ended load."""
         own = self._local_tokens.pop(request.request_id, None)
         for keeper in (self._stored, self._states):
             keeper.allocated(blocks, max(own or 0, request.num_computed_tokens))
-        if own is not None:  # else a load has ended, or a streaming session goes on: nothing was looked up
+        # else a load has ended, or a streaming session goes on: there was no look-up
+        if own is not None:
             self._origins.admitted(request, own, external_tokens, blocks)
             if request.request_id in self._tracked:
                 self._tracked[request.request_id].due_tokens = 0
@@ -258,7 +260,8 @@ class LarderConnectorScheduler(FailSafe):
         computes = bool(scheduler_output.num_scheduled_tokens)
         if not computes:
             self._rest()
-        if scheduler_output.preempted_req_ids:  # a step may begin the load of a request that a reset preempts
+        # a step may begin the load of a request that a reset preempts
+        if scheduler_output.preempted_req_ids:
             for request_id in set(scheduler_output.preempted_req_ids) - {move.request_id for move in loads}:
                 self._shared.end(request_id)
         if stores and not self._hold(stores):

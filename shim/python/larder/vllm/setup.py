@@ -1,9 +1,9 @@
-"""The setup of one vLLM engine: its chunk geometry, its options and the facts of its fingerprint, or
-the reason why it runs without the cache.
+"""The setup of one vLLM engine: the chunk geometry, the options and the facts of the fingerprint,
+or the reason why the engine runs without the cache.
 
 Derived from vllm_config and kv_cache_config alone, which scheduler and workers both have. The
-scheduler makes the rest of the fingerprint (naming), since models change their configuration while
-they are built in the workers' processes."""
+scheduler makes the rest of the fingerprint (naming), since models change their configuration during
+the build in the workers' processes."""
 
 import os
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _OPTIONS = ("socket", "chunk_tokens", "min_tokens", "weights_id", "allow_weak_ha
 @dataclass(frozen=True)
 class Setup:
     chunk_tokens: int
-    hashes_per_chunk: int  # the chunk's key is the last of them
+    hashes_per_chunk: int  # the last of these is the chunk's key
     groups: tuple  # groups.Group
     shards: Shards
     facts: str  # the first part of the fingerprint, which scheduler and workers each derive
@@ -34,23 +34,25 @@ class Setup:
     copy_threads: int
     stores: bool
     loads: bool
-    fetches: bool  # brings up what larderd has below its memory
+    fetches: bool  # promotes chunks from larderd's lower tiers
     own_cache: bool = True  # vLLM's prefix cache is on: requests share blocks
-    fails_by_page: bool = False  # vLLM is told of a failed load by its pages, not by its request
+    fails_by_page: bool = False  # vLLM hears of a failed load by its pages, not by its request
     items_hidden: str = ""  # why the scheduler cannot digest multi-modal items
     blocks: int | None = None  # that vLLM manages
-    attention: Attention | None = None  # as this process knows it; None: only the layers know
+    # as this process knows the attention; None: only the layers know
+    attention: Attention | None = None
     data_parallel: bool = False  # other ranks compute in step with this engine
     v2_runner: bool = False  # vLLM's second model runner, CUDA's default
-    trusts_other_connectors: bool = False  # KV that they bring is stored (foreign_kv)
+    trusts_other_connectors: bool = False  # True: KV of other connectors is stored (foreign_kv)
     drafts: Drafts | None = None  # of a drafter whose KV is in vLLM's pages
     lookahead: int = 0  # Drafts.lookahead; without drafts 0
-    zeroes: bool = False  # ... zeroes new blocks before it tells the connector of preemptions
-    rebuilds: bool = False  # ... computes the KV of some layers anew behind a hit, from a block's end on
+    zeroes: bool = False  # ... zeroes new blocks before the connector hears of preemptions
+    # ... computes the KV of some layers anew behind a hit, from a block's end on
+    rebuilds: bool = False
 
     @property
     def token_groups(self):
-        """The groups before those of states."""
+        """The groups before the groups of states."""
         return tuple(group for group in self.groups if not group.state)
 
     @property
@@ -94,7 +96,7 @@ def setup_of(vllm_config, kv_cache_config):
     if drafts and rebuilds:
         raise Unsupported(f"speculative decoding by {drafts.method} with KV that vLLM computes anew behind a hit is not served yet")
     if any(group.state for group in groups) and getattr(vllm_config.cache_config, "prefix_cache_retention_interval", 0) != 0:
-        raise Unsupported("recurrent states with a prefix_cache_retention_interval are not served yet; leave it at 0")
+        raise Unsupported("recurrent states with a prefix_cache_retention_interval are not served yet; leave the interval at 0")
     v2_runner = bool(getattr(vllm_config, "use_v2_model_runner", False))
     hash_block = getattr(kv_cache_config, "hash_block_size", None) or min(group.block_size for group in groups)
     if chunk_tokens % hash_block:
@@ -143,7 +145,7 @@ def _check_engine(vllm_config):
     from vllm.v1.core.sched.output import SchedulerOutput
 
     if not hasattr(base, "KVConnectorWorkerMetadata"):
-        raise Unsupported("this vLLM does not carry what workers report (build_connector_worker_meta is missing)")
+        raise Unsupported("this vLLM does not carry the reports of workers (build_connector_worker_meta is missing)")
     if "preempted_req_ids" not in SchedulerOutput.__dataclass_fields__:
         raise Unsupported("this vLLM does not tell which requests it preempts, whose blocks stores may still read (preempted_req_ids is missing)")
     if not current_platform.is_cpu() and not current_platform.is_cuda():
@@ -157,8 +159,9 @@ def _check_engine(vllm_config):
 
 
 def check_scales(vllm_config, kv_cache_config):
-    """Unsupported: scales that lie in the pages would be lost. vLLM's Triton kernels set those of all tokens to 1 at the first forward
-    pass that sees the cache. The second runner makes that pass before it serves, unless it does not warm up."""
+    """Unsupported: scales in the pages would be lost. vLLM's Triton kernels set the scales of all
+    tokens to 1 at the first forward pass that sees the cache. The second runner makes this pass
+    before serving, unless the runner does not warm up."""
     modes = [getattr(spec, "kv_quant_mode", None) for group in kv_cache_config.kv_cache_groups for spec in inner_specs(group.kv_cache_spec)]
     if not any(getattr(mode, "is_per_token_head", False) for mode in modes):
         return
@@ -180,14 +183,16 @@ def _check_hosts(parallel):
         raise Unsupported("ranks that an external_launcher starts have a scheduler each, which hears of its own worker alone: they are not served")
 
 
-# Physical orders of layers, blocks, heads, tokens and content in which a block of a layer is one run of bytes ...
+# Physical orders of layers, blocks, heads, tokens and content in which a block of a layer is one
+# run of bytes ...
 _LAYOUTS = ("LBHNC", "LBNHC", "BLHNC", "BLNHC")
-# ... and those in which a block is, where a layer has one head: MLA, or one KV head a rank.
+# ... and orders in which a block of a layer with one head is one run: MLA, or one KV head a rank.
 _LAYOUTS_OF_ONE_HEAD = ("LHBNC", "BHLNC")
 
 
 def _check_pages(vllm_config, kv_cache_config):
-    layout = getattr(kv_cache_config, "kv_cache_layout", None)  # an older vLLM does not tell: its tensors will (larder.kv_pages)
+    # an older vLLM does not tell, but the tensors will (larder.kv_pages)
+    layout = getattr(kv_cache_config, "kv_cache_layout", None)
     name = getattr(layout, "name", layout)
     heads = {getattr(spec, "num_heads", None) for group in kv_cache_config.kv_cache_groups for spec in inner_specs(group.kv_cache_spec)}
     served = _LAYOUTS + _LAYOUTS_OF_ONE_HEAD if heads == {1} else _LAYOUTS
@@ -218,7 +223,8 @@ def _text(options, name):
 
 
 def _socket(options):
-    """The option, or None: $LARDER_SOCKET or the library's own. A path that no Unix socket can have is refused."""
+    """The option, or None: $LARDER_SOCKET or the library's own. A path that no Unix socket can have
+    is refused."""
     socket = _text(options, "socket") if options.get("socket") != "" else None
     path = socket or os.environ.get("LARDER_SOCKET") or ""
     if len(os.fsencode(path)) > MOST_SOCKET_BYTES or "\0" in path:

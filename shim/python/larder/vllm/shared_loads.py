@@ -1,21 +1,26 @@
 """Requests that wait for another request's load of the same chunks.
 
-vLLM shares the blocks of a load once the load has ended. Equal prompts that arrive meanwhile would each load a copy of their own into
-blocks of their own. Such a request waits instead, and then hits the blocks in vLLM's own prefix cache.
+vLLM shares the blocks of a load once the load has ended. Equal prompts that arrive meanwhile would
+each load a copy of their own into blocks of their own. Such a request waits instead, and then hits
+the blocks in vLLM's own prefix cache.
 
-A request waits where a load under way brings all chunks that the request would load. Loads run one after the other, so that its own load
-would not end earlier. A fetch is waited for only by a request whose own fetch would end with the same chunk: chunks that are in memory,
-and fewer chunks, would be there earlier. A request whose prompt goes on behind the shared chunks loads at once: its load would otherwise
-begin a step later. A waiter waits for loads alone, never for another waiter, and not beyond the deadline of the load. A request that
-waited in vain never waits again: the load failed, its request was aborted or preempted, it was late, or vLLM's cache has lost the blocks.
+A request waits if a load under way brings all chunks that the request would load. Loads run one
+after the other, so the request's own load would not end earlier. A request waits for a fetch only
+if its own fetch would end with the same chunk: chunks in memory, and fewer chunks, would be there
+earlier. A request whose prompt goes on behind the shared chunks loads at once: the load would
+otherwise begin a step later. A waiter waits for loads alone, never for another waiter, and not
+beyond the deadline of the load. A request that waited in vain never waits again: the load failed,
+the request was aborted or preempted, was late, or vLLM's cache has lost the blocks.
 
-Equal chunks have equal keys and one namespace: salts, adapters and pictures are in these. Owned by the scheduler's thread."""
+Equal chunks have equal keys and one namespace: salts, adapters and pictures are in these. Owned by
+the scheduler's thread."""
 
 import math
 import time
 from dataclasses import dataclass
 
-# The library fails a load that has not begun within this time (larder_transfer.start_within_ms). A waiter waits as long.
+# The library fails a load that has not begun within this time (larder_transfer.start_within_ms). A
+# waiter waits as long.
 LOAD_BEGINS_WITHIN_S = 5.0
 # Further requests load at once. vLLM asks for each waiter again in each step.
 MOST_WAITING = 256
@@ -34,7 +39,7 @@ class UnderWay:
 class Wait:
     of: str  # the request that loads
     load: UnderWay
-    local_tokens: int  # what vLLM had of the waiter's prompt before
+    local_tokens: int  # vLLM's own hit for the waiter's prompt before
 
 
 class SharedLoads:
@@ -43,14 +48,15 @@ class SharedLoads:
         self._windows = setup is not None and any(group.forgets for group in setup.groups)
         self._clock = clock
         self._under_way: dict[str, UnderWay] = {}  # by request
-        self._by_key: dict[tuple, tuple] = {}  # (who loads it, its place among the keys of that load)
+        # (the loading request, the place among the keys of that load)
+        self._by_key: dict[tuple, tuple] = {}
         self._waits: dict[str, Wait] = {}  # by request that waits
         self._in_vain: set[str] = set()  # requests that wait no more
 
-    # ---- who loads
+    # ---- loading requests
 
     def begin(self, request_id, space, hashes, stride, within_s=LOAD_BEGINS_WITHIN_S, fetched=False):
-        """The request loads these chunks, or has them fetched."""
+        """The request loads these chunks, or has the chunks fetched."""
         if not self._setup.own_cache:
             return
         keys = tuple((space.number, hashes[i : i + stride]) for i in range(0, len(hashes), stride))
@@ -66,7 +72,7 @@ class SharedLoads:
             self._under_way[request_id].fetched = False
 
     def end(self, request_id):
-        """The load has ended, or there is none."""
+        """The load has ended, or there is no load."""
         load = self._under_way.pop(request_id, None)
         if load is not None:
             self._forget_keys(request_id, load)
@@ -76,11 +82,12 @@ class SharedLoads:
             if self._by_key.get(key, (None,))[0] == request_id:
                 del self._by_key[key]
 
-    # ---- who waits
+    # ---- waiting requests
 
     def join(self, request, space, hashes, stride, end_chunk, local_tokens, fetches=False):
-        """Whether the request waits from now on. hashes: of the chunks that it would load or, where it `fetches`, have fetched; end_chunk:
-        the number of the chunk behind the last of them; local_tokens: what vLLM has of its prompt."""
+        """Whether the request waits from now on. hashes: of the chunks to load, or to fetch with
+        `fetches`. end_chunk: the number of the chunk behind the last one. local_tokens: vLLM's own
+        hit for the prompt."""
         if not self._by_key or request.request_id in self._in_vain or len(self._waits) >= MOST_WAITING:
             return False
         other, place = self._by_key.get((space.number, hashes[-stride:]), (request.request_id, 0))
@@ -90,25 +97,28 @@ class SharedLoads:
         ends_with_it = place + 1 == len(load.keys)
         if load.fetched and not (fetches and ends_with_it):
             return False
-        # Keys are chained: a load that brings the last chunk brings the chunks before it, as far back as the load goes.
+        # Keys are chained: a load that brings the last chunk brings the chunks before, as far back
+        # as the load goes.
         if place + 1 < len(hashes) // stride or self._shareable(request, end_chunk, ends_with_it) <= local_tokens:
             return False
         self._waits[request.request_id] = Wait(other, load, local_tokens)
         return True
 
     def _shareable(self, request, end_chunk, ends_with_it):
-        """Tokens. A load brings the window before its own end, and no hit of a model with windows can end anywhere else."""
+        """Tokens. A load brings the window before its own end, and no hit of a model with windows
+        can end anywhere else."""
         block = math.lcm(*(group.block_size for group in self._setup.groups))
         end = end_chunk * self._setup.chunk_tokens
-        # vLLM's own hit ends before the last token, which vLLM computes, and has whole blocks alone (KVCacheManager.get_computed_blocks).
-        # So vLLM never shares the last block of a prompt of whole blocks. A connector gives vLLM tokens, never the number of a block:
-        # each waiter of such a prompt loads that one block into a block of its own.
+        # vLLM's own hit ends before the last token, which vLLM computes, and has whole blocks alone
+        # (KVCacheManager.get_computed_blocks). So vLLM never shares the last block of a prompt of
+        # whole blocks. A connector gives vLLM tokens, never the number of a block. Each waiter of
+        # such a prompt therefore loads that one block into a block of its own.
         most = (request.num_tokens - 1) // block * block
         # For drafters that read ahead, vLLM drops the last block of its hit, too.
         return 0 if self._windows and (self._setup.lookahead or not ends_with_it or end > most) else min(end, most)
 
     def waits(self, request_id, local_tokens):
-        """Whether the request waits. local_tokens: what vLLM has of its prompt by now."""
+        """Whether the request waits. local_tokens: vLLM's own hit for the prompt by now."""
         wait = self._waits.get(request_id)
         if wait is None:
             return False
@@ -126,7 +136,7 @@ class SharedLoads:
         self._in_vain.discard(request_id)
 
     def reset(self):
-        """The engine moves to another namespace: nobody waits for chunks of the old one."""
+        """The engine moves to another namespace: no request waits for chunks of the old one."""
         self._under_way.clear()
         self._by_key.clear()
         self._waits.clear()

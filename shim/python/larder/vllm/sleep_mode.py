@@ -17,7 +17,8 @@ _TOLD = hasattr(KVConnectorBase_V1, "unregister_kv_caches")  # vLLM tells its co
 
 _NAME = "larder"
 _OF_VLLM = "cumem"
-_ON_PAGES = weakref.WeakSet()  # the workers' halves of this process, which sleep together: vLLM has one allocator for the process
+# the workers' halves of this process, which sleep together: vLLM has one allocator for the process
+_ON_PAGES = weakref.WeakSet()
 
 
 def _may_sleep(model_config):
@@ -34,7 +35,8 @@ def check(model_config):
     backend = model_config.sleep_mode_backend
     if backend not in (_OF_VLLM, _NAME):
         raise Unsupported(f"sleep mode by the backend {backend} takes KV pages away while they may be copied; leave sleep_mode_backend at {_OF_VLLM}")
-    if not _TOLD and getattr(model_config, "sleep_mode_offload_cudagraph", False):  # vLLM captures into its pool only where the name is cumem
+    # vLLM captures into its pool only where the name is cumem
+    if not _TOLD and getattr(model_config, "sleep_mode_offload_cudagraph", False):
         raise Unsupported(f"sleep_mode_offload_cudagraph needs the sleep backend {_OF_VLLM} itself, and is not served yet")
 
 
@@ -52,7 +54,7 @@ def take_part(model_config):
 
 
 def on_pages(half):
-    """`half` copies from and to KV pages from here on, until it is destroyed."""
+    """`half` copies from and to KV pages from here on, until `half` is destroyed."""
     _ON_PAGES.add(half)
 
 

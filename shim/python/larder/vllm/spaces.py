@@ -1,5 +1,5 @@
-"""The namespaces of one engine: its own, one for each adapter, and a fresh private one after each
-reset. With recurrent states each has a second one, for chunks of states.
+"""The namespaces of one engine: the engine's own, one for each adapter, and a fresh private one
+after each reset. With recurrent states each has a second one, for chunks of states.
 
 The scheduler's half opens and closes namespaces. The workers close the namespaces that
 take_closed() names. Owned by the scheduler's thread."""
@@ -51,7 +51,8 @@ def close_space(client, space, drop=False):
 class Spaces:
     def __init__(self, client, setup):
         self._client, self._setup = client, setup
-        self._most = (_PLACES // 2 if setup is not None and setup.states else _PLACES) - 1  # besides the engine's own
+        # besides the engine's own
+        self._most = (_PLACES // 2 if setup is not None and setup.states else _PLACES) - 1
         self._text = self._own = None
         self._private = ""
         self._open: dict[str, Space] = {}  # by line, the least recently used first
@@ -64,8 +65,8 @@ class Spaces:
         self._text = text
 
     def unnamed(self):
-        """The engine has another fingerprint, which it does not know yet. No worker has opened the
-        namespaces so far."""
+        """The engine has another fingerprint, and the fingerprint is not known yet. No worker has
+        opened the namespaces so far."""
         for line in tuple(self._open):
             self._close(line)
         if self._own is not None:
@@ -74,7 +75,7 @@ class Spaces:
 
     def of(self, request_id, line=""):
         """The Space of a request. line: the lines of the request's adapter. LarderError, NoSpace:
-        the request has none."""
+        the request has no Space."""
         line = self._private + line
         space = self._open.pop(line, None) if line else self._own
         if space is None:

@@ -1,8 +1,9 @@
-"""Fetches of an engine with recurrent states: the chunks of attention up to a state, and that state.
+"""Fetches of an engine with recurrent states: the chunks of attention up to a state, and the state.
 
 A hit ends with a state, so a fetch brings all chunks up to one state or is of no use. Of the states
-in memory and below, the cost model chooses one. Two fetches bring it: one of the chunks, one of the
-state alone. Both name what is in memory too, and keep it there. Owned by the scheduler's thread."""
+in memory and below, the cost model chooses one. Two fetches bring the state: one of the chunks, one
+of the state alone. Both also name the chunks in memory, and keep the chunks there. Owned by the
+scheduler's thread."""
 
 from larder.vllm.fetches import Fetches
 from larder.vllm.keys import stride_of

@@ -38,7 +38,7 @@ class StateReach:
         return found
 
     def _last(self, hashes, stride, space, first, told):
-        """The last end inside the chunks of `hashes`; `first`: none."""
+        """The last end inside the chunks of `hashes`; `first`: there is no such end."""
         end = first
         if told is not None:
             inside = max(first + len(hashes) // stride - told.first, 0)

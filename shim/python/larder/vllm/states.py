@@ -1,9 +1,9 @@
 """Recurrent states of hybrid models (Mamba and the like), in the scheduler's half.
 
-A state stands for all tokens before it. vLLM keeps states at few ends of blocks, and hands those to
-connectors (kv_connector_block_state). Such a state is a chunk of a namespace of its own, under the
-key of the attention chunk that ends there. A hit is a prefix of attention chunks up to the last
-state inside it. Owned by the scheduler's thread."""
+A state stands for all earlier tokens. vLLM keeps states at few ends of blocks, and hands the states
+to connectors (kv_connector_block_state). Such a state is a chunk of a namespace of its own, under
+the key of the attention chunk with the same end. A hit is a prefix of attention chunks up to the
+last state inside the prefix. Owned by the scheduler's thread."""
 
 from array import array
 
@@ -28,14 +28,14 @@ class States:
         return bool(self._groups)
 
     def chunks_to_hit(self, request, chunk_tokens):
-        """The chunks that a hit may have. Their next tokens are known, and a state cannot be stepped
-        back to compute the last token anew."""
+        """The chunks that a hit may have. Their next tokens are known, and a state cannot be
+        stepped back to compute the last token anew."""
         behind = max(self._setup.lookahead if self._setup else 0, bool(self))
         return chunks_known(request.num_tokens, chunk_tokens, behind)
 
     def reach(self, space, first, hashes, stride, hits):
-        """The chunks of a hit, of `hits` chunks that attention could hit; `hashes` are those from
-        chunk `first` on."""
+        """The chunks that a hit may have, of `hits` chunks that attention could hit; `hashes` start
+        at chunk `first`."""
         if not self or hits == first:
             return hits
         return first + self._client.last(hashes[: (hits - first) * stride], stride, space.states)
@@ -44,9 +44,9 @@ class States:
         """Call this when vLLM is told the request's hit, of `hits` chunks for attention. vLLM sets
         the boundary anew before each question.
 
-        The shared-prefix boundary of vLLM does two things. Where attention reaches further than
-        states, this request computes the state of that place, and later requests hit it. Where
-        both end together, vLLM's own cache keeps the loaded state, and requests with the same
+        The shared-prefix boundary of vLLM does two things. If attention reaches further than
+        states, this request computes the state of the boundary, and later requests hit the state.
+        If both end together, vLLM's own cache keeps the loaded state, and requests with the same
         prefix need no load of their own."""
         if self and hits > first:
             boundary = hits * self._setup.chunk_tokens
@@ -62,8 +62,8 @@ class States:
             self._offered.allocated(blocks, local_tokens)
 
     def stores(self, scheduler_output):
-        """Moves of the states that vLLM hands over in this step, and of earlier ones that were late.
-        Call this in each step."""
+        """Moves of the states that vLLM hands over in this step, and of earlier, late states. Call
+        this in each step."""
         moves = self._offered.again(scheduler_output, self._tracked) if self else []
         if not self or scheduler_output.kv_connector_block_state is None:
             return moves
@@ -92,7 +92,8 @@ class States:
             yield move
 
     def _may_store(self, request_id, tracked, tokens):
-        """States inside a loaded prefix are not this engine's work: it never computed them."""
+        """States inside a loaded prefix are not this engine's work: another engine computed the
+        states."""
         foreign = self._origins.first(request_id)
         return (
             tokens % self._setup.chunk_tokens == 0

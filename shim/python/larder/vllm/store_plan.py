@@ -27,19 +27,19 @@ class Tracked:
     request: object
     space: object  # its Space
     adapter: tuple | None = None  # see Move
-    stored_chunks: int = 0  # chunks before it were seen in the index
-    asked_chunks: int = 0  # chunks before it were given to the worker, or seen
+    stored_chunks: int = 0  # chunks before this one were seen in the index
+    asked_chunks: int = 0  # chunks before this one were given to the worker, or seen
     asked_at: float = 0.0
-    retries: int = 0  # how often those between the two may be given again
-    due_tokens: float = 0  # with fewer computed tokens there is nothing to store
+    retries: int = 0  # the number of times that chunks between the two may be given again
+    due_tokens: float = 0  # with fewer computed tokens the request stores no chunk
     loaded_tokens: int = 0  # the end of the prefix that was loaded
-    stale: bool = False  # its pages may be older than their name: nothing of them is stored
+    stale: bool = False  # the pages may be older than their name: the request stores no chunk
 
 
 class StorePlan:
     def __init__(self, setup, client, tracked, items, origins, note=None):
-        """tracked: the requests by id, which the scheduler's half adds and takes away. items: Items.
-        origins: KvOrigins. note: is told what is given to the workers."""
+        """tracked: the requests by id, which the scheduler's half adds and takes away. items:
+        Items. origins: KvOrigins. note: is told of the chunks for the workers."""
         self._setup = setup
         self._client = client
         self._tracked = tracked
@@ -49,8 +49,8 @@ class StorePlan:
         self._tables = BlockTables()
 
     def of_step(self, scheduler_output):
-        """The stores of a step. Each step has all running requests, and a chunk fills in few of
-        them: the others must cost next to no time."""
+        """The stores of a step. Each step has all running requests, and a chunk fills in few of the
+        requests: the others must cost next to no time."""
         scheduled, cached = scheduler_output.num_scheduled_tokens, scheduler_output.scheduled_cached_reqs
         new = scheduler_output.scheduled_new_reqs
         tables_of = self._tables.of_step(scheduler_output)
@@ -80,7 +80,7 @@ class StorePlan:
         for request_id, old in tuple(self._tracked.items()):
             try:
                 space = names.of(old.request)
-            except NotYet:  # its adapter's files are read anew
+            except NotYet:  # the adapter's files are read anew
                 space = None
             if space is None:
                 del self._tracked[request_id]
@@ -89,7 +89,8 @@ class StorePlan:
 
     def _next_due(self, request_id, asked_chunks):
         foreign, end = self._origins.first(request_id), (asked_chunks + 1) * self._setup.chunk_tokens
-        return end if foreign is None or end <= foreign else math.inf  # until the request is admitted anew
+        # until the request is admitted anew
+        return end if foreign is None or end <= foreign else math.inf
 
     def _of_request(self, request_id, tracked, computed_after, tables_of):
         """The Move of the request's chunks that are due now, or None."""
@@ -127,8 +128,8 @@ class StorePlan:
         return move
 
     def _full(self, request, computed_after):
-        """The chunks that are computed and have keys. Several drafting modules write the last positions before `lookahead` once more, with
-        the tokens that were accepted since."""
+        """The computed chunks with keys. Several drafting modules write the last positions before
+        `lookahead` once more, with the tokens accepted since."""
         setup = self._setup
         full = min(computed_after // setup.chunk_tokens, len(request.block_hashes) // setup.hashes_per_chunk)
         if not setup.lookahead:
@@ -137,7 +138,8 @@ class StorePlan:
         return min(full, computed, chunks_known(request.num_tokens, setup.chunk_tokens, setup.lookahead))
 
     def _move(self, request_id, tracked, tables, first, hashes, stride):
-        """All parts of the chunks from `first` on, except chunks that a window has left behind and chunks with other draft KV."""
+        """All parts of the chunks from `first` on, except chunks that a window has left behind and
+        chunks with other draft KV."""
         groups = self._setup.token_groups
         parts = [Part(number, b"", b"") for number in range(len(groups))]
         for i in range(len(hashes) // stride):

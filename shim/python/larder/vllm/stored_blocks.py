@@ -1,5 +1,5 @@
-"""Blocks that a store reads after the step that began the store, and their treatment by vLLM's
-scheduler.
+"""Blocks that a store reads after the first step of the store, and the treatment of these blocks by
+vLLM's scheduler.
 
 A block can be written under a copy in three ways, each with a class: the request ends or is
 preempted (DeferredFrees), a window leaves the block behind (WindowBlocks), vLLM zeroes the block
@@ -11,7 +11,7 @@ from larder.vllm.deferred_frees import DeferredFrees
 from larder.vllm.window_blocks import WindowBlocks
 
 _CANNOT_HOLD = (
-    "Larder stores nothing: this vLLM zeroes blocks before it tells of preemptions, and does not give"
+    "Larder stores nothing: this vLLM zeroes blocks before the report of preemptions, and does not give"
     " its block pool (bind_gpu_block_pool)"
 )
 
@@ -70,7 +70,7 @@ class StoredBlocks:
             self._held.release(number)
 
     def keeps(self, request_id):
-        """The request has ended. Returns whether vLLM has to keep its blocks."""
+        """The request has ended. Returns whether vLLM has to keep the request's blocks."""
         return self._kept.keeps(request_id)
 
     def free(self, request_ids):
@@ -84,6 +84,6 @@ class StoredBlocks:
 
     @property
     def holds(self):
-        """Whether vLLM must go on stepping until the workers have reported; otherwise held blocks
-        would stay out of its pool."""
+        """Whether vLLM must go on stepping until the workers have reported. Otherwise held blocks
+        would stay out of vLLM's pool."""
         return self._held.any

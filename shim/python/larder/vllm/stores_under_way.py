@@ -1,8 +1,8 @@
-"""A worker's stores between the step that submitted them and their end.
+"""A worker's stores between the submitting step and the end.
 
 Every numbered step is reported exactly once, with or without a store, and so is every request that
-ended meanwhile: vLLM keeps its blocks until the report. Owned by the worker's thread; the copies
-run on the library's threads."""
+ended meanwhile: vLLM keeps the request's blocks until the report. Owned by the worker's thread; the
+copies run on the library's threads."""
 
 import math
 import time
@@ -47,8 +47,8 @@ class StoresUnderWay:
 
     def make_way(self, preempted, rewritten=()):
         """Call this before a step writes any block. Stores of preempted requests are taken back.
-        rewritten: numbers of steps whose stored blocks this step writes. Their copies are waited
-        for, WINDOW_COPY_WAIT_MS at most, and then taken back."""
+        rewritten: numbers of steps whose stored blocks this step writes. The copies are waited for,
+        WINDOW_COPY_WAIT_MS at most, and then taken back."""
         if not self._tickets:
             return
         self._overtake(
@@ -87,8 +87,8 @@ class StoresUnderWay:
         return bool(self._kept)
 
     def poll(self, wait_ms=0):
-        """Notes ended stores. If there is none, waits for one, wait_ms at most. Returns whether any
-        has ended."""
+        """Notes ended stores. If no store has ended, waits for one, wait_ms at most. Returns
+        whether any has ended."""
         if not self._tickets:
             return False
         done = self._client.store_poll(wait_ms)

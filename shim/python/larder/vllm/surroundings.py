@@ -1,15 +1,15 @@
-"""The rules of vLLM that hold for all connectors of an engine: the policy for failed loads, and
-when freed blocks go to others.
+"""The rules of vLLM that hold for all connectors of an engine: the policy for failed loads, and the
+time when freed blocks go to others.
 
 A MultiConnector gives each child a configuration of its own. vLLM's scheduler reads the outermost
-one. Larder depends on two of its fields:
+one. Larder depends on two fields:
 
 - kv_load_failure_policy must be "recompute": with "fail" a failed load fails its request.
-- kv_role must be a role that loads. With another one a block may be freed and loaded anew while a
+- kv_role must be a role with loads. With another role a block may be freed and loaded anew while a
   step under way still writes the block.
 
-`prepare` sets the two in the outermost configuration, which vLLM reads after it has made the
-connectors. `objection` looks at the scheduler that runs. Both belong to the scheduler's thread."""
+`prepare` sets the two in the outermost configuration, which vLLM reads after the creation of the
+connectors. `objection` looks at the running scheduler. Both belong to the scheduler's thread."""
 
 import sys
 
@@ -94,9 +94,9 @@ def _tell(outer, field, value, why):
 
 
 def _outermost(connector, vllm_config):
-    """The configuration of the connector that vLLM makes: `vllm_config`, or the one that the
-    outermost of the connectors under construction was given. vLLM tells no connector its parent:
-    the calls under way do."""
+    """The configuration of the connector that vLLM makes: `vllm_config`, or the configuration of
+    the outermost connector under construction. vLLM tells no connector its parent: the calls under
+    way do."""
     found = vllm_config
     for given in _makers(connector):
         found = next((one for one in given if type(one) is type(vllm_config)), found)

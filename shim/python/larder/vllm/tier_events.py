@@ -1,11 +1,11 @@
-"""vLLM's own KV events for the chunks in larderd's memory, so that routers that listen to these
-events see this tier too.
+"""vLLM's own KV events for the chunks in larderd's memory, so that routers with these events see
+this tier too.
 
-Chunks that this engine stored or hit are announced once they are in the index, and then checked in
-turn; a chunk that is gone is reported removed. All checks read shared memory and never wait. An
+Chunks that this engine stored or hit are announced once the chunks are in the index, and then
+checked in turn; a lost chunk is reported removed. All checks read shared memory and never wait. An
 idle engine sends no events, so events are late by the idle time. The number of tracked chunks is
-bounded: a chunk that is forgotten for room is reported removed. Owned by the scheduler's thread,
-which asks at each step."""
+bounded: a chunk forgotten for room is reported removed. Owned by the scheduler's thread, which asks
+at each step."""
 
 import time
 from collections import OrderedDict, deque
@@ -39,12 +39,14 @@ class TierEvents:
         self._client = client
         self._clock = clock
         self._pending: deque[Pending] = deque()
-        self._announced: OrderedDict[tuple, Announced] = OrderedDict()  # the longest unchecked first
+        # the longest unchecked first
+        self._announced: OrderedDict[tuple, Announced] = OrderedDict()
         self._out = []
         self._due = 0.0
 
     def note(self, request, space, first, keys):
-        """The request's chunks from number `first` on, with these keys, are in larderd's memory, or will be soon."""
+        """The request's chunks from number `first` on, with these keys, are in larderd's memory, or
+        will be soon."""
         now, stride = self._clock(), stride_of(request) if keys else 1
         for i in range(len(keys) // stride):
             if len(self._pending) >= MOST_PENDING:
@@ -112,7 +114,7 @@ class TierEvents:
 
 
 def _event(kind, **fields):
-    """An event of vLLM, with the fields that name this tier if this vLLM has them."""
+    """An event of vLLM, with the fields that name this tier if this vLLM has the fields."""
     from vllm.distributed import kv_events
 
     made = getattr(kv_events, kind)

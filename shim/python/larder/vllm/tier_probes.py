@@ -1,11 +1,11 @@
-"""TierProbes of the scheduler's half: asks larderd whether the backend has the chunks that a
-request misses.
+"""TierProbes of the scheduler's half: asks larderd whether the backend has the missing chunks of a
+request.
 
 Shared memory does not show the chunks that other nodes have put into the backend. A probe is short,
-and is left out where even a short probe is long against computing the missing tokens (cost_model).
-The library counts its deadline. A request probes once. A request whose prompt another engine has
-just computed (kv_transfer_params larder: await) probes again while chunks are missing, for a share
-of the computing time. Owned by the scheduler's thread."""
+and is left out if even a short probe is long against computing the missing tokens (cost_model). The
+library counts the deadline. A request probes once. A request whose prompt another engine has just
+computed (kv_transfer_params larder: await) probes again while chunks are missing, for a share of
+the computing time. Owned by the scheduler's thread."""
 
 import math
 import time
@@ -25,8 +25,8 @@ MOST_KEYS = 1024
 
 @dataclass
 class Probe:
-    """A probe for `chunks` chunks of a request, from chunk number `first` on. With states it has two
-    questions, of the chunks and of the states behind them, and two answers."""
+    """A probe for `chunks` chunks of a request, from chunk number `first` on. With states there are
+    two questions, of the chunks and of the states behind the chunks, and two answers."""
 
     hashes: bytes
     stride: int
@@ -34,7 +34,7 @@ class Probe:
     first: int
     chunks: int
     plan: ProbePlan
-    until: float  # the time of its last probe
+    until: float  # the time of the last probe
     needs_last: bool  # the last state
     tickets: tuple = ()  # empty: no question to larderd is under way
     again_at: float = 0.0
@@ -74,8 +74,8 @@ class TierProbes:
         return probe is not None and not probe.ended and not self._see(request_id, probe, 0)
 
     def begin(self, request, space, first, hashes, lacking_tokens):
-        """Begins a probe if it is worth the time. Returns whether one was begun, for which the
-        request then waits."""
+        """Begins a probe if the probe is worth the time. Returns whether a probe was begun; the
+        request then waits for the answer."""
         if request.request_id in self._probes:
             return False
         awaited = (request.kv_transfer_params or {}).get("larder") == "await"
@@ -83,7 +83,8 @@ class TierProbes:
         if plan is None:
             return False
         stride, until = stride_of(request), self._clock() + plan.patience_s
-        # Behind a prompt of whole chunks the other engine kept the state. A hit here ends a chunk earlier.
+        # Behind a prompt of whole chunks the other engine kept the state. A hit here ends a chunk
+        # earlier.
         needs_last = request.num_tokens % self._worth.chunk_tokens != 0  # mutation: await-whole
         probe = Probe(hashes, stride, space, first, len(hashes) // stride, plan, until, needs_last)
         if not self._ask(probe):
@@ -93,7 +94,7 @@ class TierProbes:
 
     def found(self, request_id, first):
         """(the chunks that a fetch finds from number `first` on, the answer); None if the backend
-        has none of them."""
+        has no such chunk."""
         probe = self._answered(request_id, first)
         return None if probe is None else (probe.first + probe.answers[0].chunks - first, probe.answers[0])
 
@@ -103,7 +104,7 @@ class TierProbes:
         if probe is None:
             return None
         tokens, states = probe.answers
-        # A figure of 0 is that of an answer with everything in memory, or of a backend that is not to be relied on.
+        # A figure of 0: the answer has everything in memory, or the backend is not to be relied on.
         reads = [answer for answer in probe.answers if answer.shared or answer.read_bytes_per_s]
         speed = LowerTiers(
             all(answer.read_bytes_per_s > 0 for answer in reads),
@@ -113,11 +114,12 @@ class TierProbes:
         return FoundStates(probe.first + tokens.chunks, Told(probe.first, states.there), speed)
 
     def _answered(self, request_id, first):
-        """The request's probe, if the backend has a part of what it asked about."""
+        """The request's probe, if the backend has a part of the chunks in question."""
         probe = self._probes.get(request_id)
         if probe is None or not probe.ended or not any(answer.shared for answer in probe.answers):
             return None
-        if first < probe.first:  # vLLM's own cache has lost earlier chunks, about which the probe did not ask
+        # vLLM's own cache has lost earlier chunks, and the probe did not ask for these
+        if first < probe.first:
             return None
         return probe
 
@@ -141,7 +143,8 @@ class TierProbes:
         deadline_ms = math.ceil(max(probe.plan.deadline_s, probe.until - self._clock()) * 1e3)
         asks = [(self._client.probe, probe.space.number)]
         if probe.space.states is not None:  # in the same moment, so that both take one round trip
-            asks.insert(0, (self._client.probe_each, probe.space.states))  # the one that an older larderd refuses
+            # an older larderd refuses this one
+            asks.insert(0, (self._client.probe_each, probe.space.states))
         for ask, number in asks:
             try:
                 hashes = probe.hashes if number == probe.space.number else self._within_reach(probe)
@@ -152,8 +155,8 @@ class TierProbes:
         return True
 
     def _within_reach(self, probe):
-        """The hashes of the chunks that the question about tokens can find. larderd asks the backend
-        about the first of those, and about the last of the states."""
+        """The hashes of the chunks that the question about tokens can find. larderd asks the
+        backend about the first of the chunks, and about the last of the states."""
         here = self._client.reachable(probe.hashes, probe.stride, probe.space.number)
         most = here + MOST_KEYS // self._chunk_keys
         return probe.hashes[: most * probe.stride]  # mutation: probe-both-meet

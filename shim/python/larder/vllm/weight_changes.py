@@ -4,13 +4,13 @@ A client of vLLM changes weights by calls to every worker: reload_weights, updat
 method of a worker extension. All such calls pass EngineCore.collective_rpc, on the scheduler's
 thread. vLLM does not tell connectors of these calls, and its default reset_prefix_cache() does not
 either. A wrapper of collective_rpc therefore moves the engine to a private namespace before each
-call that is not on the list of harmless calls.
+call, except calls on the list of harmless calls.
 
-A trainer in the engine's process calls the model's load_weights() itself: a wrapper of that method
-counts as such a call, unless vLLM builds another model. A wrapper of reset_prefix_cache() tells when
-vLLM has emptied its own cache (local_cache).
+A trainer in the engine's process calls the model's load_weights() itself. A wrapper of load_weights
+counts as such a call, unless vLLM builds another model. A wrapper of reset_prefix_cache() tells
+when vLLM has emptied its own cache (local_cache).
 
-A process may have several engines. A call to one of them is not told to the others."""
+A process may have several engines. A call to one engine is not told to the others."""
 
 import functools
 import sys
@@ -48,7 +48,8 @@ _HARMLESS = frozenset(
         "update_max_model_len",
     }
 )
-# The schedulers' halves of this process. Each with the model_config of its engine, one object in all of the engine's configurations.
+# The schedulers' halves of this process. Each with the model_config of its engine, one object in
+# all of the engine's configurations.
 _HALVES = weakref.WeakKeyDictionary()
 
 
@@ -79,8 +80,8 @@ def watch_model(vllm_config):
 
 
 def came_from_peers():
-    """Whether the weights of this engine are those of running ones, which may be others than in the files: an engine that elastic expert
-    parallelism adds."""
+    """Whether the weights of this engine are the weights of running engines, and possibly not those
+    of the files: an engine that elastic expert parallelism adds."""
     from vllm import envs
 
     return bool(getattr(envs, "VLLM_ELASTIC_EP_SCALE_UP_LAUNCH", False))
@@ -139,7 +140,8 @@ def _halves_of(core):
 
 
 def _model_is_built():
-    """Whether vLLM's loader makes a model, which no engine uses yet: another engine of this process starts."""
+    """Whether vLLM's loader makes a model, which no engine uses yet: another engine of this process
+    starts."""
     try:
         from vllm.model_executor.model_loader.base_loader import BaseModelLoader
     except ImportError:  # an older vLLM

@@ -1,9 +1,10 @@
-"""Blocks of sliding windows and of chunked local attention under stores: vLLM gives them to others
-while their request runs, and a step that writes one has to wait for the copy (StepWork.rewritten).
+"""Blocks of sliding windows and of chunked local attention under stores. vLLM gives such a block to
+others while its request runs, and a step that writes the block has to wait for the copy
+(StepWork.rewritten).
 
 Such blocks go to the tail of vLLM's free queue, so steps rarely wait. A block is written at the
 earliest in the step that hands the block to a request. Only handed-out blocks matter, wherever a
-pass writes in them. Owned by the scheduler's thread."""
+pass writes. Owned by the scheduler's thread."""
 
 from array import array
 
@@ -13,7 +14,7 @@ class WindowBlocks:
         """groups: of Setup, in any order."""
         self._windows = {number for number, group in enumerate(groups) if group.forgets}
         self._sizes = {group.table: group.block_size for group in groups}
-        self._stored = {}  # number of a step: its blocks of windows
+        self._stored = {}  # number of a step: the step's blocks of windows
         self._handed_out = set()  # blocks, since the last step
 
     def stores(self, number, moves):
@@ -28,7 +29,7 @@ class WindowBlocks:
 
     def allocated(self, blocks, local_tokens):
         """vLLM has given blocks to a request. The blocks behind vLLM's own hit are new, and a load
-        of any connector may write them."""
+        of any connector may write these blocks."""
         if self._stored:
             self._hand_out(blocks.get_block_ids(), local_tokens)
 
@@ -61,5 +62,6 @@ class WindowBlocks:
     def _hand_out(self, tables, computed_tokens):
         for number, table in enumerate(tables):
             size = self._sizes.get(number)  # mutation: window-tables
-            # A table that Larder does not serve has one block for a request, or windows: all of them may be new.
+            # A table that Larder does not serve has one block for a request, or windows: all blocks
+            # may be new.
             self._handed_out.update(table if size is None else table[computed_tokens // size :])

@@ -14,16 +14,16 @@ _REFUSED = {
     native.INVALID_ARGUMENT: _RELEASES,
     native.OUT_OF_RANGE: _RELEASES,
     native.UNSUPPORTED: "this larderd, or this machine, does not serve that",
-    native.RESOURCE_EXHAUSTED: "too much of it at once, or the system gives this process no further thread, memory or file (see ulimit -a)",
-    native.UNAVAILABLE: "no larderd serves this engine now; it is looked for all the time",
+    native.RESOURCE_EXHAUSTED: "too much work at one time, or the system gives this process no further thread, memory or file (see ulimit -a)",
+    native.UNAVAILABLE: "no larderd serves this engine now; the engine looks for larderd all the time",
     native.DEADLINE_EXCEEDED: "larderd did not answer in time",
     native.FAILED_PRECONDITION: "this process was forked from the engine, or a CUDA error has ended its copies",
-    native.PERMISSION_DENIED: "the system forbids it to this process",
+    native.PERMISSION_DENIED: "the system forbids this process the operation",
 }
 
 # Why a load failed, by the text of its status.
 _LOAD_FAILED = {
-    "data loss": "its bytes do not match their checksum",
+    "data loss": "bytes do not match their checksum",
     "not found": "a chunk was evicted meanwhile",
     "deadline exceeded": "no thread was free to begin the copy in time",
     "unavailable": "larderd went away, or the engine ends",

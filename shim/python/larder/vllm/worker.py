@@ -1,9 +1,9 @@
 """The worker's half: moves chunks between KV pages and the arena. A load takes one native call for
 each request and group, a store one for each step and group.
 
-Every load is reported to vLLM exactly once, whether it succeeded or failed, and never while a
-thread still writes its pages. Every ended request is reported once no thread reads its pages
-(stores_under_way). Owned by the worker's thread; the copies run on the library's threads."""
+Every load is reported to vLLM exactly once, failed or not, and never while a thread still writes
+the load's pages. Every ended request is reported once no thread reads its pages (stores_under_way).
+Owned by the worker's thread; the copies run on the library's threads."""
 
 import logging
 import sys
@@ -56,7 +56,8 @@ class LarderConnectorWorker(FailSafe):
         self._spaces = {}  # by the lines behind the fingerprint
         self._loads = LoadsUnderWay(client)
         self._failed_pages: set[int] = set()
-        self._stream = None  # for pages on a GPU: a function that gives the address of the computing stream
+        # for pages on a GPU: a function that gives the address of the computing stream
+        self._stream = None
         self._clock = HostClock()
         forgets = setup is not None and any(group.forgets for group in setup.groups)
         self._under_way = StoresUnderWay(client, forgets)
@@ -70,8 +71,8 @@ class LarderConnectorWorker(FailSafe):
         self._measured = WorkerReport()  # not reported yet
 
     def turn_off(self, why, level=logging.WARNING):
-        """Gives the grants of begun stores back to larderd, because no later hook would finish
-        them."""
+        """Gives the grants of begun stores back to larderd, because no later hook would finish the
+        stores."""
         super().turn_off(why, level)
         self._abandon()
 
@@ -90,8 +91,9 @@ class LarderConnectorWorker(FailSafe):
     @guarded(lambda: None)
     def register_kv_caches(self, kv_caches, vllm_config=None):
         """Gives the library the address of every page of every layer. vllm_config: knows the
-        layers; only the connector's hook has it."""
-        if self._registered:  # a second engine: vLLM has one connector for all workers of a process (one_process)
+        layers; only the connector's hook has the configuration."""
+        # a second engine: vLLM has one connector for all workers of a process (one_process)
+        if self._registered:
             self._shared = True
             one_process.share()
             return self.turn_off(one_process.SHARED)
@@ -161,7 +163,7 @@ class LarderConnectorWorker(FailSafe):
         self._begin_clock(work.prefill_tokens)
 
     def _begin_loads(self, moves=()):
-        """These, and those that waited for their adapter."""
+        """These, and the loads that waited for an adapter."""
         if not moves and not self._awaited:
             return
         ready = self._awaited.ready(moves)
@@ -172,8 +174,8 @@ class LarderConnectorWorker(FailSafe):
 
     @guarded(lambda: None)
     def _end_last_step(self):
-        """Submits the stores of the last step, behind all work that the engine has queued by now. A
-        step whose pass was not seen to end is not stored: half-written pages would verify for
+        """Submits the stores of the last step, behind all queued work of the engine. The stores
+        of a step without a seen end of its pass are dropped: half-written pages would verify for
         ever."""
         if self._step is None:
             return
@@ -185,22 +187,23 @@ class LarderConnectorWorker(FailSafe):
 
     @guarded(lambda: None)
     def _order(self):
-        """Orders later copies behind the work that the engine has queued, because that work writes
-        or reads the pages."""
+        """Orders later copies behind the queued work of the engine, because this work writes or
+        reads the pages."""
         if self._stream is None or self.off is not None:
             return
         try:
             self.client.after_stream(self._stream())
         except LarderError as error:
-            if error.status == FAILED_PRECONDITION:  # a capture is under way: refused for this step alone
+            # a capture is under way: refused for this step alone
+            if error.status == FAILED_PRECONDITION:
                 return logger.debug("Larder: nothing is copied in this step: %s", words.of_error(error))
-            self.turn_off("copies from and to the GPU have ended: a CUDA error has stopped them until the engine restarts")
+            self.turn_off("copies from and to the GPU have ended: a CUDA error has stopped the copies until the engine restarts")
 
     @guarded(lambda: None)
     def _name(self, work):
-        """Takes the scheduler's fingerprint. Its first part, the shape of the KV, must equal the
-        one that this worker derives. The scheduler may have guessed the attention. It then gets
-        this worker's report, and sends another fingerprint."""
+        """Takes the scheduler's fingerprint. The first part, the shape of the KV, must equal this
+        worker's own. The scheduler may have guessed the attention. The scheduler then gets this
+        worker's report, and sends another fingerprint."""
         text = work.namespace
         if self.off is not None or not text:
             return
@@ -255,8 +258,8 @@ class LarderConnectorWorker(FailSafe):
             self._step = Step(work.number, frozenset(move.request_id for move in work.stores))
         self._adapters = {move.adapter for move in work.stores if move.adapter is not None}
         begun, may_store = False, self.off is None and not self._away and not self._misnamed
-        # A line that the scheduler has closed, of an adapter that was loaded again, must not be opened once more. An adapter that is not
-        # loaded yet is loaded by this step: _end_pass() looks again.
+        # A line that the scheduler has closed, of a reloaded adapter, must not be opened once more.
+        # This step loads an adapter that is not loaded yet: _end_pass() looks again.
         stores = [move for move in work.stores if self._holds(move) is not False] if may_store else ()
         for (space, group), parts in self._by_call(stores).items():
             hashes, pages = (b"".join(one) for one in zip(*((part.hashes, part.pages) for part in parts)))
@@ -336,7 +339,8 @@ class LarderConnectorWorker(FailSafe):
             return
         for tokens, nanoseconds in self._clock.take():
             self.client.report_prefill(tokens, nanoseconds)
-            if tokens >= self.setup.chunk_tokens and self._tells_speed():  # a shorter step does not measure the speed of tokens
+            # a shorter step does not measure the speed of tokens
+            if tokens >= self.setup.chunk_tokens and self._tells_speed():
                 self._measured.prefill_tokens += tokens
                 self._measured.prefill_ns += nanoseconds
 
@@ -377,8 +381,7 @@ class LarderConnectorWorker(FailSafe):
         return failed
 
     def get_block_ids_with_load_errors(self):
-        """The pages of loads that failed since the last call, for a vLLM that hears of failures by
-        page."""
+        """Pages of failed loads since the last call, for a vLLM that hears of failures by page."""
         pages, self._failed_pages = self._failed_pages, set()
         return pages
 
@@ -414,10 +417,12 @@ class LarderConnectorWorker(FailSafe):
         return report
 
     def first_report(self):
-        """The part of the first report that the scheduler needs before the first request; see handshake."""
+        """The part of the first report that the scheduler needs before the first request; see
+        handshake."""
         known = self._registered and self.off is None and self._attention is not None
         return WorkerReport(disabled=self.off or "", attention=frozenset([self._attention] if known else ()))
 
     def _holds(self, move):
-        """Whether KV of this move is what vLLM computes: it holds the files of its adapter, or would read them now. None: not known yet."""
+        """Whether KV of this move is what vLLM computes: the worker holds the files of the adapter,
+        or would read these files now. None: not known yet."""
         return move.adapter is None or self._loaded.matches(*move.adapter)
