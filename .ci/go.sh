@@ -1,5 +1,5 @@
-# Sourced: get_go, a Go of a pinned version. Debian 12's is too old; Go itself is a module as well, pinned by the digest of its zip.
-# REQUIRES: stage.sh.
+# Sourced: get_go, a Go of a pinned version. Debian 12's is too old. Go itself is a module as well,
+# pinned by the digest of the module's zip. REQUIRES: stage.sh.
 
 # The first proxy of GOPROXY, for the files that are fetched before there is a Go.
 module_proxy() {
@@ -7,13 +7,15 @@ module_proxy() {
   echo "${proxies%%[,|]*}"
 }
 
-# MODULE VERSION SHA256 FILE: the zip of a module, as the proxy has it; another one is refused.
+# MODULE VERSION SHA256 FILE: the zip of a module, from the proxy; a zip with another digest is
+# refused.
 get_module() {
   stage "$1 $2" curl -fsSL --retry 3 -o "$4" "$(module_proxy)/$1/@v/$2.zip"
   echo "$3  $4" | sha256sum --check --quiet || fail "$4 is not the $1 $2 that is pinned here"
 }
 
-# VERSION SHA256 FOLDER: Go in FOLDER/go, its modules and objects in FOLDER too; on the PATH of this script from now on.
+# VERSION SHA256 FOLDER: Go in FOLDER/go, modules and objects in FOLDER too; on the PATH of this
+# script from now on.
 get_go() {
   local name=golang.org/toolchain release=v0.0.1-go$1.linux-amd64 into=$3 unpacked
   unpacked=$into/unpacked/$name@$release

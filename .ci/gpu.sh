@@ -1,14 +1,20 @@
 #!/bin/bash
-# gpu.sh carry BUILD [FOLDER] | pack [FOLDER] | test [FOLDER] | bench [FOLDER]: what needs a GPU, on a machine that may have nothing else.
+# gpu.sh carry BUILD [FOLDER] | pack [FOLDER] | test [FOLDER] | bench [FOLDER]: tests and benchmarks
+# with a GPU, on a machine that may have no network and no compiler.
 #
-# carry: all that the other two run, from the programs in BUILD (build/release), into FOLDER (build/gpu): programs with the libraries that
-# such a machine may lack, pytest, and a redis-server where there is one here. The sources are read where they stand: what is to be
-# copied to that machine is this tree and FOLDER.
-# pack: FOLDER, and a vLLM for GPUs of compute capability GPU_VLLM (90), as two archives in FOLDER-packed: for a machine to which little can be carried.
-# Where FOLDER is missing and they are there, the other two unpack them.
-# test: first what the driver answers where the tests without a GPU only guess (tests/bench/gpu_probe.py): it is told, and fails nothing.
-# test, bench: with the Python of `make deps`, or python3, or LARDER_PYTHON: one that has PyTorch. Nothing is fetched or built.
-# bench: all that GPU_PARTS names (by default all of it), one after the other; what fails, or takes more than GPU_PART_S seconds (600), is no end of the others.
+#   carry: copies everything for `test` and `bench` from the programs in BUILD (build/release) into
+#   FOLDER (build/gpu): programs with the libraries that such a machine may lack, pytest, and a
+#   redis-server if there is one here. The sources are read in place: copy this tree and FOLDER to
+#   the machine.
+#   pack: FOLDER, and a vLLM for GPUs of compute capability GPU_VLLM (90), as two archives in
+#   FOLDER-packed, for a machine with a small limit on transfers. Without FOLDER, `test` and `bench`
+#   unpack the archives.
+#   test: first asks the driver about behaviour that tests without a GPU only assume
+#   (tests/bench/gpu_probe.py). The probe reports and fails no test.
+#   test, bench: with the Python of `make deps`, or python3, or LARDER_PYTHON; the Python must have
+#   PyTorch. Fetches and builds no file.
+#   bench: all parts in GPU_PARTS (by default every part), one after the other. A part that fails,
+#   or takes more than GPU_PART_S seconds (600), does not end the others.
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./paths.sh
@@ -18,14 +24,15 @@ cd ..
 
 # The loader and libc's own libraries, which only go together.
 readonly of_libc='/(ld-linux[^/]*|lib(c|m|dl|rt|pthread|resolv|util)\.so[^/]*)$'
-# Those of them that the driver's library loads, which larderd opens where it copies itself: another libc's would not go with this one.
+# Libraries of these that the driver's library loads. larderd opens the driver's library when
+# larderd copies itself; another libc's libraries would not go with this libc.
 readonly of_driver='libdl.so.2 libpthread.so.0 librt.so.1'
 readonly most_mb=64 # as such a machine is lent
 readonly probe_s=180
 readonly parts='submit,G1,G2,G3,G4,G5,G6,G8,T,V'
 
-# PROGRAM NAME FOLDER: a script FOLDER/bin/NAME that runs it with its libraries, whatever this machine has. What those lack is looked for where
-# LD_LIBRARY_PATH says, as the driver's library may be.
+# PROGRAM NAME FOLDER: a script FOLDER/bin/NAME that runs the program with its own libraries, on any
+# machine. Libraries missing there are looked up in LD_LIBRARY_PATH, such as the driver's library.
 carry_program() {
   local library more loader=
   install -D -m 0755 -s "$(realpath "$1")" "$3/programs/$2"
@@ -56,7 +63,7 @@ carry() {
   for name in bin/gpu_test bin/gpu_bench bin/larderd lib/liblarder.so lib/libgpu_arms.so; do
     [ -e "$build/$name" ] || fail "$build/$name is not built (make carry-gpu)"
   done
-  # These find the driver's library by the loader of the machine that they run on.
+  # These find the driver's library by the loader of the target machine.
   install -D -m 0755 -s -t "$to/bin" "$build/bin/gpu_test" "$build/bin/gpu_bench"
   install -D -m 0755 -s -t "$to/lib" "$build/lib/liblarder.so" "$build/lib/libgpu_arms.so"
   # Loads without verifying where a test says so: tests/python/models.
@@ -67,7 +74,7 @@ carry() {
     mkdir -p "$to/servers"
     ln -s ../bin/redis-server "$to/servers/redis-server"
   fi
-  # Both find the rest of what they need there.
+  # Both find their remaining libraries there.
   for name in libssl libcrypto libstdc++ libgcc_s; do
     [ -e "$to"/lib/other/$name.so* ] || fail "larderd loads no $name any more, and gpu_bench does"
   done
@@ -77,7 +84,7 @@ carry() {
   echo "$to, $(du -sm "$to" | cut -f1) MB: copy it with this tree to a machine that has a GPU, and there: make test-gpu bench-gpu"
 }
 
-# Pure Python, all of it.
+# All packages are pure Python.
 carry_pytest() {
   local site package
   mkdir -p "$1"
@@ -109,7 +116,7 @@ unpack() {
   tar -xJf "$1-packed/gpu.tar.xz" -C "$1"
 }
 
-# Finds Python and what was carried; FOLDER.
+# Finds Python and the carried files; FOLDER.
 prepare() {
   unpack "$1"
   gpu=$(realpath "$1" 2>/dev/null) && [ -e "$gpu/commit" ] || fail "$1 is not there (make carry-gpu, on a machine that can build)"
@@ -120,13 +127,13 @@ prepare() {
   export PYTHONPATH=$PWD/shim/python:$PWD/e2e${PYTHONPATH:+:$PYTHONPATH}
   "$python" -c 'import pytest, pytest_timeout' 2>/dev/null || export PYTHONPATH=$PYTHONPATH:$gpu/python
   if [ ! -e "$servers/redis-server" ] && [ -e "$gpu/servers/redis-server" ]; then export LARDER_CACHE=$gpu; fi
-  # Of vLLM alone: its packages' versions are no other test's.
+  # For vLLM alone: no other test needs these versions of packages.
   with_vllm=$PYTHONPATH
   "$python" -c 'import vllm' 2>/dev/null || with_vllm=$PYTHONPATH:$gpu/vllm
   if ! "$python" -c 'import torch' 2>/dev/null; then echo "no PyTorch in $python: what needs it is not run (LARDER_PYTHON names another one)"; fi
 }
 
-# PROGRAM...: on this machine's libraries, and where it lacks some on those that were carried.
+# PROGRAM...: on this machine's libraries, and on the carried libraries for missing ones.
 run_here() {
   if ldd "$1" | grep -q 'not found'; then
     LD_LIBRARY_PATH=$gpu/lib/other${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$@"
@@ -135,7 +142,7 @@ run_here() {
   fi
 }
 
-# PART...: whether GPU_PARTS names one of them.
+# PART...: whether GPU_PARTS names one of the parts.
 wanted() {
   local part
   for part in "$@"; do
@@ -151,7 +158,7 @@ check_parts() {
   done
 }
 
-# PART STATUS: why it ended.
+# PART STATUS: the reason for the end of a part.
 failed_part() {
   if [ "$2" = 124 ] || [ "$2" = 137 ]; then echo "$1: FAILED: not done within ${GPU_PART_S:-600} s (GPU_PART_S)"; fi
   return 1
@@ -180,7 +187,8 @@ bench() {
   return $status
 }
 
-# Rows of tests/python/models as a GPU has them, side by side, since each starts vLLM several times. BACKEND ROW...
+# Rows of tests/python/models with a GPU's settings, side by side, since each row starts vLLM
+# several times. BACKEND ROW...
 test_models() {
   local backend=$1 row logs=build/bench status=0 running=() llm
   llm='{"block_size": 128, "kv_cache_memory_bytes": 1073741824, "gpu_memory_utilization": 0.05, "attention_config": {"backend": "'$backend'"}}'

@@ -1,8 +1,11 @@
-"""gpu_vllm.py LOCK ARCHIVE [CAPABILITY]: a released vLLM for one kind of GPU as a small archive, for a machine that has PyTorch and no network.
+"""gpu_vllm.py LOCK ARCHIVE [CAPABILITY]: a released vLLM for one kind of GPU as a small archive,
+for a machine with PyTorch and without a network.
 
-ARCHIVE (.tar.xz) is to be unpacked into a folder that stands in PYTHONPATH there. Of vLLM's libraries the machine code of other GPUs is overwritten with zeros, which compress to
-nothing: CAPABILITY (90) is kept, and what runs there too where a kernel has no code of its own for it. FlashAttention 3 keeps bfloat16 with heads of up to 128. Left out: FlashAttention 2,
-kernels of models that no test of ours has, files that a server alone needs. The form of a fat binary is that of fatbinary_section.h in CUDA's toolkit."""
+Unpack ARCHIVE (.tar.xz) into a folder of PYTHONPATH on that machine. In vLLM's libraries, the
+machine code of other GPUs is overwritten with zeros, which compress well. Code for CAPABILITY (90)
+is kept. A kernel without such code keeps code that also runs on CAPABILITY. FlashAttention 3 keeps
+bfloat16 with heads of up to 128. Left out: FlashAttention 2, kernels of untested models, and files
+for servers. fatbinary_section.h of CUDA's toolkit has the form of a fat binary."""
 
 from __future__ import annotations
 
@@ -37,7 +40,8 @@ def section(library: bytearray, wanted: str) -> tuple[int, int] | None:
 
 
 def images(library: bytearray, at: int) -> list[tuple[int, int, int, int]]:
-    """Of the fat binary at this offset: (kind, capability, offset of the code, its size)."""
+    """Of the fat binary at this offset: (kind, capability, offset of the code, size of the code).
+    """
     _, _, header, size = struct.unpack_from("<IHHQ", library, at)
     found, one, end = [], at + header, at + header + size
     while one < end:

@@ -1,11 +1,11 @@
 #!/bin/bash
 # krew.sh BUILD OUT: `kubectl larder` of the programs in BUILD (build/release) for Krew, in the
-# folder OUT: an archive, and larder.yaml (manifests/krew) with its checksum. KREW_URI: the address
-# of the archive; an address that ends in / is the folder of the archive. The same programs give the
-# same bytes.
+# folder OUT: an archive, and larder.yaml (manifests/krew) with the archive's checksum. KREW_URI:
+# the address of the archive; an address with / at the end is the folder of the archive. The same
+# programs give the same bytes.
 #
-# The archive has the libraries that the program loads, libc and the loader among them, so that it
-# runs on a Linux of another age; and no links, which Krew refuses.
+# The archive has the libraries of the program, libc and the loader among them, so that the program
+# runs on a Linux of another age. The archive has no links, which Krew refuses.
 set -euo pipefail
 build=$(realpath "$1") out=$2
 cd "$(dirname "$0")/.."
@@ -30,7 +30,7 @@ for library in $(libraries "$program"); do
 done
 [ -n "$loader" ] || fail "$program names no loader (is it linked statically?)"
 install -D -m 0644 LICENSE "$root/licenses/larder/LICENSE"
-# Krew links to this file; kubectl and what it calls get none of these libraries.
+# Krew links to this file. kubectl, and programs that kubectl calls, get no library of the archive.
 cat >"$root/kubectl-larder" <<SCRIPT
 #!/bin/sh
 lib=\$(dirname "\$(readlink -f "\$0")")/lib

@@ -1,10 +1,13 @@
 #!/bin/bash
-# kserve.sh: KServe's own controllers, built once from its Go module into $kserve (paths.sh), for the tests.
+# kserve.sh: KServe's own controllers, built once from KServe's Go module into $kserve (paths.sh),
+# for the tests.
 #
-# bin/kserve-manager and bin/kserve-llmisvc; config/, KServe's definitions, webhooks, runtimes and templates as it publishes them;
-# crds/, the definitions of other projects that its controllers watch. Its module has replace lines, which `go install` refuses: it
-# is built inside a copy, whose own go.sum pins what it needs. What is there already is not made again.
-# kserve.sh huggingface FOLDER: only the project of its Hugging Face server, as FOLDER.
+# bin/kserve-manager and bin/kserve-llmisvc; config/, KServe's published definitions, webhooks,
+# runtimes and templates; crds/, the definitions of other projects that the controllers watch.
+# KServe's module has replace lines, which `go install` refuses. The build therefore runs inside a
+# copy of the module, whose own go.sum pins the dependencies. Existing files are not made again.
+#
+# kserve.sh huggingface FOLDER: only the project of KServe's Hugging Face server, as FOLDER.
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./paths.sh
@@ -48,7 +51,7 @@ copy_configuration() {
   copy_definitions sigs.k8s.io/lws "config/crd/bases/*.yaml"
 }
 
-# FOLDER: the project of its Hugging Face server.
+# FOLDER: the project of KServe's Hugging Face server.
 copy_server() {
   local folder
   folder=$(mktemp -d)

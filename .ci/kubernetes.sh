@@ -1,10 +1,12 @@
 #!/bin/bash
-# kubernetes.sh helm|apiserver|cluster: a real Kubernetes for the tests, built once from Go modules into $kubernetes/bin (paths.sh).
+# kubernetes.sh helm|apiserver|cluster: a real Kubernetes for the tests, built once from Go modules
+# into $kubernetes/bin (paths.sh).
 #
-# helm: Helm alone, for `make dist`. apiserver: kube-apiserver, etcd, kubectl, helm. cluster: all that a node needs too. What is there already is not made again: a
-# program stands in bin only when it is whole, so that an interrupted run goes on where it was.
-# go.mod and go.sum beside this script pin every module of Kubernetes; its staging modules have no releases of the same number,
-# hence the replace lines. KServe stands for itself: kserve.sh.
+# helm: Helm alone, for `make dist`. apiserver: kube-apiserver, etcd, kubectl, helm. cluster: all
+# programs of a node too. Existing programs are not made again: a program appears in bin only when
+# complete, so an interrupted run continues. go.mod and go.sum beside this script pin every module
+# of Kubernetes. The staging modules of Kubernetes have no releases of the same number, hence the
+# replace lines. KServe stands for itself: kserve.sh.
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./paths.sh
@@ -15,7 +17,7 @@ readonly go_version=1.24.13 go_sha256=d2b048367a3d1a748b87f756fa06df12ce3b419e1d
 readonly helm_version=v3.19.5 coredns_version=v1.12.4 kubernetes_version=v1.34.4
 readonly build=$kubernetes/build pins="$go_version $kubernetes_version $helm_version $coredns_version"
 
-# PROGRAM of Kubernetes. Charts and clients ask for its version, which only a release build stamps.
+# PROGRAM of Kubernetes. Charts and clients ask for the version, which only a release build stamps.
 build_kubernetes() {
   local flags="-s -w" package
   for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
@@ -48,8 +50,8 @@ make_program() {
   mv "$kubernetes/bin/$name.new" "$kubernetes/bin/$name"
 }
 
-# PROGRAM, then the PACKAGES that it is of. Debian's etcd, containerd, runc and CNI plugins are unpacked, not installed: no service of
-# theirs shall start here.
+# PROGRAM, then the PACKAGES of the program. Debian's etcd, containerd, runc and CNI plugins are
+# unpacked, not installed, so that no service of these packages starts here.
 get_packages() {
   local folder package program=$1
   if [ -e "$kubernetes/bin/$program" ]; then return 0; fi
@@ -63,7 +65,8 @@ get_packages() {
   mkdir -p "$kubernetes/cni"
   find "$folder/root" -path '*/lib/cni/*' -type f -exec mv -t "$kubernetes/cni" {} +
   find "$folder/root" -path '*bin/*' -type f ! -name "$program" -exec mv -t "$kubernetes/bin" {} +
-  mv "$folder/root/usr/bin/$program" "$kubernetes/bin/$program"  # last: it says that the others are there
+  # last: this program tells that the others are there
+  mv "$folder/root/usr/bin/$program" "$kubernetes/bin/$program"
   rm -rf "$folder"
 }
 

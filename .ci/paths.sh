@@ -1,11 +1,11 @@
-# Sourced: where things live outside the checkout.
-# cache: $LARDER_CACHE, else in the home folder, also where $HOME is not set; venv: the Python environment of exactly this python.lock.
-# REQUIRES: the current folder is .ci.
+# Sourced: the places of files outside the checkout. cache: $LARDER_CACHE, else in the home folder,
+# also without $HOME. venv: the Python environment of exactly this python.lock. REQUIRES: the
+# current folder is .ci.
 cache=${LARDER_CACHE:-${XDG_CACHE_HOME:-${HOME:-~}/.cache}/larder}
 venv=$cache/venv-$(sha256sum python.lock | cut -c1-12)
-# vllm_next: the Python of a newer vLLM over the CPU libraries of that environment (vllm-next.lock).
+# vllm_next: the Python of a newer vLLM over the CPU libraries of venv (vllm-next.lock).
 vllm_next=$cache/vllm-next-$(cat python.lock vllm-next.lock | sha256sum | cut -c1-12)
-# wheel: what makes the package's wheel (wheel.lock).
+# wheel: the tools that make the package's wheel (wheel.lock).
 wheel=$cache/wheel-$(sha256sum wheel.lock | cut -c1-12)
 # docs: MkDocs and Mermaid, which build the site of docs/ (docs.lock).
 docs=$cache/docs-$(sha256sum docs.lock | cut -c1-12)
@@ -13,16 +13,18 @@ docs=$cache/docs-$(sha256sum docs.lock | cut -c1-12)
 cuda=$cache/cuda-$(sha256sum cuda.lock | cut -c1-12)
 # vm: kernel and busybox of the virtual machine of `make test-vm`.
 vm=$cache/vm
-# servers: redis-server and valkey-server, for the tests of the remote tier; prometheus and promtool.
+# servers: redis-server and valkey-server, for the tests of the remote tier; prometheus and
+# promtool.
 servers=$cache/servers
-# rivals: LMCache beside it, for the benchmarks that compare (rivals.lock).
+# rivals: LMCache beside the Python of venv, for the benchmarks that compare (rivals.lock).
 rivals=$cache/rivals-$(cat python.lock rivals.lock | sha256sum | cut -c1-12)
 # kubernetes: a Kubernetes of one machine (kubernetes.sh), for the tests of operator and chart.
 kubernetes=$cache/kubernetes-1.34.4
 
 # kserve: KServe's controllers, definitions and configuration (kserve.sh).
 kserve=$cache/kserve-0.20.0
-# huggingface: KServe's Hugging Face server with the vLLM that it pins (kserve.lock); its source in server/, as its image has it.
+# huggingface: KServe's Hugging Face server with the vLLM pinned by the server (kserve.lock); the
+# source in server/, as in the server's image.
 huggingface=$cache/huggingface-$(cat python.lock kserve.lock | sha256sum | cut -c1-12)
-# linters: actionlint and dashboard-linter as exactly this linters.sh builds them.
+# linters: actionlint and dashboard-linter, built by exactly this linters.sh.
 linters=$cache/linters-$(sha256sum linters.sh | cut -c1-12)

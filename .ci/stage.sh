@@ -1,12 +1,13 @@
-# Sourced: stage and fail, how scripts here show what takes time.
+# Sourced: stage and fail, by which scripts here show slow work.
 
 fail() {
   echo "error: $*" >&2
   exit 1
 }
 
-# stage TITLE COMMAND...: runs it with its output in a file; a line at the start, one every 5 s with what it is doing, one at the
-# end. When it fails, the end of its output and the script's end.
+# stage TITLE COMMAND...: runs the command with its output in a file. Prints a line at the start, a
+# line every 5 s with the current work, and a line at the end. After a failure stage prints the end
+# of the output and ends the script.
 stage() {
   local title=$1 log status=0 start=$SECONDS
   shift

@@ -1,10 +1,12 @@
-"""summary.py REPORT...: sums JUnit reports of ctest and pytest into "N passed, N failed, N skipped".
+"""summary.py REPORT...: sums JUnit reports of ctest and pytest into "N passed, N failed, N
+skipped".
 
-Names every failure and every skip with its reason. A report that is missing, unreadable or empty is a failure: the tests of that
-part did not run. Exits with 1 on any failure.
+Names every failure and every skip with its reason. A missing, unreadable or empty report is a
+failure: the tests of that part did not run. Exits with 1 on any failure.
 
-Beside NAME.xml may stand NAME-again.xml, of those that failed, run once more by themselves (test.sh): what passes there has passed,
-and is named, since a test that needs a second try has a defect, or has found one.
+Beside NAME.xml may stand NAME-again.xml: the second run of the failed tests, alone (test.sh). A
+test that passes there has passed, and is named: a test that needs a second try has a defect, or has
+found one.
 """
 
 import pathlib
@@ -13,7 +15,8 @@ import xml.etree.ElementTree as ElementTree
 
 
 def skip_reason(case, skipped):
-    """pytest gives the reason as message; with GoogleTest under ctest it is the line after 'Skipped' in the output."""
+    """pytest gives the reason as message; with GoogleTest under ctest the reason is the line after
+    'Skipped' in the output."""
     lines = [line.strip() for line in (case.findtext("system-out") or "").splitlines()]
     for line, following in zip(lines, lines[1:]):
         if line.endswith(": Skipped"):
@@ -50,7 +53,7 @@ def read(path):
 
 
 def passed_again(path):
-    """The names that passed at the second try, none where there was none."""
+    """The names that passed at the second try; empty without a second try."""
     again = pathlib.Path(path).with_suffix("").as_posix() + "-again.xml"
     return set(read(again)[0]) if pathlib.Path(again).exists() else set()
 

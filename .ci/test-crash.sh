@@ -1,5 +1,6 @@
 #!/bin/bash
-# test-crash.sh: the whole crash suite over build/dev, tests/crash/README.md; ends in "N passed, N failed, N skipped".
+# test-crash.sh: the whole crash suite over build/dev, tests/crash/README.md; ends in "N passed, N
+# failed, N skipped".
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./paths.sh

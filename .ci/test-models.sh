@@ -1,7 +1,8 @@
 #!/bin/bash
-# test-models.sh [VERSION]: every model shape and engine setting on the vLLM of python.lock and on that of vllm-next.lock, one after the
-# other, and then the table of docs/reference/compatibility.md; or on the one whose version begins so, without the table.
-# Called by make, which tells by variables where the programs and the package are.
+# test-models.sh [VERSION]: every model shape and engine setting on the vLLM of python.lock and then
+# on the vLLM of vllm-next.lock, and then the table of docs/reference/compatibility.md. With
+# VERSION: only on the vLLM whose version begins with VERSION, without the table. Called by make,
+# which tells by variables the places of the programs and the package.
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./paths.sh
@@ -14,7 +15,7 @@ case $locked,$next in "$wanted"* | *,"$wanted"*) ;; *) fail "VLLM=$wanted: teste
 cd ..
 
 status=0
-# VERSION, FOLDER, TEST...: its tests and those, with that folder first on Python's path.
+# VERSION, FOLDER, TEST...: the rows and the tests, with FOLDER first on Python's path.
 run() {
   [[ $1 == "$wanted"* ]] || return 0
   rm -rf "build/models/$1"
@@ -22,7 +23,8 @@ run() {
     "$venv/bin/python" -m pytest tests/python/models "${@:3}" -p no:cacheprovider --timeout 600 -v || status=$?
 }
 run "$locked" ""
-run "$next" "$vllm_next" tests/python/unit/test_late_stores.py tests/python/unit/test_drafter_order.py  # under its schedulers and runners
+# under the next vLLM's schedulers and runners
+run "$next" "$vllm_next" tests/python/unit/test_late_stores.py tests/python/unit/test_drafter_order.py
 if [ -z "$wanted" ]; then
   "$venv/bin/python" tests/python/models/record.py docs/reference/compatibility.md "build/models/$locked" "build/models/$next"
 fi

@@ -1,6 +1,6 @@
 #!/bin/bash
-# test-remote.sh: the remote tier's tests at length over build/dev, and its fuzz target for FUZZ_SECONDS (60); ends in "N passed, N failed,
-# N skipped".
+# test-remote.sh: the remote tier's tests at length over build/dev, and its fuzz target for
+# FUZZ_SECONDS (60); ends in "N passed, N failed, N skipped".
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./paths.sh
@@ -10,7 +10,7 @@ rm -rf "$reports"
 mkdir -p "$reports"
 export REMOTE_SUITE=whole LARDER_LIBRARY=$PWD/build/dev/lib/liblarder.so LARDER_TEST_BIN=$PWD/build/dev/bin
 
-# 1 where something did not end well that has no report of its own.
+# 1 after a failure without a report of its own.
 failed=0
 run() {
   local name=$1

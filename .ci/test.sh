@@ -1,6 +1,7 @@
 #!/bin/bash
-# test.sh PRESET: the C++ tests of a preset that is built, and for dev the Python tests too; ends in "N passed, N failed, N skipped".
-# LARDER_SECOND_TRY=1, as on a machine that others share: what failed is run once more, alone, and named.
+# test.sh PRESET: the C++ tests of a built preset, and for dev the Python tests too; ends in "N
+# passed, N failed, N skipped". LARDER_SECOND_TRY=1, for a shared machine: a failed test is run once
+# more, alone, and named.
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./paths.sh
@@ -20,10 +21,11 @@ ctest --test-dir "build/$preset" --output-junit "$PWD/$reports/ctest.xml" -j2 --
     fi
   }
 
-# Python finds what was built here by these names; tests/python and tests/engine say more.
+# By these names Python finds the built files; tests/python and tests/engine say more.
 if [ "$preset" = dev ]; then
   export LARDER_LIBRARY=$PWD/build/dev/lib/liblarder.so LARDER_TEST_BIN=$PWD/build/dev/bin
-  VLLM_RPC_BASE_PATH=$(mktemp -d /tmp/larder-vllm-XXXXXX)  # vLLM leaves its processes' sockets lying there
+  # vLLM leaves the sockets of its processes there
+  VLLM_RPC_BASE_PATH=$(mktemp -d /tmp/larder-vllm-XXXXXX)
   export VLLM_RPC_BASE_PATH
   trap 'rm -rf "$VLLM_RPC_BASE_PATH"' EXIT
   run_pytest() {

@@ -36,7 +36,7 @@ def main(compiler: str, source: str, include: str, target: str, out: str) -> Non
     library, program = ctypes.CDLL(compiler), ctypes.c_void_p()
     name = pathlib.Path(source)
     # -default-device: functions without annotation, such as HostWarp's, count as device code.
-    # Without a caller they are not compiled.
+    # Without a caller such a function is not compiled.
     options = texts(b"-std=c++20", b"-default-device", b"-I" + include.encode(), b"-arch=" + target.encode())
     if library.nvrtcCreateProgram(ctypes.byref(program), name.read_bytes(), name.name.encode(), 1, texts(STDINT), texts(b"stdint.h")):
         sys.exit(f"{compiler}: nvrtcCreateProgram failed")

@@ -2,10 +2,10 @@
 """sbom.py --version V --commit C --time T [--home URL] KIND=FILE... <PARTS
 
 Writes the SPDX 2.3 document of a release to standard output. KIND is image, chart, wheel or krew;
-FILE is the package of that kind. PARTS has a line "KIND PACKAGE HOW" for each Debian package inside:
-HOW is shared (a library beside our programs), static (code inside our own files) or data. dpkg gives
-the versions, licences.tsv the licences. The same input gives the same bytes: T, in seconds since
-1970, is the only time."""
+FILE is the package of that kind. PARTS has a line "KIND PACKAGE HOW" for each Debian package
+inside. HOW is shared (a library beside our programs), static (code inside our own files) or data.
+dpkg gives the versions, licences.tsv the licences. The same input gives the same bytes: T, in
+seconds since 1970, is the only time."""
 
 from __future__ import annotations
 

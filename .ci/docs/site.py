@@ -36,7 +36,8 @@ def on_post_page(output, page, config):
 
 
 def outside(text, page, repository):
-    """`text` of `page` (its path below docs/) with links that leave docs/ replaced."""
+    """`text` of `page` (its path below docs/) with absolute links in place of links out of docs/.
+    """
 
     def replaced(link):
         label, target, section = link[1], link[2], link[3] or ""
@@ -53,7 +54,7 @@ def outside(text, page, repository):
 
 
 def with_code(lines):
-    """(line, whether it belongs to a fenced block)."""
+    """(line, whether the line belongs to a fenced block)."""
     fence = None
     for line in lines:
         mark = FENCE.match(line)
@@ -67,7 +68,7 @@ def with_code(lines):
 
 
 def lists(text):
-    """Blank lines before lists; what stands in an item is indented by four."""
+    """Blank lines before lists; the content of an item is indented by four."""
     done, inside, shift = [], False, 0
     for line, code in with_code(text.split("\n")):
         indent = len(line) - len(line.lstrip())

@@ -34,7 +34,7 @@ def _permissions(mode: int) -> int:
 
 def _neutral(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     if not (entry.isreg() or entry.isdir() or entry.issym() or entry.islnk()):
-        return None  # devices and sockets are made by whoever runs the image
+        return None  # the user of the image makes devices and sockets
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     entry.mtime = 0
@@ -44,7 +44,7 @@ def _neutral(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 def _write_layer(rootfs: pathlib.Path, out: BinaryIO) -> None:
     with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as layer:
-        for name in sorted(os.listdir(rootfs)):  # add() sorts what is below
+        for name in sorted(os.listdir(rootfs)):  # add() sorts the files below
             layer.add(rootfs / name, arcname=name, filter=_neutral)
 
 
@@ -116,7 +116,8 @@ def _write_layout(name: str, layer_file: BinaryIO, config: dict, layout: _Layout
             }
         ),
     )
-    # containerd reads the name from the first annotation, skopeo and podman the tag from the second.
+    # containerd reads the name from the first annotation, skopeo and podman the tag from the
+    # second.
     manifest["annotations"] = {
         "io.containerd.image.name": name,
         "org.opencontainers.image.ref.name": name.rpartition(":")[2],

@@ -1,7 +1,7 @@
 #!/bin/bash
 # build.sh BUILD OUT.tar [NAME:TAG]: the container image of the programs in BUILD, without Docker.
-# The same programs give the same bytes. Its name is the chart's default, so that a node that has
-# loaded it needs no values. $LARDER_COMMIT, where it is set, is the label `revision` of the image.
+# The same programs give the same bytes. The default name is the chart's default, so that a node
+# with this image needs no values. $LARDER_COMMIT, if set, is the label `revision` of the image.
 set -euo pipefail
 build=$(realpath "$1") out=$(realpath -m "$2")
 cd "$(dirname "$0")/../.."

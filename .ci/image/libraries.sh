@@ -5,14 +5,13 @@ libraries() {
   ldd "$1" | grep -oE '/[^ )]+' | sort -u
 }
 
-# FILE: the Debian package that FILE is of; empty where no package has it. dpkg knows one of the two
+# FILE: the Debian package of FILE; empty if no package has the file. dpkg knows one of the two
 # paths.
 package_of() {
   dpkg -S "$1" "/usr$1" 2>/dev/null | head -1 | cut -d: -f1 || true
 }
 
-# FILE INTO: the licence of the package that FILE is of, where Debian keeps it, to
-# INTO/PACKAGE/copyright.
+# FILE INTO: the licence of the package of FILE, if Debian keeps one, to INTO/PACKAGE/copyright.
 copy_licence() {
   local package
   package=$(package_of "$1")

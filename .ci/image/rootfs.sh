@@ -1,9 +1,11 @@
 #!/bin/bash
-# rootfs.sh BUILD OUT: what the container image holds, in the new folder OUT, from the programs in BUILD (build/release).
+# rootfs.sh BUILD OUT: the content of the container image, in the new folder OUT, from the programs
+# in BUILD (build/release).
 #
-# The programs with the libraries that they load and those libraries' licences, CA certificates, a user without rights, and in
-# /payload the Python package with liblarder.so. No shell, no package manager: whoever gets into it finds nothing to go on with.
-# The Dockerfile and make image both call this, so that there is one image however it is built.
+# The programs with their libraries and the libraries' licences, CA certificates, a user without
+# rights, and in /payload the Python package with liblarder.so. No shell, no package manager: an
+# intruder finds no tools. The Dockerfile and make image both call this script, so that both make
+# the same image.
 set -euo pipefail
 build=$(realpath "$1") out=$2
 cd "$(dirname "$0")/../.."
@@ -32,7 +34,8 @@ copy_payload() {
   copy_entry_points shim/python/pyproject.toml "$out/payload/python"
 }
 
-# The metadata of the package, beside it: by this vLLM finds the entry point in each of its processes, as it does with the wheel.
+# The metadata of the package, beside the package. By the metadata vLLM finds the entry point in
+# each of its processes, as with the wheel.
 copy_entry_points() {
   local version info
   version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$1")
@@ -44,7 +47,8 @@ copy_entry_points() {
   chmod 0644 "$info"/*
 }
 
-# Who runs here, how names are looked up, and whom TLS trusts; OpenSSL asks for the second path.
+# The user, the resolution of names, and the authorities that TLS trusts; OpenSSL asks for the
+# second path.
 copy_settings() {
   install -d -m 0755 "$out/etc" "$out/usr/lib/ssl"
   install -d -m 1777 "$out/tmp"

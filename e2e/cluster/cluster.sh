@@ -1,12 +1,12 @@
 #!/bin/bash
 # cluster.sh up | down | load [IMAGE] | restart PROGRAM: a Kubernetes of this one machine, as root;
-# e2e/README.md says what it consists of.
+# e2e/README.md lists its parts.
 #
-# up: all programs, images and DNS; $state/admin.kubeconfig is the administrator's. What runs already stays. down: ends it all and
-# removes its state, also of one that stopped half way. load: the product's image as it is built now,
-# or another one of images.sh, localhost/IMAGE:e2e: older, vllm-openai, vllm-tools, huggingfaceserver.
-# restart: one of its programs.
-# REQUIRES: .ci/kubernetes.sh cluster has run; for larder's image, make release.
+# up: all programs, images and DNS; $state/admin.kubeconfig is the administrator's. A running
+# program stays. down: ends all programs and removes the state, also of a cluster that stopped half
+# way. load: the current build of the product's image, or another image of images.sh,
+# localhost/IMAGE:e2e: older, vllm-openai, vllm-tools, huggingfaceserver. restart: one program of
+# the cluster. REQUIRES: .ci/kubernetes.sh cluster has run; for larder's image, make release.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -27,7 +27,7 @@ running() {
   [ -e "$state/$1.pid" ] && kill -0 "$(cat "$state/$1.pid")" 2>/dev/null
 }
 
-# NAME COMMAND...: in a session of its own, once; it outlives this script.
+# NAME COMMAND...: once, in a session that outlives this script.
 start() {
   local name=$1
   shift
@@ -36,7 +36,7 @@ start() {
   echo $! >"$state/$name.pid"
 }
 
-# NAME COMMAND...: until it succeeds.
+# NAME COMMAND...: until the command succeeds.
 wait_for() {
   local name=$1 deadline=$((SECONDS + 120))
   shift
@@ -84,7 +84,8 @@ start_node() {
     --node-ip="$address" --root-dir="$state/kubelet" --v=2
   wait_for kubelet kubectl get node $node
   kubectl wait --for=condition=Ready "node/$node" --timeout=120s >/dev/null
-  wait_for controller-manager kubectl -n default get serviceaccount default  # without it no pod is admitted
+  # without this no pod is admitted
+  wait_for controller-manager kubectl -n default get serviceaccount default
 }
 
 start_containerd() {
@@ -163,7 +164,7 @@ end_containers() {
   for task in $($ctr containers ls -q); do $ctr containers rm "$task" 2>/dev/null || true; done
 }
 
-# What a runtime leaves that was killed: its shims, mounts, cgroups, networks, rules.
+# The leftovers of a killed runtime: shims, mounts, cgroups, networks, rules.
 clean_machine() {
   local pid mount name
   for pid in $(grep -lsaF "containerd-shim" /proc/[0-9]*/cmdline | cut -d/ -f3); do

@@ -1,5 +1,6 @@
-# Sourced: the images of the cluster, as archives in $images; those that never change are made once. No registry is asked.
-# REQUIRES: $root the checkout, $product its build tree, $kubernetes, $servers, $huggingface, $images.
+# Sourced: the images of the cluster, as archives in $images; images that never change are made
+# once. No registry is asked. REQUIRES: $root the checkout, $product its build tree, $kubernetes,
+# $servers, $huggingface, $images.
 
 # NAME ROOTFS [--config JSON]: $images/NAME.tar, localhost/NAME:e2e.
 archive() {
@@ -17,8 +18,8 @@ make_coredns() {
   archive coredns "$images/coredns"
 }
 
-# A small Debian: bash, Python and its libraries for vLLM (its environment comes from the host), a Redis, a Valkey. What vLLM and
-# Redis publish for users is not to be had without their registries.
+# A small Debian: bash, Python and its libraries for vLLM (the Python environment comes from the
+# host), a Redis, a Valkey. The published images of vLLM and Redis need their registries.
 make_debian() {
   local tree=$images/debian
   rm -rf "$tree"
@@ -39,7 +40,8 @@ make_images() {
   done
 }
 
-# FOLDER: the files of localhost/debian:e2e, for an image with more. manifest.json of the archive names its one layer.
+# FOLDER: the files of localhost/debian:e2e, for an image with more files. manifest.json of the
+# archive names the archive's one layer.
 unpack_debian() {
   local layer
   layer=$(tar -xOf "$images/debian.tar" manifest.json | python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["Layers"][0])')
@@ -48,12 +50,12 @@ unpack_debian() {
   tar -xOf "$images/debian.tar" "$layer" | tar -x -C "$1"
 }
 
-# The product's own, as it is built now.
+# The product's own, of the current build.
 make_larder_image() {
   "$root/.ci/image/build.sh" "$product" "$images/larder.tar" localhost/larder:e2e
 }
 
-# vLLM by its image alone, as vllm/vllm-openai starts it: args of a pod are flags of `vllm serve`.
+# vLLM by its image alone, started like vllm/vllm-openai: args of a pod are flags of `vllm serve`.
 # vLLM itself comes from the host.
 make_vllm-openai_image() {
   local tree=$images/vllm-openai
@@ -62,19 +64,20 @@ make_vllm-openai_image() {
   rm -rf "$tree"
 }
 
-# A container beside vLLM whose image has vLLM's name, and which is none: the program of pause.
+# A container beside vLLM with vLLM's name in its image, but without vLLM: the program of pause.
 make_vllm-tools_image() {
   archive vllm-tools "$images/pause" --config '{"Entrypoint": ["/pause"]}'
 }
 
-# KServe's Hugging Face server as KServe's own image for GPUs has it: its project, user, folders, variables and entrypoint. Its Python packages
-# stay on the host, as vLLM's do. REQUIRES: .ci/deps.sh kserve.
+# KServe's Hugging Face server with the project, user, folders, variables and entrypoint of KServe's
+# own image for GPUs. The Python packages stay on the host, as for vLLM. REQUIRES: .ci/deps.sh
+# kserve.
 make_huggingfaceserver_image() {
   local tree=$images/huggingfaceserver workspace=/kserve-workspace
   unpack_debian "$tree"
   mkdir -p "$tree$workspace"
   cp -r "$huggingface/server" "$tree$workspace/huggingfaceserver"
-  # PyTorch asks what the user is called.
+  # PyTorch asks for the name of the user.
   echo "kserve:x:1000:1000::/home/kserve:/bin/bash" >>"$tree/etc/passwd"
   archive huggingfaceserver "$tree" --config "{
     \"User\": \"1000\", \"WorkingDir\": \"$workspace\", \"Entrypoint\": [\"python3\", \"-m\", \"huggingfaceserver\"],
@@ -83,7 +86,8 @@ make_huggingfaceserver_image() {
   rm -rf "$tree"
 }
 
-# The product with an older shim for engines: of the last commit before the protocol's version became today's. REQUIRES: git's history.
+# The product with an older shim for engines: of the last commit before the current version of the
+# protocol. REQUIRES: git's history.
 make_older_image() {
   local tree=$images/older commit
   commit=$(git -C "$root" log -1 --format=%H -- shim/protocol/version.h)^

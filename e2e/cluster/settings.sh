@@ -1,4 +1,5 @@
-# Sourced: certificates and configuration of the cluster, written to $state. REQUIRES: pki.sh; $state $node $address $kubernetes.
+# Sourced: certificates and configuration of the cluster, written to $state. REQUIRES: pki.sh;
+# $state $node $address $kubernetes.
 
 readonly service_range=10.96.0.0/16 pod_range=10.244.0.0/24 dns_address=10.96.0.10
 readonly containerd_socket=$state/containerd.sock api_url=https://127.0.0.1:6443
@@ -51,8 +52,8 @@ END
 END
 }
 
-# The node never throws images away: none could be fetched again. A container that was killed is back after 1 s, each time: scenarios
-# kill one ten times, and the waiting doubles otherwise.
+# The node never deletes images, because no image could be fetched again. A killed container is back
+# after 1 s, each time: scenarios kill one container ten times, and the wait doubles otherwise.
 write_kubelet() {
   echo "nameserver 127.0.0.1" >"$state/resolv.conf"
   cat >"$state/kubelet.yaml" <<END

@@ -1,8 +1,9 @@
-"""Writes the dashboards' JSON into the chart from the descriptions of this folder: `python manifests/dashboards/build.py`. A test
-compares the two.
+"""Writes the dashboards' JSON into the chart from the descriptions of this folder: `python
+manifests/dashboards/build.py`. A test compares the two.
 
-A description (*.yaml) has rows of panels, and a panel has what a person decides: title, type, unit, description, queries with
-legends. All else is Grafana's form and the same for each panel; it stands here once."""
+A description (*.yaml) has rows of panels. A panel has the fields that a person decides: title,
+type, unit, description, queries with legends. All other fields are Grafana's form and the same for
+each panel; this file has the form once."""
 
 import json
 import sys

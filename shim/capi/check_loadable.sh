@@ -1,6 +1,7 @@
 #!/bin/sh
-# Usage: check_loadable.sh LIBRARY. The library can be loaded into a stranger's process on Ubuntu 22.04 and RHEL 9: it needs glibc
-# alone, nothing newer than 2.34 of it, carries its own C++ run time, and shows nothing but larder_*. Run on each one that is linked.
+# Usage: check_loadable.sh LIBRARY. The library can be loaded into any process on Ubuntu 22.04 and
+# RHEL 9: the library needs glibc alone, up to version 2.34, carries its own C++ run time, and
+# exports only larder_*. Run on each linked library.
 set -u
 library=$1
 failed=0
@@ -13,7 +14,8 @@ foreign=$(nm -D --defined-only "$library" | awk '{print $3}' | grep -v '^larder_
 needed=$(readelf -dW "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vE '^(libc\.so\.6|libm\.so\.6|ld-linux-[a-z0-9-]+\.so\.[0-9])$')
 [ -z "$needed" ] || fail "needs besides glibc:" $needed
 
-# GLIBC_2.34 and older; GLIBC_ABI_DT_RELR, GLIBC_PRIVATE or GLIBCXX are of newer systems, or of none.
+# GLIBC_2.34 and older; GLIBC_ABI_DT_RELR, GLIBC_PRIVATE or GLIBCXX belong to newer systems, or to
+# no release.
 for version in $(readelf -VW "$library" | sed -n 's/.*Name: \([A-Za-z0-9_.]*\) .*/\1/p' | sort -u); do
   case $version in
     GLIBC_[0-9]*) [ "$(printf '%s\nGLIBC_2.34\n' "$version" | sort -V | tail -1)" = GLIBC_2.34 ] || fail "needs $version, more than GLIBC_2.34" ;;

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Usage: check_no_points.sh CONTROL PRODUCT...: the product's binaries have none of the named points, neither their names nor the
-# function behind them; the control, a test program, has at least 20, so that the search is known to find them.
+# Usage: check_no_points.sh CONTROL PRODUCT...: the product's binaries have no named point, neither
+# the names nor the function behind the points. The control, a test program, has at least 20 points,
+# which shows that the search finds points.
 set -u
 control=$1
 shift

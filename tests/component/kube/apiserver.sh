@@ -1,11 +1,18 @@
 #!/bin/bash
-# apiserver.sh up DIR | controllers DIR | user DIR NAME | down DIR: etcd and a kube-apiserver alone, on free ports, with all their state in DIR.
+# apiserver.sh up DIR | controllers DIR | user DIR NAME | down DIR: etcd and a kube-apiserver alone,
+# on free ports, with all state in DIR.
 #
-# up: DIR/admin.kubeconfig is the administrator's when it returns (10 s). Nobody runs controllers: no pod ever starts, nothing is
-# collected, and pods need no ServiceAccount. Pod Security, CEL rules, server-side apply, watches and webhooks are the real ones.
-# API_FLAGS: more flags of kube-apiserver. AUDIT: not empty: a line of DIR/audit.log for each request that may write, when it is answered.
-# user: DIR/NAME.kubeconfig is another administrator's, of this name. controllers: a kube-controller-manager beside them, after which Deployments have pods, which
-# nobody starts. down: ends them all and removes DIR. REQUIRES: .ci/kubernetes.sh apiserver has run; for controllers, cluster.
+#   up: DIR/admin.kubeconfig is the administrator's after the return (10 s). No controllers run: no
+#   pod starts, no object is collected, and pods need no ServiceAccount. Pod Security, CEL rules,
+#   server-side apply, watches and webhooks are the real ones. API_FLAGS: more flags of
+#   kube-apiserver. AUDIT: not empty: DIR/audit.log has a line for each answered request that may
+#   write.
+#   user: DIR/NAME.kubeconfig is another administrator's, of this name.
+#   controllers: a kube-controller-manager beside the two, after which Deployments have pods; the
+#   pods do not start.
+#   down: ends all programs and removes DIR.
+#
+# REQUIRES: .ci/kubernetes.sh apiserver has run; for controllers, cluster.
 set -euo pipefail
 cd "$(dirname "$0")/../../../.ci"
 . ./paths.sh
@@ -34,7 +41,7 @@ make_pki() {
   certificate admin ca /O=system:masters/CN=admin clientAuth
 }
 
-# NAME COMMAND...: in a session of its own; it outlives this script.
+# NAME COMMAND...: in a session that outlives this script.
 start() {
   local name=$1
   shift
@@ -42,7 +49,7 @@ start() {
   echo $! >"$dir/$name.pid"
 }
 
-# NAME COMMAND...: until it succeeds; fails when NAME has ended, or after 60 s.
+# NAME COMMAND...: until the command succeeds; fails when NAME has ended, or after 60 s.
 wait_for() {
   local name=$1 deadline=$((SECONDS + 60))
   shift
@@ -53,7 +60,7 @@ wait_for() {
   done
 }
 
-# The flags by which it records what is written; none where nobody wants it.
+# The flags for the record of writes; empty without AUDIT.
 audit_flags() {
   [ -n "${AUDIT:-}" ] || return 0
   cat >"$dir/audit-policy.yaml" <<END
@@ -91,7 +98,7 @@ user() {
   kubeconfig "$1" "$(sed -n 's/.*server: "\([^"]*\)".*/\1/p' "$dir/admin.kubeconfig")" "$dir/$1.kubeconfig"
 }
 
-# Without a port of its own: what it says is in its log, and what it does in the API server.
+# No port of its own: the log has its messages, and the API server shows its work.
 controllers() {
   [ -x "$kubernetes/bin/kube-controller-manager" ] || fail "no kube-controller-manager here: .ci/kubernetes.sh cluster"
   start controllers "$kubernetes/bin/kube-controller-manager" --kubeconfig="$dir/admin.kubeconfig" --secure-port=0 --leader-elect=false \
@@ -102,7 +109,7 @@ down() {
   local name pid
   for name in controllers apiserver etcd; do
     pid=$(cat "$dir/$name.pid" 2>/dev/null) || continue
-    kill -9 "$pid" 2>/dev/null || true  # the state goes too: nobody needs to end in order
+    kill -9 "$pid" 2>/dev/null || true  # the state goes too: no process needs an orderly end
     while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
   done
   rm -rf "$dir"

@@ -5,7 +5,8 @@ authority() {
   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 365 -subj "/CN=$1" -keyout "$pki/$1.key" -out "$pki/$1.crt" 2>/dev/null
 }
 
-# NAME BEFORE AFTER: an authority in the middle of its life, which began BEFORE days ago and ends in AFTER days.
+# NAME BEFORE AFTER: an authority in the middle of its life: began BEFORE days ago, ends in AFTER
+# days.
 aged_authority() {
   local folder
   folder=$(mktemp -d)
@@ -28,7 +29,7 @@ certificate() {
   rm -f "$pki/$1.ext" "$pki/$1.csr"
 }
 
-# What signs and checks ServiceAccounts' tokens.
+# The key pair that signs and checks ServiceAccounts' tokens.
 account_key() {
   openssl genrsa -out "$pki/sa.key" 2048 2>/dev/null
 }

@@ -1,7 +1,8 @@
 #!/bin/bash
-# run.sh LARDERD LIBLARDER PYTHON_PACKAGE: a chunk is stored and loaded by liblarder.so inside Ubuntu 22.04's own Python and glibc. They
-# come from Ubuntu's packages, unpacked into a temporary folder that is the whole world of that process (chroot). Nothing is installed.
-# Needs the network, so that `make test` leaves it out. UBUNTU_MIRROR names another mirror.
+# run.sh LARDERD LIBLARDER PYTHON_PACKAGE: liblarder.so inside Ubuntu 22.04's own Python and glibc
+# stores and loads a chunk. Python and glibc come from Ubuntu's packages, unpacked into a temporary
+# folder. The process sees only this folder (chroot). No package is installed. Needs the network, so
+# `make test` leaves the check out. UBUNTU_MIRROR names another mirror.
 set -euo pipefail
 larderd=$1 library=$2 package=$3
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,7 +1,8 @@
 #!/bin/bash
-# run.sh KERNEL BUSYBOX PROGRAM...: boots a machine of two NUMA nodes with pages of 1 GiB reserved, on QEMU, whose whole world is
-# these programs, their libraries and busybox; `init` beside this file is its first process and does the checks. By KVM where the
-# processor lends pages of 1 GiB to its guests, else by QEMU's own emulation, which works everywhere. Needs 5 GB of free memory.
+# run.sh KERNEL BUSYBOX PROGRAM...: boots a machine of two NUMA nodes with reserved pages of 1 GiB,
+# on QEMU. The machine has only these programs, their libraries and busybox; `init` beside this file
+# is the first process and does the checks. With KVM if the processor lends pages of 1 GiB to
+# guests, else with QEMU's own emulation, which works everywhere. Needs 5 GB of free memory.
 set -euo pipefail
 kernel=$1 busybox=$2
 shift 2
@@ -23,8 +24,8 @@ for program in "$@"; do ldd "$program" | grep -o '/[^ ]*'; done | sort -u | xarg
 chmod 755 "$root/bin/busybox" "$root/init"
 (cd "$root" && find . | "$busybox" cpio -o -H newc 2>/dev/null) >"$work/initrd"
 
-# A node's highest GiB holds the kernel's own table of pages and its lowest ones firmware, kernel and initrd: 6 and 3 GiB give 1 and 2
-# whole pages with certainty. Memory that nobody touches costs nothing.
+# A node's highest GiB holds the kernel's own table of pages and its lowest ones firmware, kernel
+# and initrd: 6 and 3 GiB surely give 1 and 2 whole pages. Untouched memory costs no host memory.
 start() { # ACCELERATOR PROCESSOR
   echo "vm: booting by $1"
   timeout "$limit_s" qemu-system-x86_64 -accel "$1" -cpu "$2" -smp 2 -m 9G -nodefaults -no-user-config -display none -no-reboot \
@@ -36,7 +37,7 @@ start() { # ACCELERATOR PROCESSOR
   qemu=$!
 }
 
-# KVM may be there and still run no such machine: by its first line it is known to.
+# KVM may exist and still run no such machine: the first line of the machine decides.
 came_up() {
   for _ in {1..150}; do
     ! grep -q '^vm: up' "$log" || return 0

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Usage: check_symbols.sh LIBLARDER LIBLARDER_TEST CHECK_LOADABLE. The product loads into strangers' images and has no test hook. The
-# test library has one, and other libraries do not load, so that both checks are known to find what they look for.
+# Usage: check_symbols.sh LIBLARDER LIBLARDER_TEST CHECK_LOADABLE. The product loads into images of
+# others and has no test hook. The test library has a hook, and other libraries do not load: both
+# checks can therefore fail.
 set -u
 product=$1 test_library=$2 check=$3
 failed=0
@@ -14,7 +15,7 @@ grep -q LARDER_TEST_SKIP_VERIFY "$test_library" || fail "the test library has no
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# A library that exports something else, brings its C++ run time along, or needs a newer glibc.
+# A library that exports other symbols, brings its C++ run time along, or needs a newer glibc.
 printf '#include <string>\nextern "C" unsigned long other(const char* s) { return std::string(s).size(); }\n' >"$work/a.cc"
 c++ -shared -fPIC -o "$work/cxx.so" "$work/a.cc"
 printf 'void arc4random_buf(void*, unsigned long);\nvoid larder_x(void* p) { arc4random_buf(p, 1); }\n' >"$work/b.c"

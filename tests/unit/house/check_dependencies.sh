@@ -1,6 +1,7 @@
 #!/bin/bash
-# Usage: check_dependencies.sh PAGE PROGRAM... Every library that a program of ours is linked to is glibc, the compiler's run time, or
-# named in PAGE (docs/design/dependencies.md), by its name without "lib" and version.
+# Usage: check_dependencies.sh PAGE PROGRAM... Every library that our programs link is glibc, the
+# compiler's run time, or named in PAGE (docs/design/dependencies.md), by the name without "lib" and
+# version.
 set -u
 page=$1
 shift
