@@ -6,17 +6,17 @@ and no chunk is stored; "stores" on another larderd, which gets every whole chun
 four new prompts in one request; tokens/s count prompt and answer.
 
 A loss is measured inside one engine, whose connector is removed and restored (engine_switch.py has
-the reason). In "idle" the connector is removed every few steps of decode, and so is an empty
-connector, which shows vLLM's own cost of having one; the loss is the median over pairs of
+the reason). In "idle" the connector is removed every few steps of decode. An empty connector is
+removed likewise, which shows vLLM's own cost of a connector. The loss is the median over pairs of
 neighbouring blocks of steps. Two costs that a median does not show are added: the share of the
-hooks that run once a request, and the processor time of larderd and of Larder's threads, as if all
-of it were taken from the engine. In "stores" the connector is removed for whole turns. Losses
-against "none" are printed too; they include the differences between processes. The time inside the
-hooks is measured around them (engine_timed.py), in the processes of scheduler and worker, over
-turns with the connector.
+hooks that run once a request, and the processor time of larderd and of Larder's threads, as if
+taken from the engine in full. In "stores" the connector is removed for whole turns. Losses against
+"none" are printed too, and include the differences between processes. The time inside the hooks is
+measured around the hooks (engine_timed.py), in the processes of scheduler and worker, over turns
+with the connector.
 
 Ends with status 1 if answers differ between the arms, if the idle arm hit or stored a chunk, or if
-chunks of "stores" are missing or give another answer when loaded. Environment: that of the demo;
+chunks of "stores" are missing or give another answer when loaded. Environment: as in the demo;
 ENGINE_ROUNDS (default 21)."""
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ NAME = "small"
 ROUNDS = int(os.environ.get("ENGINE_ROUNDS", "21"))
 VOCABULARY = 32000
 CHUNK_TOKENS = 128  # one block of CPU vLLM
-PROMPTS, PROMPT_TOKENS, ANSWER_TOKENS = 4, 192, 72  # one chunk fills in prefill, the second while it decodes
+# one chunk fills in prefill, the second during decode
+PROMPTS, PROMPT_TOKENS, ANSWER_TOKENS = 4, 192, 72
 SETS = 5  # of prompts, a round: one for all, four for the idle engine alone
 
 
@@ -59,11 +60,14 @@ class Arm:
     larderd: Larderd | None
     hooks: pathlib.Path
     mode: engine_switch.Mode | None = None
-    seconds: list[float] = field(default_factory=list)  # one a round, of its turn with all that it has, as the next three
+    # one a round, of the whole turn, like the next three
+    seconds: list[float] = field(default_factory=list)
     tokens_per_s: list[float] = field(default_factory=list)
     counted: list[dict] = field(default_factory=list)  # engine_hooks.difference()
-    background: list[float] = field(default_factory=list)  # processors kept busy by larderd and by Larder's threads
-    losses: list[float] = field(default_factory=list)  # inside the engine: of pairs of blocks of steps, or of turns
+    # processors kept busy by larderd and by Larder's threads
+    background: list[float] = field(default_factory=list)
+    # inside the engine: of pairs of blocks of steps, or of turns
+    losses: list[float] = field(default_factory=list)
     empty_losses: list[float] = field(default_factory=list)  # the same of the empty connector
 
     def chunks(self) -> int:
@@ -76,7 +80,8 @@ def token_ids(seed: int, count: int = PROMPT_TOKENS) -> list[int]:
 
 
 def complete_all(server: VllmServer, prompts: list[list[int]]) -> list[list[int]]:
-    """Greedy answers to prompts sent in one request, without a stream, so that the client costs nothing meanwhile."""
+    """Greedy answers to prompts sent in one request, without a stream, so that the client costs no
+    time meanwhile."""
     body = {"model": NAME, "prompt": prompts, "max_tokens": ANSWER_TOKENS, "temperature": 0, "ignore_eos": True,
             "return_token_ids": True}
     with Server(server.url).request("POST", "/v1/completions", body, 300) as response:
@@ -120,7 +125,8 @@ def whole_turn(arm: Arm, prompts: list[list[int]]) -> Turn:
 
 
 def round_of(arm: Arm, prompts: list[list[list[int]]], number: int) -> list[list[int]]:
-    """One arm's part of a round. Returns the answers to the first set of prompts, which all arms are asked."""
+    """One arm's part of a round. Returns the answers to the first set of prompts, which every arm
+    gets."""
     time.sleep(REST_S)
     if arm.name == "none":
         return whole_turn(arm, prompts[0]).answers
@@ -147,7 +153,8 @@ def alone(arm: Arm, prompt: list[int]) -> list[int]:
 
 
 def check_stored(arms: dict[str, Arm], asked: int) -> None:
-    """Every whole chunk of `asked` prompts and their answers is in the larderd of "stores", and none in that of "idle"."""
+    """Every whole chunk of the `asked` prompts and answers is in the larderd of "stores", and no
+    chunk is in the larderd of "idle"."""
     if arms["idle"].chunks() or hit_tokens(arms["idle"].server.url)[1]:
         raise Void("the idle arm stored or hit something")
     wanted = asked * ((PROMPT_TOKENS + ANSWER_TOKENS - 1) // CHUNK_TOKENS)
@@ -164,7 +171,8 @@ def check_before(arms: dict[str, Arm]) -> int:
     if any(answer != answers[0] for answer in answers):
         raise Void("one prompt alone gets different answers from the arms")
     for arm in arms.values():
-        complete_all(arm.server, [token_ids(100 + i) for i in range(PROMPTS)])  # warms up what a first batch costs
+        # pays the costs of a first batch
+        complete_all(arm.server, [token_ids(100 + i) for i in range(PROMPTS)])
     check_stored(arms, 1 + PROMPTS)
     return 1 + PROMPTS
 
@@ -176,7 +184,8 @@ def check_after(arms: dict[str, Arm], asked: int) -> None:
     first = token_ids(1000)
     loaded = alone(arms["stores"], first)
     alone(arms["none"], first)
-    # Asked again it hits in the engine's own cache, as far as the other loaded: what is left is then computed in the same batches.
+    # A repeated prompt hits in the engine's own cache, as far as the other prompt loaded: the rest
+    # is then computed in the same batches.
     if loaded != stream_completion(arms["none"].server.url, NAME, first, ANSWER_TOKENS).token_ids:
         raise Void("what was stored gives another answer than what is computed")
     if hit_tokens(arms["stores"].server.url)[1] - before != PROMPT_TOKENS // CHUNK_TOKENS * CHUNK_TOKENS:
@@ -184,10 +193,11 @@ def check_after(arms: dict[str, Arm], asked: int) -> None:
 
 
 def median_interval(values: list[float]) -> tuple[float, float, float]:
-    """(low, median, high): the median, and the order statistics that hold it with 95% or a little more where there are enough."""
+    """(low, median, high): the median, and the order statistics that hold the median with 95%, or a
+    little more with enough rounds."""
     ordered = sorted(values)
     count = len(ordered)
-    reach = 0  # the k-th smallest and largest, for the greatest k whose tails stay under 5%
+    reach = 0  # the k-th smallest and largest, for the greatest k with tails under 5%
     tail = 0.5**count
     term = tail
     while 2 * tail < 0.05 and reach < (count - 1) // 2:
@@ -199,7 +209,8 @@ def median_interval(values: list[float]) -> tuple[float, float, float]:
 
 
 def hook_row(arm: Arm) -> dict:
-    """Microseconds a step inside the hooks, over the rounds, and of each hook over all rounds together."""
+    """Microseconds a step inside the hooks, over the rounds, and of each hook over all rounds
+    together."""
     per_round = [sum(ns for ns, _ in counts.values()) / 1e3 / counts["scheduler.build_connector_meta"][1] for counts in arm.counted]
     steps = sum(counts["scheduler.build_connector_meta"][1] for counts in arm.counted)
     total: dict[str, list[int]] = {}
@@ -236,7 +247,8 @@ def loss_row(arm: Arm, none: Arm, hooks: dict) -> dict:
     if len(arm.losses) < len(arm.counted):
         raise Void(f"{arm.name}: too few steps with and without the connector")
     background, beside = statistics.median(arm.background), 0.0
-    if arm.name == "idle":  # where it stores, whole turns were compared, and the threads at work in them
+    # for the storing arm: whole turns were compared, and the threads at work in the turns
+    if arm.name == "idle":
         rare = sum(hook["us_per_step"] for hook in hooks["hooks"].values() if hook["calls_per_step"] < 0.5)
         beside = background + rare / hooks["hook_us_per_step"] * hooks["hook_share"]
     low, median, high = (value + beside for value in median_interval(arm.losses))
@@ -279,7 +291,7 @@ def judge(rows: list[dict]) -> list[dict]:
 
 
 def start(name: str, role: str | None, model: str, stack: list) -> Arm:
-    """An arm with its larderd; what it starts goes onto `stack`, for the caller to end."""
+    """An arm with its larderd; started processes go onto `stack`, which the caller ends."""
     folder = BUILD / f"engine-{name}"
     hooks = folder / "hooks"
     hooks.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
-"""EmptyConnector: one that does nothing, for what vLLM itself spends on having any connector. vLLM's processes import it, the product
-never does."""
+"""EmptyConnector: a connector without any work, which shows vLLM's own cost of a connector. vLLM's
+processes import this module, the product never does."""
 
 from engine_steps import EMPTY
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1, KVConnectorMetadata, SupportsHMA

@@ -1,8 +1,8 @@
-"""Nanoseconds and calls of each connector hook, counted by the engine's processes in files that the bench reads while they run;
-and the threads of theirs that are Larder's.
+"""Nanoseconds and calls of each connector hook, counted by the engine's processes in files that the
+running bench reads; and the threads of these processes that are Larder's.
 
-One file a process (its role), one writer each; a counter is one aligned 64-bit word. No vLLM in here: the bench reads without
-it."""
+One file a process (its role), one writer each; a counter is one aligned 64-bit word. Uses no vLLM,
+so the bench reads without vLLM."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def read(folder: pathlib.Path) -> dict[str, tuple[int, int]]:
 
 
 def note_process(folder: str, role: str, log_thread: int) -> None:
-    """For larder_threads(). log_thread: the thread of Larder's whose name does not tell."""
+    """For larder_threads(). log_thread: the thread of Larder's that the thread's name does not
+    show."""
     (pathlib.Path(folder) / f"{role}.process").write_text(f"{os.getpid()} {log_thread}")
 
 
@@ -69,5 +70,5 @@ def processor_ns(threads: list[pathlib.Path]) -> int:
 
 
 def difference(after: dict, before: dict) -> dict[str, tuple[int, int]]:
-    """What was counted between two readings."""
+    """The difference between two readings."""
     return {name: (ns - before.get(name, (0, 0))[0], calls - before.get(name, (0, 0))[1]) for name, (ns, calls) in after.items()}

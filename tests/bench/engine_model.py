@@ -1,5 +1,5 @@
-"""The small model of the benchmarks that run many engines: the demo's shape at half its width, real random weights, 12 KiB of
-KV a token."""
+"""The small model of the benchmarks with many engines: the demo's shape at half its width, real
+random weights, 12 KiB of KV a token."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from demo.model import make_model
 
 
 def small_model(progress=print) -> str:
-    """Its path in the cache folder ($LARDER_CACHE, ~/.cache/larder); made when it is not there yet."""
+    """The model's path in the cache folder ($LARDER_CACHE, ~/.cache/larder); made if missing."""
     cache = os.environ.get("LARDER_CACHE") or os.path.expanduser("~/.cache/larder")
     out_dir = os.path.join(cache, "bench-model-1")
     if not os.path.exists(out_dir):

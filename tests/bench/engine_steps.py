@@ -1,6 +1,7 @@
-"""One record of each step of an engine, written by its scheduler and read by the bench while it runs; and losses, from them.
+"""One record of each step of an engine, written by the engine's scheduler and read by the running
+bench; and losses, computed from the records.
 
-No vLLM in here: the bench reads without it."""
+Uses no vLLM, so the bench reads without vLLM."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ class Step(NamedTuple):
 
 
 class StepLog:
-    """The writer's side: a count, then a ring of (nanoseconds, tokens and connector). Owned by the scheduler's thread."""
+    """The writer's side: a count, then a ring of (nanoseconds, tokens and connector). Owned by the
+    scheduler's thread."""
 
     def __init__(self, folder: str):
         path = pathlib.Path(folder) / "steps"
@@ -38,7 +40,7 @@ class StepLog:
 
 
 def count(folder: pathlib.Path) -> int:
-    """Steps written so far; 0 where nobody writes."""
+    """Steps written so far; 0 without a writer."""
     path = folder / "steps"
     if not path.exists():
         return 0
@@ -56,9 +58,11 @@ def since(folder: pathlib.Path, before: int) -> list[Step]:
 
 
 def block_losses(steps: list[Step], tokens: int, connector: int, least: int = 3) -> list[float]:
-    """What pairs of neighbouring blocks, one with that connector and one with none, differ by: of each block the median of its steps.
+    """The differences between pairs of neighbouring blocks, one with that connector and one
+    without: of each block the median of its steps.
 
-    Only steps of `tokens` tokens count, which all do the same work; blocks of fewer than `least` of them are left out."""
+    Only steps of `tokens` tokens count, which all do the same work; blocks of fewer than `least`
+    such steps are left out."""
     blocks: list[tuple[int, list[int]]] = []
     for step in steps:
         if step.tokens != tokens:

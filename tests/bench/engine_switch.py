@@ -1,9 +1,11 @@
-"""Takes the connector away from a running engine, or puts an empty one in its place, and gives it back, between two steps.
+"""Takes the connector away from a running engine, or puts an empty one in its place, and gives the
+connector back, between two steps.
 
-Two engines differ by a few percent for as long as they live, by where their memory lies, and the machine's speed drifts from one
-second to the next. So what a connector costs is seen only where one engine works with and without it by turns, every few steps.
-Without it the engine is as vLLM runs with none: no hook, no metadata, nothing aggregated. vLLM's processes import this, the product
-never does."""
+Two engines differ by a few percent for their whole lives, by the place of their memory, and the
+machine's speed drifts from one second to the next. The cost of a connector is therefore visible
+only if one engine works with and without the connector by turns, every few steps. Without the
+connector the engine runs as vLLM without one: no hook, no metadata, no aggregation. vLLM's
+processes import this module, the product never does."""
 
 from __future__ import annotations
 
@@ -14,12 +16,13 @@ import time
 from engine_steps import EMPTY, LARDER, NONE, StepLog
 
 WITHOUT, WITH, ALTERNATE, ALTERNATE_SWAPPED = range(4)
-BLOCK_TOKENS = 4  # a request goes so far before they change
+BLOCK_TOKENS = 4  # the progress of a request before a change
 CYCLES = {WITHOUT: (NONE,), WITH: (LARDER,), ALTERNATE: (LARDER, NONE, EMPTY, NONE), ALTERNATE_SWAPPED: (NONE, LARDER, NONE, EMPTY)}
 
 
 class Mode:
-    """One word in a file: written by the bench while the engine rests, read by its scheduler."""
+    """One word in a file: written by the bench while the engine rests, read by the engine's
+    scheduler."""
 
     def __init__(self, folder: str | pathlib.Path, create: bool = False):
         path = pathlib.Path(folder) / "mode"
@@ -33,7 +36,7 @@ class Mode:
         self._words[0] = mode
 
     def connector(self, computed_tokens: int) -> int:
-        """What a step is done with; computed_tokens: of the request that runs longest."""
+        """The connector of a step; computed_tokens: of the request that runs longest."""
         cycle = CYCLES[self._words[0]]
         return cycle[computed_tokens // BLOCK_TOKENS % len(cycle)]
 
@@ -44,7 +47,8 @@ def _used(metadata) -> int:
 
 
 def switch_scheduler(connectors: dict, folder: str) -> None:
-    """`connectors` by number; call from the connector's constructor. A step is timed from the begin of schedule() to the end of update_from_output()."""
+    """`connectors` by number; call this from the connector's constructor. A step is timed from the
+    begin of schedule() to the end of update_from_output()."""
     from vllm.v1.core.sched.scheduler import Scheduler
     from vllm.v1.executor.multiproc_executor import MultiprocExecutor
 
@@ -74,7 +78,7 @@ def switch_scheduler(connectors: dict, folder: str) -> None:
 
 
 def switch_worker(connectors: dict) -> None:
-    """Call from the connector's constructor: the worker follows what the scheduler sends."""
+    """Call this from the connector's constructor: the worker follows the scheduler's choice."""
     from vllm.distributed.kv_transfer import kv_transfer_state
     from vllm.v1.worker.gpu_model_runner import GPUModelRunner
 

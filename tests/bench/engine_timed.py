@@ -1,8 +1,8 @@
-"""TimedConnector: LarderConnector with every hook timed from outside. vLLM's processes import it (PYTHONPATH), the product
-never does.
+"""TimedConnector: LarderConnector with every hook timed from outside. vLLM's processes import this
+module (PYTHONPATH), the product never does.
 
-A hook that calls another counts once. Clock and counters cost about 0.3 us a call, which is in the hooks' time and in the arm's
-tokens/s: what is printed is a little worse than what is true."""
+A hook that calls another counts once. Clock and counters cost about 0.3 us a call, which is in the
+hooks' time and in the arm's tokens/s: the printed figures are slightly worse than the true ones."""
 
 from __future__ import annotations
 

@@ -1,16 +1,18 @@
-"""make bench-equal: time to first token of equal prompts that arrive together, with and without the wait for the load of another request
-(larder.vllm.shared_loads).
+"""make bench-equal: time to first token of equal prompts that arrive together, with and without the
+wait for the load of another request (larder.vllm.shared_loads).
 
-One vLLM without a server, on the small model in float32, gets COUNT prompts in one step. In the arm "waits" one of them loads and the
-others hit vLLM's own cache; in "each loads" no request may wait, as before the connector knew of loads under way. The arms take
-turns in one engine, in a random order each round; vLLM's own prefix cache is reset before each turn. A figure is the median over the
-rounds of the time of one place: of the request that is served first, in the middle, or last. The goals are ratios of the two arms, of
-the middle and of the last place, and of the engine's processor time, which other work on the machine does not change. The first place
-has no goal. After the wait vLLM computes all prompts in one batch, as after hits in its own cache. Without the wait vLLM computes the
-first prompt while the other prompts load.
+One vLLM without a server, on the small model in float32, gets COUNT prompts in one step. In the arm
+"waits" one prompt loads and the others hit vLLM's own cache. In "each loads" no request may wait,
+as before the connector knew of loads under way. The arms take turns in one engine, in a random
+order each round; vLLM's own prefix cache is reset before each turn. A figure is the median over the
+rounds of the time of one place: of the request that is served first, in the middle, or last. The
+goals are ratios of the two arms: of the middle place, of the last place, and of the engine's
+processor time, which other work on the machine does not change. The first place has no goal. After
+the wait vLLM computes all prompts in one batch, as after hits in its own cache. Without the wait
+vLLM computes the first prompt while the other prompts load.
 
-A turn that hit other tokens than the stored ones, or an answer that differs between the arms, ends the bench with status 1.
-Environment: that of the demo; EQUAL_ROUNDS (default 15)."""
+A turn that hit other tokens than the stored ones, or an answer that differs between the arms, ends
+the bench with status 1. Environment: as in the demo; EQUAL_ROUNDS (default 15)."""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ FIGURES = ("first", "p50", "max", "processor")
 
 
 def cases() -> dict[str, list[list[int]]]:
-    """COUNT prompts each, whose first STORED tokens are equal and stored."""
+    """COUNT prompts each, with equal and stored first STORED tokens."""
     inside, at_end, shared = (token_ids(seed, STORED) for seed in (1, 2, 3))
     return {
         f"{COUNT} x {STORED + 60} tokens": [inside + token_ids(11, 60)] * COUNT,

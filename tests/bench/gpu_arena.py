@@ -1,5 +1,6 @@
-"""The process that has an arena for gpu_arms.py, as larderd has one: python gpu_arena.py SOCKET BYTES makes a file in memory, touches all of it, sends its
-descriptor over the socket, and keeps it until the other side goes."""
+"""The process with an arena for gpu_arms.py, like larderd's: python gpu_arena.py SOCKET BYTES makes
+a file in memory, touches all of the file, sends the descriptor over the socket, and keeps the file
+until the other side goes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""gpu_arms.h from Python: fields of pages and slots, ways to move between them. One thread calls; what a `with` made goes with it, the moves
-before their field."""
+"""gpu_arms.h from Python: fields of pages and slots, ways to move between the two. One thread
+calls; the end of a `with` frees its objects, the moves before their field."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from typing import Iterator
 
 from harness.bench import Void
 
-LOAD, STORE = 0, 1  # onto the pages, off them
+LOAD, STORE = 0, 1  # onto the pages, off the pages
 
 
 WRONG_BYTES = -2
-MOST_APART = 64  # as gpu_arms.h has it
+MOST_APART = 64  # the layout in gpu_arms.h
 
 
 class ArmsError(RuntimeError):
-    """What could not be measured, and why. Wrong bytes are Void."""
+    """A figure that could not be measured, and the reason. Wrong bytes are Void."""
 
 
 class Moves:
@@ -38,13 +38,14 @@ class Moves:
         return seconds.value
 
     def by_events(self, direction: int) -> float:
-        """The same by the device's own clock, of the driver's own copies, one chunk behind the other."""
+        """The same by the device's own clock, for the driver's own copies, one chunk behind the
+        other."""
         seconds = ctypes.c_double()
         self.field.arms.check(self._library.gpu_by_events(self._handle, direction, ctypes.byref(seconds)))
         return seconds.value
 
     def way(self) -> str:
-        """By what the product's copies go; empty of the driver's own."""
+        """The way of the product's copies; empty for the driver's own."""
         return self._library.gpu_moves_way(self._handle).decode()
 
     def verify(self, callers: int) -> None:
@@ -54,7 +55,8 @@ class Moves:
         self.field.check()
 
     def both_ways(self, callers: int, copies: int) -> tuple[list[float], list[float]]:
-        """The sorted seconds at which copies ended, until there were so many loads and so many stores."""
+        """The sorted end times of copies in seconds, until the given numbers of loads and of
+        stores."""
         room = MOST_APART * copies
         ends, counts = [(ctypes.c_double * room)() for _ in range(2)], [ctypes.c_size_t() for _ in range(2)]
         arguments = [argument for times, count in zip(ends, counts) for argument in (times, ctypes.byref(count))]
@@ -66,7 +68,7 @@ class Moves:
         self.field.arms.check(self._library.gpu_pace(self._handle, direction, ctypes.c_double(bytes_per_s), callers))
 
     def rest(self) -> float:
-        """Ends what pace() began: bytes per second that were reached."""
+        """Ends the work of pace(): the reached bytes per second."""
         rate = ctypes.c_double()
         self.field.arms.check(self._library.gpu_rest(ctypes.byref(rate)))
         return rate.value
@@ -90,7 +92,7 @@ class Field:
         self.arms.check(self.arms.library.gpu_field_scribble(self._handle))
 
     def check(self) -> None:
-        """The pages hold what fill() wrote, or Void."""
+        """The pages hold the bytes of fill(), or Void."""
         self.arms.check(self.arms.library.gpu_field_check(self._handle))
 
     @contextmanager
@@ -106,7 +108,7 @@ class Field:
 
 
 class Arms:
-    """The library, with a device. ArmsError where there is none."""
+    """The library, with a device. ArmsError without a device."""
 
     def __init__(self, path: str | os.PathLike):
         self.path = os.fspath(path)
@@ -127,7 +129,8 @@ class Arms:
 
     @contextmanager
     def field(self, size: int, piece_bytes: int, chunk_bytes: int, slots: bool = True, by_hand: bool = False) -> Iterator[Field]:
-        """Its pages are filled. Without slots it has no moves. by_hand: they lie in memory that is mapped by hand and can be given away by a descriptor."""
+        """The pages are filled. A field without slots has no moves. by_hand: the pages lie in
+        memory that is mapped by hand and can be shared by a descriptor."""
         with arena(self.library.gpu_arena_bytes(size, piece_bytes, chunk_bytes)) if slots else nullcontext(-1) as file:
             handle = self.library.gpu_field_make(size, piece_bytes, chunk_bytes, file, by_hand)
             if not handle:
@@ -146,7 +149,8 @@ class Arms:
 
     @contextmanager
     def launches(self) -> Iterator[dict[str, float]]:
-        """Small work of the device meanwhile. The dict is filled at the end: microseconds of one launch, median, one in a thousand, and the worst."""
+        """Small work of the device meanwhile. The dict is filled at the end: microseconds of one
+        launch, median, one in a thousand, and the worst."""
         self.check(self.library.gpu_launches_begin())
         took: dict[str, float] = {}
         found = [ctypes.c_double() for _ in range(3)]
@@ -164,7 +168,8 @@ class Arms:
 
 @contextmanager
 def arena(size: int) -> Iterator[int]:
-    """A file of so many bytes that another process made, touched and keeps, as larderd does (gpu_arena.py)."""
+    """A file of the given size that another process made, touched and keeps, like larderd
+    (gpu_arena.py)."""
     own, others = socket.socketpair()
     with own:
         with others:
@@ -179,12 +184,12 @@ def arena(size: int) -> Iterator[int]:
             finally:
                 os.close(files[0])
         finally:
-            own.close()  # what it waits for
+            own.close()  # the event to wait for
             process.wait()
 
 
 def beside(library: str | os.PathLike) -> pathlib.Path:
-    """Where the build puts it: beside liblarder.so."""
+    """The place in the build: beside liblarder.so."""
     return pathlib.Path(library).with_name("libgpu_arms.so")
 
 

@@ -1,10 +1,14 @@
-"""G6: a larderd that copies itself (transfer: sidecar) and engines of other processes, over CUDA IPC: how soon it copies for one, what it opens for a
-copy (nothing), and how soon everything of one that was killed is back.
+"""G6: a larderd that copies itself (transfer: sidecar) and engines of other processes, over CUDA
+IPC. Measures the time until larderd copies for an engine, the memory opened for a copy (none), and
+the time until all memory of a killed engine is back.
 
-Time to attach counts from the moment when an engine's pages are registered; larderd registers its own memory with the GPU meanwhile, in the background, and
-nothing waits for that. An engine's memory is cudaMalloc()'s, named by legacy handles, and then memory that is mapped by hand, of which it gives descriptors. The first
-engine of all may wait for larderd's context too, which it makes as it starts: it is judged by itself, by what cuInit and a context take. Everything is back when larderd's own status shows no
-session, no grant, nothing set aside, nothing held, and no memory open; the time counts from the signal, and so includes the engine's end in the kernel."""
+Time to attach counts from the registration of an engine's pages. larderd registers its own memory
+with the GPU meanwhile, in the background, and no engine waits for this. An engine's memory is
+cudaMalloc()'s, named by legacy handles, and then memory mapped by hand, which the engine shares by
+descriptors. The very first engine may wait for larderd's context too, which larderd makes at its
+start. The first engine is judged by itself, by the times of cuInit and a context. All memory is
+back when larderd's own status shows no session, no grant, no quarantined slot, no hold, and no open
+memory. The time counts from the signal, and so includes the engine's end in the kernel."""
 
 from __future__ import annotations
 
@@ -20,7 +24,8 @@ from harness.bench import Void
 
 ENGINE = pathlib.Path(__file__).with_name("gpu_attach_engine.py")
 ATTACH_MS, BACK_MS = 50, 100
-FIRST_MS = 1000  # where larderd has only just begun: cuInit takes half a second, and a context some 0.3 s more
+# for a larderd that has just started: cuInit takes half a second, and a context some 0.3 s more
+FIRST_MS = 1000
 BY_HANDLE, BY_DESCRIPTOR = "legacy handles", "descriptors"
 PATIENCE_S = 60
 
@@ -41,7 +46,7 @@ class Scale:
 
 
 class Engine:
-    """An engine process that has its pages. A context manager."""
+    """An engine process with registered pages. A context manager."""
 
     def __init__(self, log: pathlib.Path, library: pathlib.Path, scale: Scale, by: str):
         options = {name: getattr(scale, name) for name in ("layers", "page_bytes", "chunk_blocks", "chunks")}
@@ -111,7 +116,7 @@ def attached(engine: Engine, larderd, times: int, allocations: int) -> list[floa
 
 
 def moved(engine: Engine, larderd, scale: Scale) -> tuple[int, int]:
-    """Copies that larderd made, all of them verified, and what it opened for them."""
+    """Verified copies of larderd, and the memory opened for these copies."""
     before = larderd.status()["transfer"]
     engine.ask(move=scale.rounds)
     wanted = scale.rounds * scale.chunks
@@ -124,7 +129,7 @@ def moved(engine: Engine, larderd, scale: Scale) -> tuple[int, int]:
 
 
 def back_ms(engine: Engine, larderd) -> float:
-    """From SIGKILL in the midst of its copies until nothing is left of it."""
+    """From SIGKILL in the midst of copies until larderd has freed everything of the engine."""
     engine.ask(attach=larderd.socket)
     engine.ask(busy=True)
     wait(lambda: larderd.status()["memory"]["slots"]["granted"] > 0, "it stores", larderd)
@@ -135,7 +140,7 @@ def back_ms(engine: Engine, larderd) -> float:
 
 
 def held(status: dict) -> dict:
-    """What larderd keeps for engines."""
+    """The resources that larderd keeps for engines."""
     slots = status["memory"]["slots"]
     kept = {"sessions": len(status["sessions"]["attached"]), "granted": slots["granted"], "quarantined": slots["quarantined"],
             "holds": status["holds"], "open": status["transfer"]["open"]}

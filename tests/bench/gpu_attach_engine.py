@@ -1,8 +1,11 @@
-"""The engine process of G6 (gpu_attach.py): KV pages on the GPU, an allocation a layer, that larderd copies in.
+"""The engine process of G6 (gpu_attach.py): KV pages on the GPU, an allocation a layer, that
+larderd copies in.
 
-python gpu_attach_engine.py '{"arms": ..., "layers": 32, "page_bytes": 65536, "chunk_blocks": 16, "chunks": 8, "by_hand": false}' says {"ready": true}
-and answers JSON lines: {"attach": SOCKET}, {"move": n} (so many stores and loads of all chunks, compared byte by byte), {"detach": true}, and {"busy": true}, after
-which it stores and loads until somebody kills it. by_hand: each allocation is mapped by hand, and larderd opens it by a descriptor."""
+python gpu_attach_engine.py '{"arms": ..., "layers": 32, "page_bytes": 65536, "chunk_blocks": 16,
+"chunks": 8, "by_hand": false}' says {"ready": true} and answers JSON lines: {"attach": SOCKET},
+{"move": n} (n stores and loads of all chunks, compared byte by byte), {"detach": true}, and
+{"busy": true}, which stores and loads until the process is killed. by_hand: each allocation is
+mapped by hand, and larderd opens the allocation by a descriptor."""
 
 from __future__ import annotations
 
@@ -34,7 +37,8 @@ class Engine:
         self.client = None
 
     def attach(self, socket: str) -> float:
-        """Milliseconds from the moment when its pages were registered until larderd copies. ArmsError: it says why it does not."""
+        """Milliseconds from the registration of the pages until larderd copies. ArmsError: the
+        reason why larderd does not copy."""
         self.client = Client(socket, "bench attach")
         text = f"engine: bench attach\npage_bytes: {self.page_bytes}\nlayers: {len(self.fields)}\n"
         self.client.set_namespace(text, "bench", 16 * self.chunk_blocks, [(self.page_bytes, len(self.fields), self.chunk_blocks)])
@@ -59,7 +63,7 @@ class Engine:
         self.client = None
 
     def round(self) -> None:
-        """All chunks stored under names that nobody had before, and loaded onto pages that were scribbled over."""
+        """All chunks stored under new names, and loaded onto overwritten pages."""
         self._number += 1
         hashes = b"".join(hashlib.sha256(f"{id(self)} {time.time_ns()} {self._number} {i}".encode()).digest() for i in range(self.chunks))
         self.client.after_stream(None)

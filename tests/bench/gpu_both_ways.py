@@ -1,7 +1,7 @@
-"""G3: loads and stores at once, against large copies of the driver that do the same.
+"""G3: loads and stores at once, against large copies of the driver in both directions.
 
-Both sides copy until the slower one has ended so many copies, and rates are taken from the copies that ended while both were at it: neither
-is judged by a time in which it had the link to itself."""
+Both sides copy until the slower one has ended a given number of copies. Rates are taken from the
+copies that ended while both sides were at work: neither is judged by a time without the other."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def keys() -> list[tuple[str, int]]:
 
 
 def rows_of(rounds: list[dict[tuple[str, int], tuple[float, float]]]) -> list[dict]:
-    """rounds: bytes per second of both sides, by way and size of pieces; the first of keys() is the ceiling."""
+    """rounds: bytes per second of both sides, by way and size of pieces; the first of keys() is the
+    ceiling."""
     rows = []
     for key in keys():
         shares = [sum(one[key]) / sum(one[keys()[0]]) for one in rounds]

@@ -1,4 +1,5 @@
-"""What this GPU and its link can do at most, measured in the run that is judged by it. On "cpu" the same over host memory, for tests."""
+"""The limits of this GPU and its link, measured in the run that is judged by these limits. On "cpu"
+the same over host memory, for tests."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ ROUNDS = 7
 
 
 def device_line(device: str) -> str:
-    """Its name and its driver's version."""
+    """The GPU's name and the driver's version."""
     if torch.device(device).type != "cuda":
         return device
     asked = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
@@ -29,7 +30,8 @@ def device_line(device: str) -> str:
 
 
 def copy_bytes_per_s(device: str, size: int = COPY_BYTES) -> float:
-    """One large copy from pinned memory to the device, the median of several, each byte compared."""
+    """One large copy from pinned memory to the device, the median of several, each byte compared.
+    """
     on_gpu = torch.device(device).type == "cuda"
     source = torch.empty(size, dtype=torch.uint8, pin_memory=on_gpu).random_(256)
     target = torch.zeros(size, dtype=torch.uint8, device=device)
@@ -40,7 +42,8 @@ def copy_bytes_per_s(device: str, size: int = COPY_BYTES) -> float:
 
 
 def matrix_flops(device: str, size: int = MATRIX) -> float:
-    """A square product in bfloat16 of random numbers: what a prefill could reach if it were nothing else."""
+    """A square product in bfloat16 of random numbers: the limit of a prefill made only of products.
+    """
     one, other = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
     return 2 * size**3 / _median_s(lambda: one @ other, torch.device(device).type == "cuda")
 

@@ -1,10 +1,13 @@
-"""make bench-gpu, G1 to G8: copies between KV pages on a GPU and larderd's memory, against what the driver and the link give in the same run.
+"""make bench-gpu, G1 to G8: copies between KV pages on a GPU and larderd's memory, against the
+limits of driver and link in the same run.
 
-Each part is a module of its own, which says how it measures: G1 and G2 gpu_one_way, G3 gpu_both_ways, G4 gpu_loss, G5 gpu_first_layer, G6
-gpu_attach, G8 gpu_register. A part that this machine cannot measure is said. One that fails (wrong bytes, a lost device) is said too and no end of the
-others; the bench ends with status 1 then. The report is written behind each part. Without a GPU it says that nothing was measured.
-Environment: LARDER_LIBRARY (libgpu_arms.so lies beside it), LARDERD, LARDER_COMMIT; GPU_PARTS (G1,G2,G3,G4,G5,G6,G8): the rows of the others stay
-in the report; GPU_DECODE_SHAPE (llama_8b)."""
+Each part is a module of its own, which describes its measurement: G1 and G2 gpu_one_way, G3
+gpu_both_ways, G4 gpu_loss, G5 gpu_first_layer, G6 gpu_attach, G8 gpu_register. The bench reports a
+part that this machine cannot measure. A failed part (wrong bytes, a lost device) is reported too
+and does not end the other parts; the bench then ends with status 1. The report is written behind
+each part. Without a GPU the bench reports that there was no measurement. Environment:
+LARDER_LIBRARY (libgpu_arms.so lies beside the library), LARDERD, LARDER_COMMIT; GPU_PARTS
+(G1,G2,G3,G4,G5,G6,G8): the rows of other parts stay in the report; GPU_DECODE_SHAPE (llama_8b)."""
 
 from __future__ import annotations
 
@@ -77,7 +80,7 @@ def by_larderd(_: Arms) -> list[dict]:
 
 @contextmanager
 def larderd_with(size: int, folder: str, extra: str = "") -> Iterator[Larderd]:
-    """Ready, and all of its memory present."""
+    """Ready, with all memory present."""
     with Larderd(os.environ["LARDERD"], BUILD / folder, f"larder-bench-{os.getpid()}", f"{(size >> 20) + 1}MiB", extra) as larderd:
         larderd.wait_ready()
         larderd.wait_touched(TOUCH_S)
@@ -102,7 +105,7 @@ MEASURE: dict[str, Callable[[Arms], list[dict]]] = {
 
 
 def tried(part: str, arms: Arms) -> list[dict]:
-    """A part that cannot be measured here, or failed, is a row that says why."""
+    """A part that cannot be measured here, or failed, is a row with the reason."""
     try:
         return MEASURE[part](arms)
     except (ArmsError, ProcessError) as error:
@@ -113,7 +116,8 @@ def tried(part: str, arms: Arms) -> list[dict]:
 
 @cache
 def modules() -> dict[str, ModuleType]:
-    """That show and judge the rows of a part. Without PyTorch two of them have no rows, and cannot be imported."""
+    """The functions that show and judge the rows of a part. Without PyTorch two parts have no rows,
+    and cannot be imported."""
     found = {"G1": gpu_one_way, "G2": gpu_one_way, "G3": gpu_both_ways, "G6": gpu_attach, "G8": gpu_register}
     try:
         import gpu_first_layer
@@ -154,7 +158,8 @@ def main() -> int:
             rows.append({**row, "device": arms.device, "commit": commit})
             show(row)
             failed = failed or "failed" in row
-        goals.write(path, "gpu_copies", rows, judge(rows))  # a later part may be the end of this process
+        # a later part may be the end of this process
+        goals.write(path, "gpu_copies", rows, judge(rows))
     goals.conclude(path, "gpu_copies", rows, judge(rows), started)
     return int(failed)
 

@@ -1,8 +1,9 @@
-"""G5: how soon the first layer of a load by layers is on its pages and verified, against the whole load of the same chunks, over a real larderd by
-the C ABI (larder_load_by_layer, larder_wait_layer). On "cpu" the same over host memory, for tests.
+"""G5: the time until the first layer of a load by layers is on its pages and verified, against the
+whole load of the same chunks, over a real larderd by the C ABI (larder_load_by_layer,
+larder_wait_layer). On "cpu" the same over host memory, for tests.
 
-Whole loads and loads by layers take turns, each onto pages that were scribbled over. The first layer is compared byte by byte as soon as it is
-reported, while the rest is on its way, and all layers at the end."""
+Whole loads and loads by layers take turns, each onto overwritten pages. The first layer is compared
+byte by byte at its report, while the rest is on its way, and all layers at the end."""
 
 from __future__ import annotations
 
@@ -79,7 +80,7 @@ class Pages:
             torch.cuda.synchronize()
 
     def store(self) -> None:
-        """Again and again: larderd grants only memory that it has touched."""
+        """Again and again: larderd grants only touched memory."""
         deadline = time.monotonic() + PATIENCE_S
         while self.client.lookup(self._hashes, HASH_BYTES) < self.scale.chunks:
             if time.monotonic() > deadline:

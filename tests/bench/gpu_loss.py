@@ -1,11 +1,14 @@
-"""G4: how much slower a loop of matrix products and a loop of decode steps are while copies run beside them at 0.9 of the link, by copy engines
-and by kernels.
+"""G4: the slowdown of a loop of matrix products and of a loop of decode steps beside copies at 0.9
+of the link, by copy engines and by kernels.
 
-The loops are PyTorch's, whose products are cuBLAS's, which no small kernel of ours would stand for: a square product in bfloat16, and decode
-steps of an 8B-shaped model as a CUDA graph. The copies are the product's, in this process, as in an engine: kernels of two processes would take
-turns instead. The copy engines' way has pieces of 2 MiB and the kernels' of 64 KiB, as they would be chosen; behind the copy engines' copies, loads and
-stores, a kernel digests the pages. Each step copies 4 KiB to the GPU and 4 KiB back besides, as an engine's block tables and tokens go: a copy engine takes what is ready,
-so that they stand behind chunks. Alone and beside copies take turns, in changing order. A loss counts only where the copies did reach the rate."""
+The loops are PyTorch's with cuBLAS's products, which no small kernel of ours would represent: a
+square product in bfloat16, and decode steps of an 8B-shaped model as a CUDA graph. The copies are
+the product's, in this process, as in an engine: kernels of two processes would take turns instead.
+The copy engines' way has pieces of 2 MiB and the kernels' of 64 KiB, as the product would choose.
+Behind the copy engines' copies, loads and stores, a kernel digests the pages. Each step also copies
+4 KiB to the GPU and 4 KiB back, like an engine's block tables and tokens. A copy engine takes the
+next ready copy, so these small copies stand behind chunks. Turns alone and beside copies alternate,
+in changing order. A loss counts only if the copies did reach the rate."""
 
 from __future__ import annotations
 
@@ -25,8 +28,8 @@ from paged_engine.model import Model
 from paged_engine.shapes import Shape
 from paged_engine.weights import random_weights
 
-OF_THE_LINK = 0.9  # at least, or the loss says nothing
-PACE = 0.91  # what is asked for, so that it is reached where it can be
+OF_THE_LINK = 0.9  # at least, or the loss has no meaning
+PACE = 0.91  # the requested rate, above the goal so that the goal is reached if possible
 BLOCKS = 8
 GOALS = {"batch": 0.02, "kernel": 0.04}
 PIECES = {"batch": 2 << 20, "kernel": 64 << 10}
@@ -51,10 +54,10 @@ class Loop:
 
     def __init__(self, name: str, step: Callable[[], object], device: str, turn_s: float):
         self.name, self.step = name, step
-        # For its own stream alone: the copies beside it are not its to wait for.
+        # For the loop's own stream alone, not for the copies beside the loop.
         self._wait = torch.cuda.current_stream(device).synchronize if torch.device(device).type == "cuda" else lambda: None
         self.count = 3
-        for _ in range(2):  # whatever is slow once
+        for _ in range(2):  # work that is slow only once
             self.seconds()
         self.count = max(3, int(self.count * turn_s / self.seconds()))
 
@@ -67,7 +70,7 @@ class Loop:
 
 
 def with_small_copies(step: Callable[[], object], device: str) -> Callable[[], object]:
-    """What an engine copies beside each step of its model."""
+    """The small copies of an engine beside each step of its model."""
     on_gpu = torch.device(device).type == "cuda"
     to, back = (torch.zeros(SMALL_BYTES, dtype=torch.uint8, pin_memory=on_gpu) for _ in range(2))
     there = torch.zeros(SMALL_BYTES, dtype=torch.uint8, device=device)
@@ -101,10 +104,11 @@ def decode(shape: Shape, device: str, context: int) -> Callable[[], object]:
 
 
 def captured(step: Callable[[], object]) -> Callable[[], object]:
-    """Replays of its work. They hold `step`, and with it the tensors that the graph has but addresses of."""
+    """Replays of the loop's work. The replays hold `step`, and so the tensors of the graph, which
+    has only addresses."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):  # libraries make what they need before the capture
+    with torch.cuda.stream(side):  # libraries allocate their memory before the capture
         for _ in range(3):
             step()
     torch.cuda.current_stream().wait_stream(side)
@@ -145,7 +149,7 @@ def measure(arms: Arms, loops: list[Loop], scale: Scale = Scale()) -> list[dict]
 
 def turns_of(seconds: Callable[[], float], moves: Moves, direction: int, rate: float,
              turns: int) -> tuple[list[tuple[float, float]], list[float]]:
-    """Seconds of the loop alone and beside copies, and the rates that these reached, in each turn."""
+    """Seconds of the loop alone and beside copies, and the rates of the copies, in each turn."""
     pairs, reached = [], []
 
     def beside() -> float:
@@ -166,7 +170,7 @@ def turns_of(seconds: Callable[[], float], moves: Moves, direction: int, rate: f
 
 
 def row_of(loop: str, method: str, direction: str, pairs: list[tuple[float, float]], of_link: list[float]) -> dict:
-    """of_link: what the copies reached of the large copy's rate in each turn."""
+    """of_link: the share of the large copy's rate that the copies reached, in each turn."""
     row = {"part": "G4", "loop": loop, "way": method, "sms": BLOCKS, "direction": direction, "of_link": statistics.median(of_link),
            "loss": statistics.median(1 - alone / beside for alone, beside in pairs)}
     if row["of_link"] < OF_THE_LINK:

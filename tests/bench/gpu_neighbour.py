@@ -1,6 +1,8 @@
-"""Another process with work on the same GPU: how long its launches take while somebody else registers memory.
+"""Another process with work on the same GPU: the time of its launches while a process registers
+memory.
 
-Usage: gpu_neighbour.py LIBRARY. It says "ready", launches until its standard input ends, and prints the times of gpu_arms.Arms.launches()."""
+Usage: gpu_neighbour.py LIBRARY. Says "ready", launches until the end of its standard input, and
+prints the times of gpu_arms.Arms.launches()."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""G1, G2: all of the pages by each way, against one large copy. The ways take turns in each round, and a ratio is the median of the rounds' own.
+"""G1, G2: all pages by each way, against one large copy. The ways take turns in each round, and a
+ratio is the median of the rounds' own.
 
-As many threads copy as a shim has; all their kernels together have the multiprocessors that a way names. Loads are judged, and stores told beside them.
-Every load of ours is verified by its engine and every store against the first one's root; behind the rounds the pages are scribbled over, loaded once
-more and compared byte by byte, of the driver's own copies too."""
+As many threads copy as a shim has. All kernels of these threads together have the multiprocessors
+named by a way. Loads are judged, and stores reported beside the loads. The engine verifies every
+load of ours, and every store against the root of the first store. Behind the rounds the pages are
+overwritten, loaded once more and compared byte by byte, also for the driver's own copies."""
 
 from __future__ import annotations
 
@@ -14,17 +16,19 @@ from dataclasses import dataclass
 from gpu_arms import LOAD, STORE, Arms, ArmsError
 from harness import goals
 
-LARGE, LOOP, BATCH = "one large copy", "a call a piece", "the driver's batch"  # none of which digests anything
+LARGE, LOOP, BATCH = "one large copy", "a call a piece", "the driver's batch"  # without digests
 EVENTS = "large, by CUDA events"  # nvbandwidth's way of measuring: without the call and the wake-up
 BARE = "kernel, 8 SMs, checksum off"  # made for this comparison: the product has no such thing
-SMS_GOALS = {4: 0.85, 8: 0.92}  # of the large copy, by so many multiprocessors, where pieces are small
+# of the large copy, by the given number of multiprocessors, for small pieces
+SMS_GOALS = {4: 0.85, 8: 0.92}
 LARGE_PIECE = 2 << 20
 PIECES = (16 << 10, 32 << 10, LARGE_PIECE)
 
 
 @dataclass(frozen=True)
 class Scale:
-    bytes: int = 512 << 20  # nine ways have pages and memory of their own, which take longer to make than to copy
+    # nine ways have pages and memory of their own, which take longer to make than to copy
+    bytes: int = 512 << 20
     chunk_bytes: int = 64 << 20
     rounds: int = 7
 
@@ -39,7 +43,7 @@ class Way:
 
 
 def callers() -> int:
-    """As the shim chooses its threads (larder.h)."""
+    """The shim's choice of threads (larder.h)."""
     return max(1, min(4, (os.cpu_count() or 1) // 2))
 
 
@@ -71,7 +75,7 @@ def measure(arms: Arms, piece_bytes: int, scale: Scale = Scale()) -> list[dict]:
 
 
 def with_way(rows: list[dict], chosen: dict[str, str]) -> list[dict]:
-    """What `auto` has chosen stands in its row."""
+    """The choice of `auto` stands in its row."""
     return [{**row, "chosen": chosen[row["way"]]} if row["way"] in chosen else row for row in rows]
 
 
@@ -85,7 +89,8 @@ def part_of(piece_bytes: int) -> str:
 
 
 def rows_of(piece_bytes: int, rounds: list[dict[str, tuple[float, float]]]) -> list[dict]:
-    """rounds: bytes per second of loads and of stores, by way. A row for each way of the first of them."""
+    """rounds: bytes per second of loads and of stores, by way. A row for each way of the first
+    round."""
     def median(name: str, direction: int) -> float:
         return statistics.median(one[name][direction] for one in rounds)
 

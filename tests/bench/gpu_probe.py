@@ -1,7 +1,9 @@
-"""What no test over the fake driver can show: what a real driver answers where that one only guesses, and what each answer means for Larder.
+"""Questions to a real driver that the fake driver of the tests cannot answer, and the meaning of
+each answer for Larder.
 
-The first thing that `make test-gpu` does. It judges nothing: a driver may answer either way, and Larder works with both; what it costs is what differs.
-Needs PyTorch. The last question is asked last, since a fault of the device would end everything."""
+The first part of `make test-gpu`. The probe judges no answer: a driver may answer either way, and
+Larder works with both, at different costs. Needs PyTorch. The last question is asked last, since a
+fault of the device would end the process."""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ class Driver:
         return (lambda *_: 10**6 + rc) if rc or not at else C.CFUNCTYPE(C.c_int)(at.value)
 
     def arena(self, size: int) -> int:
-        """One mapping is touched, as larderd does; the other, whose address this is, is the engine's."""
+        """One mapping is touched, as by larderd; the other, at this address, is the engine's."""
         file = os.memfd_create("probe")
         os.ftruncate(file, size)
         larderds = mmap.mmap(file, size)
@@ -119,7 +121,7 @@ def what_registering_costs(torch, driver: Driver) -> None:
     say("How long do launches wait while memory is registered?", f"alone: {launches_for(torch, 2)}",
         "Larder registers slices of 64 MiB, populated first. Where smaller ones wait much less, take those (RegistrationOptions::slice_bytes)")
     neighbour = subprocess.Popen([sys.executable, __file__, "neighbour"], stdout=subprocess.PIPE, text=True)
-    time.sleep(6)  # until it launches
+    time.sleep(6)  # until the process launches
     for slice_bytes, populate in ((GIB, False), (GIB, True), (128 * MIB, True), (64 * MIB, True), (32 * MIB, True)):
         registering(torch, driver, slice_bytes, populate)
     say("And another process on this GPU?", neighbour.communicate(timeout=2 * NEIGHBOUR_S)[0].strip(),

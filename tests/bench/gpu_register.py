@@ -1,9 +1,12 @@
-"""G8: memory of larderd that is touched as larderd does it and registered as an engine does it, against cudaHostAlloc of the same size: pages of
-4 KiB and of 2 MiB, and beside them of 1 GiB, for which there is no goal. All is given back after each time; the arms take turns. Registering is timed with the
-pauses that the product makes between its slices.
+"""G8: memory of larderd, touched by larderd's method and registered by an engine's method, against
+cudaHostAlloc of the same size: pages of 4 KiB, of 2 MiB, and of 1 GiB (without a goal). All memory
+is given back after each time; the arms take turns. The time of registration includes the pauses
+that the product makes between slices.
 
-Behind these rounds each size is registered once more beside small launches, of this process and of another one on the same GPU: a driver registers under
-locks of the whole node, and how long the worst launch waits is what others pay. It is told beside the worst one while nobody registers."""
+Behind these rounds each size is registered once more beside small launches, of this process and of
+another process on the same GPU. A driver registers under locks of the whole node, and the worst
+launch shows the cost for neighbours. The report has this launch beside the worst launch without a
+registration."""
 
 from __future__ import annotations
 
@@ -75,7 +78,8 @@ def measure(arms: Arms, scale: Scale = Scale()) -> list[dict]:
 
 
 def disturbed(arms: Arms, scale: Scale, page: int) -> dict:
-    """The worst launch in microseconds, alone and while memory is registered, here and in another process; or why these are not told."""
+    """The worst launch in microseconds, alone and during a registration, here and in another
+    process; or the reason why there is no figure."""
     try:
         with arms.launches() as alone:
             time.sleep(scale.alone_s)
@@ -88,7 +92,7 @@ def disturbed(arms: Arms, scale: Scale, page: int) -> dict:
 
 @contextmanager
 def neighbour(arms: Arms) -> Iterator[dict[str, float]]:
-    """A process that launches meanwhile; its times at the end."""
+    """A process that launches meanwhile; the times at the end."""
     command = [sys.executable, str(pathlib.Path(__file__).with_name("gpu_neighbour.py")), arms.path]
     took: dict[str, float] = {}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -102,7 +106,8 @@ def neighbour(arms: Arms) -> Iterator[dict[str, float]]:
 
 
 def rows_of(size: int, allocs: list[float], rounds: list[dict[int, tuple[float, float]]]) -> list[dict]:
-    """allocs: seconds of cudaHostAlloc in each round; rounds: those of touching and of registering, by size of page."""
+    """allocs: seconds of cudaHostAlloc in each round; rounds: seconds of touching and of
+    registering, by size of page."""
     return [{
         "part": "G8", "page_kib": page >> 10, "bytes": size, "alloc_s": statistics.median(allocs),
         "touch_s": statistics.median(one[page][0] for one in rounds), "register_s": statistics.median(one[page][1] for one in rounds),

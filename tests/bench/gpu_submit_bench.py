@@ -1,8 +1,11 @@
-"""make bench-gpu, submit, as vLLM's connector asks: through Python and the C ABI. What the library itself costs is gpu_bench's.
+"""make bench-gpu, submit, called like vLLM's connector: through Python and the C ABI. The library's
+own cost is in gpu_bench.
 
-The time is the engine's thread's, from larder_after_stream() to the ticket of larder_load(), for a request that comes alone: the load before it has ended,
-and the copy threads sleep. Chunks of 576 pieces, as an 8B-shaped model has; each load is verified by the library before its figure counts. Pages in host memory on
-any machine, and on a GPU where there is one. Environment: LARDER_LIBRARY (libgpu_arms.so lies beside it), LARDERD, LARDER_COMMIT."""
+The time is the engine's thread's, from larder_after_stream() to the ticket of larder_load(), for a
+request alone: the load before has ended, and the copy threads sleep. Chunks of 576 pieces, as in an
+8B-shaped model; the library verifies each load before its figure counts. Pages in host memory on
+any machine, and on a GPU if there is one. Environment: LARDER_LIBRARY (libgpu_arms.so lies beside
+the library), LARDERD, LARDER_COMMIT."""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ HOST = "host memory"
 
 
 def client_of(socket: str, pages: int) -> Client:
-    """Everything is stored off the pages, whose bytes nobody minds."""
+    """Everything is stored from the pages; the content does not matter."""
     client = Client(socket, "bench submit", 2)
     client.set_namespace("engine: bench submit\n", "bench", 16 * BLOCKS, [(PIECE_BYTES, LAYERS, BLOCKS)])
     client.register_pages(0, [(pages + i * CHUNKS * BLOCKS * PIECE_BYTES, PIECE_BYTES, PIECE_BYTES, CHUNKS * BLOCKS) for i in range(LAYERS)])
@@ -60,7 +63,7 @@ def table(chunks: int) -> bytes:
 def median_us(client: Client, chunks: int, loads: int) -> float:
     numbers, taken = array("I", table(chunks)), []
     for number in range(WARM_UPS + loads):
-        # Just made, as the connector has them.
+        # Newly made, as in the connector.
         hashes, pages = b"".join(HASHES[i * HASH_BYTES : (i + 1) * HASH_BYTES] for i in range(chunks)), numbers.tobytes()
         begin = time.perf_counter()
         client.after_stream(None)

@@ -1,17 +1,21 @@
-"""make bench-gpu, T: time to first token of a prompt of 15,104 tokens (59 chunks of 256) on a GPU: computed, loaded from larderd, and from
-the engine's own memory.
+"""make bench-gpu, T: time to first token of a prompt of 15,104 tokens (59 chunks of 256) on a GPU:
+computed, loaded from larderd, and from the engine's own memory.
 
-The engine is tests/engine: Llama 3.1 8B's shape and Qwen3 32B's in whole, with random weights in bfloat16; one prompt at a time, prefilled in
-one step. Warm is judged against bytes / rate of one large copy + one decode step, all three of this run; how much of the GPU's own matrix
-rate the cold prefill reaches stands beside, since a slow prefill makes a great factor. The time counts from the request with its block
-hashes, which are made once whatever follows (`hash_s`), to the token on the host. Then from larderd's disk and from a Redis, each time over a
-larderd that was started anew with an empty memory; another prompt from there goes before, which is not judged, while that memory is
-registered with the GPU.
+The engine is tests/engine: the whole shapes of Llama 3.1 8B and Qwen3 32B, with random weights in
+bfloat16; one prompt at a time, prefilled in one step. Warm is judged against bytes / rate of one
+large copy + one decode step, all three of this run. The cold prefill's share of the GPU's own
+matrix rate stands beside, since a slow prefill makes a great factor. The time counts from the
+request with its block hashes, which every request needs (`hash_s`), to the token on the host. Then
+from larderd's disk and from a Redis, each time over a restarted larderd with an empty memory.
+Another prompt from the same place goes before, without judgement, while the memory is registered
+with the GPU.
 
-An answer counts only if all of its tokens were loaded, into pages that were scribbled over before, and its logits equal those from the
-engine's own memory bit for bit; anything else is a row that says so, no end of the others, and status 1. What this machine does not have, a Redis or
-so much memory, is said too, and is no failure. The report is written behind each row. Without a GPU it says that nothing was measured.
-Environment: LARDERD, LARDER_COMMIT; GPU_TTFT_SHAPES (llama_8b,qwen_32b), GPU_TTFT_PLACES (memory,disk,redis): other rows stay in the report."""
+An answer counts only if all of its tokens were loaded, into overwritten pages, and its logits equal
+those from the engine's own memory bit for bit. Any other answer is a row with the reason, does not
+end the other rows, and gives status 1. Missing equipment of this machine, a Redis or enough memory,
+is reported too, and is no failure. The report is written behind each row. Without a GPU the bench
+reports that there was no measurement. Environment: LARDERD, LARDER_COMMIT; GPU_TTFT_SHAPES
+(llama_8b,qwen_32b), GPU_TTFT_PLACES (memory,disk,redis): other rows stay in the report."""
 
 from __future__ import annotations
 
@@ -70,9 +74,11 @@ class Bench:
         self.shape, self.start, self.tokens = shape, start, tokens
         self.engine = Engine(shape, device, blocks=2 * tokens // 16 + 8)
         self.prompts = [prompt_of(seed, tokens, shape.vocab) for seed in (7, 8)]
-        self.expected: dict[int, torch.Tensor] = {}  # logits behind a prompt, from the engine's own memory
+        # logits behind a prompt, from the engine's own memory
+        self.expected: dict[int, torch.Tensor] = {}
         self.bytes = shape.kv_bytes(tokens, self.engine.dtype.itemsize)
-        self.memory = self.bytes * 5 // 2  # larderd lets one engine have half of its memory in flight
+        # larderd lets one engine have half of larderd's memory in flight
+        self.memory = self.bytes * 5 // 2
 
     def ask(self, number: int = 0, new_tokens: int = 1, larder: bool = False, own: bool = False) -> Answer:
         request = self.engine.request(self.prompts[number])
@@ -84,13 +90,15 @@ class Bench:
         return time.perf_counter() - begin
 
     def cold(self) -> tuple[float, bool]:
-        """Seconds to the first token of a computed prompt, and whether each time gave the same bits."""
-        self.ask(1)  # whatever is slow once
+        """Seconds to the first token of a computed prompt, and whether each time gave the same
+        bits."""
+        self.ask(1)  # work that is slow only once
         answers = [self.ask() for _ in range(COLD_ROUNDS)]
         return statistics.median(answer.ttft_s for answer in answers), all(torch.equal(one.logits[0], answers[0].logits[0]) for one in answers)
 
     def own(self, number: int = 0) -> tuple[float, float]:
-        """Seconds to the first token from the engine's own memory, and of a decode step behind it."""
+        """Seconds to the first token from the engine's own memory, and of a decode step behind the
+        token."""
         answers = [self.ask(number, STEPS, own=True) for _ in range(WARM_ROUNDS)]
         if any(answer.local_tokens != self.tokens for answer in answers):
             raise Void(f"{self.shape.name}: the engine's own memory does not have all of the prompt")
@@ -105,7 +113,8 @@ class Bench:
             raise Void(f"not attached: {link.log_lines()}")
 
     def store(self, number: int = 0) -> float:
-        """Seconds to the first token of a computed prompt that is stored meanwhile. The engine keeps the KV of the same pass, since another pass may round otherwise."""
+        """Seconds to the first token of a computed prompt with a store meanwhile. The engine keeps
+        the KV of the same pass, since another pass may round otherwise."""
         self.engine.forget()
         self.engine.synchronize()
         answer = self.ask(number, larder=True, own=True)
@@ -179,7 +188,7 @@ class Bench:
         return {**row, "warm_s": warm_s, "warm_worst_s": max(warm), "gb_s": self.bytes / warm_s / 1e9}
 
     def _all_reachable(self) -> bool:
-        """A larderd that has just started tells a moment later what is below its memory."""
+        """A new larderd reports its lower tiers a moment after the start."""
         requests = (self.engine.request(prompt) for prompt in self.prompts)
         return all(self.engine.larder.reachable_tokens(request) == self.tokens for request in requests)
 
@@ -196,7 +205,7 @@ def prompt_of(seed: int, tokens: int, vocabulary: int) -> list[int]:
 
 
 def rows_of(shape: Shape, device: str, places: list[str], folder: pathlib.Path, ceilings: Ceilings, tokens: int) -> Iterator[dict]:
-    """A row of each place, as soon as it is measured, by one engine."""
+    """A row of each place, right after its measurement, by one engine."""
     bench = None
 
     def made() -> Bench:
@@ -207,7 +216,7 @@ def rows_of(shape: Shape, device: str, places: list[str], folder: pathlib.Path, 
     for place in places:
         row = tried(lambda: MEASURE[place](made(), folder, ceilings))
         if bench is not None:
-            bench.engine.close()  # where it failed
+            bench.engine.close()  # the place of the failure
         yield {"shape": shape.name, "part": place, **row}
 
 
@@ -236,12 +245,13 @@ MEASURE = {"memory": from_memory, "disk": from_disk, "redis": from_redis}
 
 
 def tried(measure: Callable[[], dict]) -> dict:
-    """What cannot be measured here, or failed, is said, and is no end of the others."""
+    """A place that cannot be measured here, or failed, is reported and does not end the other
+    places."""
     try:
         return measure()
     except (ProcessError, torch.OutOfMemoryError) as error:
         return {"not_measured": line_of(error)}
-    except (RuntimeError, OSError, LarderError) as error:  # Void and the rest of PyTorch's are the first
+    except (RuntimeError, OSError, LarderError) as error:  # Void and PyTorch's errors are the first
         return {"failed": line_of(error)}
 
 
@@ -306,7 +316,8 @@ def main() -> int:
         for row in rows_of(SHAPES[name], DEVICE, places, BUILD / "gpu-ttft", ceilings, TOKENS):
             rows.append({**row, "device": machine, "commit": commit})
             show(row)
-            goals.write(path, "gpu_ttft", rows, judge(rows))  # a later row may be the end of this process
+            # a later row may be the end of this process
+            goals.write(path, "gpu_ttft", rows, judge(rows))
             failed = failed or "failed" in row
         gc.collect()
         torch.cuda.empty_cache()

@@ -1,10 +1,13 @@
-"""make bench-gpu, V: time to first token in a real vLLM on a GPU: computed, loaded from larderd, loaded by vLLM's own offloading to the same node's memory, and
-from the engine's own cache.
+"""make bench-gpu, V: time to first token in a real vLLM on a GPU: computed, loaded from larderd,
+loaded by vLLM's own offloading to the same node's memory, and from the engine's own cache.
 
-Llama 3.1 8B's shape with vLLM's dummy weights in bfloat16 and prompts of 15,104 tokens (59 chunks of 256). Both engines stand on the GPU at once, and are asked in turns: each round a new prompt,
-computed, then with the engine's own cache empty, then once more. A round counts only if all of the prompt came from where the row says it did. Larder verifies every byte
-that it loads; whether answers are right is what tests/python/models shows. `ceiling`: bytes by the rate of one large copy, and the time of a full hit in the engine's own cache.
-Needs a python that has vLLM and a GPU; else it says that nothing was measured. Environment: LARDERD, LARDER_LIBRARY, LARDER_COMMIT."""
+Llama 3.1 8B's shape with vLLM's dummy weights in bfloat16 and prompts of 15,104 tokens (59 chunks
+of 256). Both engines stand on the GPU at once, and answer in turns. Each round has a new prompt:
+computed, then with the engine's own cache empty, then once more. A round counts only if the whole
+prompt came from the place named by the row. Larder verifies every loaded byte; tests/python/models
+checks the answers. `ceiling`: bytes by the rate of one large copy, and the time of a full hit in
+the engine's own cache. Needs a Python with vLLM and a GPU; else the bench reports that there was no
+measurement. Environment: LARDERD, LARDER_LIBRARY, LARDER_COMMIT."""
 
 from __future__ import annotations
 
@@ -34,15 +37,16 @@ from paged_engine.shapes import LLAMA_8B, Shape
 BUILD = ROOT / "build" / "bench"
 CHUNK_TOKENS = 256
 TOKENS = 59 * CHUNK_TOKENS
-ROUNDS, UNJUDGED = 7, 2  # until larderd's memory is registered with the GPU, and whatever is slow once
+# until larderd's memory is registered with the GPU, and after work that is slow only once
+ROUNDS, UNJUDGED = 7, 2
 PROMPTS_IN_MEMORY = 6
 SETTLE_S, TOUCH_S = 30, 120
-NATIVE_S = 1.0  # until vLLM's own offloading has stored: nothing tells
+NATIVE_S = 1.0  # until vLLM's own offloading has stored: no signal tells
 MIB = 1 << 20
 
 
 def model_of(shape: Shape, folder: pathlib.Path) -> pathlib.Path:
-    """What vLLM needs to make one of this shape without its weights."""
+    """The files that vLLM needs for a model of one shape without weights."""
     folder.mkdir(parents=True, exist_ok=True)
     config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "dtype": "bfloat16", "hidden_size": shape.hidden,
               "num_hidden_layers": shape.layers, "num_attention_heads": shape.heads, "num_key_value_heads": shape.kv_heads, "head_dim": shape.head_dim,
@@ -83,14 +87,15 @@ def round_of(engine: EngineProcess, tokens: list[int], stored: Callable[[], None
 
 
 class Arm:
-    """One engine, and its rounds. A round that is void is the arm's end, and no end of the other one."""
+    """One engine, and its rounds. A void round ends this arm, and not the other one."""
 
     def __init__(self, name: str, engine: EngineProcess, stored: Callable[[], None]):
         self.name, self.failed, self.rounds = name, "", []
         self._engine, self._stored = engine, stored
 
     def wait_ready(self, prompt: list[int]) -> None:
-        """Ready, and asked once: in vLLM 0.24 the workers' first answer tells how KV is laid out, so that nothing before it is stored."""
+        """Ready, after one answer: in vLLM 0.24 the workers' first answer tells the layout of KV,
+        so the engine stores no earlier KV."""
         self._tried(self._engine.read)
         self._tried(lambda: self._engine.ask(prompt))
 
@@ -133,7 +138,8 @@ def measured(shape: Shape, tokens: int) -> list[dict]:
         for arm in arms:
             arm.wait_ready([numbers.randrange(3, shape.vocab) for _ in range(CHUNK_TOKENS)])
         for number in range(UNJUDGED + ROUNDS):
-            prompt = [numbers.randrange(3, shape.vocab) for _ in range(tokens + 1)]  # of whole chunks vLLM computes the last token anew
+            # of a prompt of whole chunks vLLM computes the last token anew
+            prompt = [numbers.randrange(3, shape.vocab) for _ in range(tokens + 1)]
             for arm in arms[:: -1 if number % 2 else 1]:
                 arm.ask(prompt, number >= UNJUDGED)
     common = {"shape": shape.name, "tokens": tokens, "bytes": size, "device": machine, "copy_gb_s": rate / 1e9}
@@ -164,7 +170,7 @@ def main() -> int:
 
 
 def not_here() -> str:
-    """What this machine lacks, or nothing."""
+    """The missing equipment of this machine, or an empty text."""
     if importlib.util.find_spec("vllm") is None:
         return f"no vLLM in {sys.executable}"
     import torch

@@ -1,8 +1,11 @@
-"""A vLLM of gpu_vllm_bench.py as a process of its own: requests as JSON lines on standard input, an answer to each on standard output.
+"""A vLLM of gpu_vllm_bench.py as a process of its own: requests as JSON lines on standard input, an
+answer to each on standard output.
 
-gpu_vllm_engine.py '{"model": ..., "connector": {...}, "llm": {...}}'. {"prompt": tokens} gives the seconds to its first token, how many of its tokens were
-not computed ("cached") and how many of these the engine's own cache had ("local"; vLLM 0.24 loses the count of the others where nothing else is
-scheduled); {"reset": true} empties that cache, once nothing of it is read any more."""
+gpu_vllm_engine.py '{"model": ..., "connector": {...}, "llm": {...}}'. {"prompt": tokens} gives the
+seconds to the first token, the number of prompt tokens not computed ("cached") and the part of
+these tokens from the engine's own cache ("local"; vLLM 0.24 loses the count of other tokens in a
+step with one request). {"reset": true} empties the engine's own cache, after all reads of the
+cache."""
 
 from __future__ import annotations
 

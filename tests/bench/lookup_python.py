@@ -1,4 +1,5 @@
-"""The lookup bench's arm in Python: probes the chunks that lookup_bench stored, through ctypes. Prints its p50 in microseconds last.
+"""The lookup bench's arm in Python: probes the chunks that lookup_bench stored, through ctypes.
+Prints the p50 in microseconds last.
 
 Environment, set by lookup_bench: LARDER_SOCKET, LARDER_BENCH_FINGERPRINT, LARDER_BENCH_PROMPTS."""
 
@@ -22,7 +23,7 @@ def block_hash(i):
 
 
 def block_hashes(number):
-    """The block hashes of one prompt, as vLLM gives them: a list of bytes."""
+    """The block hashes of one prompt, in vLLM's form: a list of bytes."""
     return [block_hash(number * PROMPT_CHUNKS + i) for i in range(PROMPT_CHUNKS)]
 
 

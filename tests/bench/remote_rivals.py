@@ -1,10 +1,12 @@
-"""The arms of bench-remote in Python: redis-py, and LMCache's resp adapter. Started by remote_bench: remote_rivals.py PORT.
+"""The arms of bench-remote in Python: redis-py, and LMCache's resp adapter. Started by
+remote_bench: remote_rivals.py PORT.
 
-A line "ARM set|get BYTES COUNT FIRST" is answered by "SECONDS CPU_SECONDS", or by what went wrong. A chunk is one value.
-redis-py: one connection, set() and get() one after the other, with the parser that it has by itself (hiredis is not installed).
-resp8, resp1: LMCache's L2 adapter "resp", made by its factory, with 8 workers (its default) and with 1; driven as `lmcache bench l2`
-does: batches of 64 MiB submitted two at a time, and the adapter's event descriptor waited for.
-Python's own sources of bytes are as random as the C++ arms'; what came back is compared outside of what is timed."""
+The answer to a line "ARM set|get BYTES COUNT FIRST" is "SECONDS CPU_SECONDS", or an error text. A
+chunk is one value. redis-py: one connection, set() and get() one after the other, with the default
+parser (hiredis is not installed). resp8, resp1: LMCache's L2 adapter "resp", made by its factory,
+with 8 workers (the default) and with 1. `lmcache bench l2` gives the pattern: batches of 64 MiB
+submitted two at a time, and a wait for the adapter's event descriptor. Python's own sources of
+bytes are as random as the C++ arms'; the returned bytes are compared outside of the timed part."""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ import time
 os.environ.setdefault("LMCACHE_TRACK_USAGE", "false")
 os.environ.setdefault("LMCACHE_DISABLE_BANNER", "1")
 os.environ.setdefault("LMCACHE_LOG_LEVEL", "ERROR")
-ANSWERS = os.fdopen(os.dup(1), "w")  # what libraries print goes elsewhere
+ANSWERS = os.fdopen(os.dup(1), "w")  # the output of libraries goes elsewhere
 os.dup2(2, 1)
 
 import numpy
@@ -32,7 +34,8 @@ LOOK_AGAIN_S = 0.05
 
 
 class Watch:
-    """Wall clock and processor time of this process, with all of its threads, of the parts within `with`."""
+    """Wall clock and processor time of this process, with all threads, of the parts within `with`.
+    """
 
     def __init__(self):
         self.seconds = self.cpu = 0.0
@@ -47,7 +50,7 @@ class Watch:
 
 
 class Memory:
-    """Sources, and where they come back: made anew where size or number change."""
+    """Sources, and targets for the returned bytes: made anew after a change of size or number."""
 
     def __init__(self):
         self._shape = None
@@ -99,7 +102,7 @@ class Resp:
 
     @staticmethod
     def _object(row, size: int):
-        """As bench_data.make_memory_objects() makes it, without its filling."""
+        """Like bench_data.make_memory_objects(), without filling."""
         kept = row.clone()
         made = bench_data.make_memory_objects(row, 1, size, 0)
         row.copy_(kept)
@@ -112,7 +115,8 @@ class Resp:
                 while at < len(batches) and len(running) < IN_FLIGHT:
                     running.add(submit(*batches[at]))
                     at += 1
-                # Once no event came within 30 s, on a busy machine: what has ended is asked for all the same.
+                # Once no event came within 30 s, on a busy machine: the loop asks for ended tasks
+                # all the same.
                 told = bench_data.wait_eventfd(descriptor, timeout=LOOK_AGAIN_S)
                 ended = done(running)
                 running -= ended
@@ -158,7 +162,7 @@ def main() -> None:
         try:
             watch = getattr(arms[arm], operation)(*map(int, numbers))
             answer = f"{watch.seconds} {watch.cpu}"
-        except Exception as error:  # whatever a library throws: the bench says it and ends
+        except Exception as error:  # any error of a library: the bench reports the error and ends
             answer = f"{type(error).__name__}: {error}".splitlines()[0]
         print(answer, file=ANSWERS, flush=True)
 

@@ -1,4 +1,5 @@
-"""The two caches that are compared, each with what starts an engine on it: larderd, and LMCache's multi-process server."""
+"""The two compared caches, each with the start of an engine on the cache: larderd, and LMCache's
+multi-process server."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ SIZE_GIB = 4
 
 
 class LmcacheServer(Process):
-    """LMCache as its documentation starts it for engines that copy by themselves, with its memory made at the start."""
+    """LMCache, started as documented for engines that copy by themselves, with its memory made at
+    the start."""
 
     def __init__(self, folder: pathlib.Path, shm_name: str, ports: tuple[int, int, int] | None = None,
                  size_gib: int = SIZE_GIB, log_name: str = "lmcache.log"):
@@ -56,7 +58,8 @@ class LmcacheServer(Process):
 
     def stop(self, grace_s: float = 10) -> None:
         super().stop(grace_s)
-        for left in pathlib.Path("/dev/shm").glob(f"*{self.shm_name}*"):  # its memory, when it was killed
+        # the memory of the killed process
+        for left in pathlib.Path("/dev/shm").glob(f"*{self.shm_name}*"):
             left.unlink(missing_ok=True)
 
 
@@ -65,7 +68,7 @@ def lmcache_env() -> dict[str, str]:
 
 
 def resident_bytes(process: Process) -> int:
-    """Private and file-backed memory of a process, without the shared memory that holds the cache."""
+    """Private and file-backed memory of a process, without the shared memory of the cache."""
     lines = pathlib.Path(f"/proc/{process.child.pid}/status").read_text().splitlines()
     sizes = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines if line.startswith("Rss")}
     return sizes["RssAnon"] + sizes["RssFile"]
@@ -77,14 +80,14 @@ def threads(process: Process) -> int:
 
 @dataclass
 class Arm:
-    """A cache and how an engine gets to it."""
+    """A cache, and the way of an engine to the cache."""
 
     name: str
     cache: Larderd | LmcacheServer | None
     connector: dict | None
 
     def engine(self, model: str, log_name: str, arguments: list[str] = ()) -> VllmServer:
-        """A vLLM server of this arm; the caller ends it."""
+        """A vLLM server of this arm, ended by the caller."""
         socket = self.cache.socket if isinstance(self.cache, Larderd) else ""
         env = engine_env(socket, os.environ["LARDER_LIBRARY"], VLLM_CPU_KVCACHE_SPACE="1", LMCACHE_TRACK_USAGE="false")
         log = BUILD / "rivals" / f"{log_name}-{self.name}.log"

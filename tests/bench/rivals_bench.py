@@ -7,10 +7,10 @@ the existing report:
   second  the first query of 4,096 tokens of engines that never saw the prompt (RIVALS_STARTS a
           side, default 2)
   calls   lookup, store and retrieve of 512 and 16k tokens from Python, and idle memory
-  kill    SIGKILL of the server under traffic, down for 1 s (the small model; RIVALS_KILL_BOUND_S)
-A warm answer counts only if nearly the whole prompt came from the arm's cache and the tokens equal
-those of the cold answer; retrieved bytes are compared. Python packages are those of
-.ci/rivals.lock; the variables are those of the demo."""
+  kill    SIGKILL of the server under traffic, down for 1 s (the small model; RIVALS_KILL_BOUND_S) A
+  warm answer counts only if nearly the whole prompt came from the arm's cache and the tokens equal
+  the tokens of the cold answer; retrieved bytes are compared. Python packages: .ci/rivals.lock.
+  Variables: as in the demo."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def judge(rows: list[dict]) -> list[dict]:
 
 
 def judge_kill(rows: dict[str, dict]) -> list[dict]:
-    """Larder's figures against the goals; what never came counts as long as it was looked for. LMCache's stand beside them."""
+    """Larder's figures against the goals; a missing answer counts with the whole time of the wait.
+    LMCache's figures stand beside Larder's."""
     verdict = []
     for name, row in rows.items():
         prefix = "rivals." if name == "larder" else f"rivals.{name}_"
@@ -78,7 +79,8 @@ def main() -> int:
     if unknown:
         print(f"bench-rivals: unknown part {sorted(unknown)[0]}; known: {', '.join(PARTS)}", file=sys.stderr)
         return 1
-    os.environ.setdefault("LMCACHE_LOG_LEVEL", "WARNING")  # its client would talk between the rows
+    # the client of the rival would talk between the rows
+    os.environ.setdefault("LMCACHE_LOG_LEVEL", "WARNING")
     report = BUILD / "rivals.json"
     for part in wanted:
         module, function, model = PARTS[part]

@@ -1,11 +1,12 @@
-"""Part "calls" of bench-rivals: lookup, store and retrieve from Python on the caches' own clients, and their idle memory. No
-engine.
+"""Part "calls" of bench-rivals: lookup, store and retrieve from Python on the caches' own clients,
+and the caches' idle memory. No engine.
 
-Both move the same bytes between the same kind of pages: 12 layers, blocks of 128 tokens, chunks of 256, 12 KiB a token.
-LMCache's side is the client of its own `lmcache bench server`, polled without its pauses. A lookup of Larder's is given the
-block hashes, which vLLM has anyway; LMCache's is given the tokens, and its server hashes them. A store counts until a lookup
-would find it; a retrieve until the bytes are in the pages, which Larder has then verified and LMCache has not. Before it, the
-pages are zeroed; after it, every byte is compared, untimed."""
+Both move the same bytes between the same kind of pages: 12 layers, blocks of 128 tokens, chunks of
+256, 12 KiB a token. LMCache's side is the client of LMCache's own `lmcache bench server`, polled
+without pauses. Larder's lookup gets the block hashes, which vLLM has anyway. LMCache's lookup gets
+the tokens, and the server hashes the tokens. A store counts until a lookup would find the chunks. A
+retrieve counts until the bytes are in the pages; Larder has then verified the bytes, LMCache has
+not. Before a retrieve, the pages are zeroed; afterwards, every byte is compared, untimed."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ BLOCKS = MOST_TOKENS // BLOCK_TOKENS
 SIZES = [512, MOST_TOKENS]
 ROUNDS = 9
 LOOKUPS = 20  # a round, of LMCache; Larder makes a hundred times as many
-FILL = 15  # prompts of 16k tokens stored first, so that nobody pays for untouched memory in a timed round: 3 of 4 GiB
+# prompts of 16k tokens stored first, so that no timed round pays for untouched memory: 3 of 4 GiB
+FILL = 15
 PATIENCE_S = 10
 
 
@@ -40,7 +42,8 @@ def block_hash(prompt: int, chunk: int) -> bytes:
 
 
 class Pages:
-    """KV pages whose contents tell where they belong. words: one array a layer, of 64-bit words, the last axis within a block."""
+    """KV pages whose contents tell their places. words: one array a layer, of 64-bit words, the
+    last axis within a block."""
 
     def __init__(self, words: list[numpy.ndarray], block_axis: int):
         self.words, self.axis = words, block_axis
@@ -182,7 +185,7 @@ class LmcacheCalls:
         for _ in range(LOOKUPS):
             request = self._request(prompt, tokens)
             times.append(self._look_up(request, tokens))
-            self._retrieve(request, tokens)  # gives back the locks that its lookup takes
+            self._retrieve(request, tokens)  # gives back the locks of the lookup
         return times
 
     def retrieve(self, prompt: int, tokens: int) -> float:
@@ -231,7 +234,7 @@ def measure(both_calls: list, tokens: int, first_prompt: int) -> list[dict]:
 
 
 def fill(both_calls: list) -> dict:
-    """Stores of 16k tokens into memory that nobody has used yet, which a row of its own shows."""
+    """Stores of 16k tokens into unused memory, shown in a row of their own."""
     row = {"part": "calls", "what": f"first stores {MOST_TOKENS}"}
     times: dict[str, list[float]] = {calls.name: [] for calls in both_calls}
     for prompt in range(FILL):

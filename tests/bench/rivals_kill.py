@@ -1,10 +1,11 @@
-"""Part "kill" of bench-rivals: the cache's server is killed with SIGKILL under one user's traffic, and is back after one
-second.
+"""Part "kill" of bench-rivals: the cache's server is killed with SIGKILL under one user's traffic,
+and is back after one second.
 
-The user asks one prompt again and again, each time after the engine's own cache was reset, so that only the server can give a
-hit. What Larder's engines have mapped serves hits while larderd is down, too: "used again" is the first hit that follows a
-miss, which the new server was given anew, or, where no answer ever missed, the first hit after it was back. LMCache's clients
-wait up to 300 s for a dead server: a request is given up after RIVALS_KILL_BOUND_S (default 45), and is then a lower bound."""
+The user asks one prompt again and again, each time after a reset of the engine's own cache, so that
+only the server can give a hit. Larder's engines hit in mapped memory while larderd is down, too.
+"used again" is the first hit that follows a miss, stored into the new server, or, without any miss,
+the first hit after the return of the server. LMCache's clients wait up to 300 s for a dead server:
+a request ends after RIVALS_KILL_BOUND_S (default 45), and is then a lower bound."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ class Answer:
     begin: float  # time.monotonic()
     seconds: float
     hit: int
-    broken: str = ""  # why it is none
+    broken: str = ""  # the reason for a void answer
 
     @property
     def end(self) -> float:
@@ -37,7 +38,8 @@ class Answer:
 
 
 class Traffic(threading.Thread):
-    """Asks in a loop until stop(), or until an answer does not come. Read `answers` after stop()."""
+    """Asks in a loop until stop(), or until an answer does not come. Read `answers` after stop().
+    """
 
     def __init__(self, engine: Asked, expected: list[int]):
         super().__init__(daemon=True)
@@ -60,12 +62,13 @@ class Traffic(threading.Thread):
             tokens = stream_completion(url, NAME, PROMPT, CONTINUATION, timeout_s=BOUND_S).token_ids
             seconds = time.monotonic() - begin
             hit = int(hit_tokens(url)[1] - before)
-        except (ServerError, OSError, TypeError) as error:  # TypeError: an engine that is gone has no metrics
+        # TypeError: a stopped engine has no metrics
+        except (ServerError, OSError, TypeError) as error:
             return Answer(begin, time.monotonic() - begin, 0, str(error) or type(error).__name__)
         return Answer(begin, seconds, hit, "" if tokens == self.expected else "another answer than the cold one")
 
     def stop(self, patience_s: float) -> None:
-        """What has not ended after patience_s stays without an answer."""
+        """A request without an end after patience_s stays without an answer."""
         self._end.set()
         self.join(patience_s)
 

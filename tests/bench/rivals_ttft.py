@@ -1,4 +1,5 @@
-"""Parts "ttft" and "second" of bench-rivals: warm time to first token on one engine an arm, and the first query of another one."""
+"""Parts "ttft" and "second" of bench-rivals: warm time to first token on one engine an arm, and the
+first query of another engine."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def token_ids(seed: int, count: int) -> list[int]:
 
 
 class Asked:
-    """An engine of an arm, and what it answers."""
+    """An engine of an arm, and its answers."""
 
     def __init__(self, arm: Arm, server: VllmServer):
         self.arm, self.server = arm, server
@@ -45,7 +46,8 @@ class Asked:
         return answer.ttft_s
 
     def warm(self, length: int, expected: list[int]) -> tuple[float, int]:
-        """(TTFT, tokens that came from the arm's cache). Void unless nearly all did, and the answer is the cold one."""
+        """(TTFT, tokens from the arm's cache). Void unless nearly all tokens came from there, and
+        the answer equals the cold one."""
         time.sleep(REST_S)
         reset_prefix_cache(self.server.url)
         before = hit_tokens(self.server.url)[1]
@@ -93,7 +95,8 @@ def run_ttft(model: str) -> list[dict]:
 
 
 def run_second(model: str) -> list[dict]:
-    """Engines of each arm that never saw the prompt, started one after the other; after two short prompts, their first long one."""
+    """Engines of each arm that never saw the prompt, started one after the other; after two short
+    prompts, the first long one of each."""
     ttfts: dict[str, list[float]] = {"larder": [], "lmcache": []}
     with both("second") as arms:
         with engines(arms, model, "first") as asked:

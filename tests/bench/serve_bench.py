@@ -97,7 +97,8 @@ def row_of(part: str, name: str, measured: Measured, s_per_token: float) -> dict
 
 
 def check_answers(servers: dict[str, VllmServer]) -> float:
-    """Cold and warm answers of all arms are the same tokens. Returns vLLM's seconds a prompt token where nothing hits."""
+    """Cold and warm answers of all arms are the same tokens. Returns vLLM's seconds a prompt token
+    without hits."""
     answers = {}
     for name, server in servers.items():
         for seed in (1, 2):
