@@ -40,8 +40,8 @@ def section(library: bytearray, wanted: str) -> tuple[int, int] | None:
 
 
 def images(library: bytearray, at: int) -> list[tuple[int, int, int, int]]:
-    """Of the fat binary at this offset: (kind, capability, offset of the code, size of the code).
-    """
+    """Of the fat binary at this offset: (kind, capability, offset of the code, size of the
+    code)."""
     _, _, header, size = struct.unpack_from("<IHHQ", library, at)
     found, one, end = [], at + header, at + header + size
     while one < end:

@@ -36,8 +36,8 @@ def on_post_page(output, page, config):
 
 
 def outside(text, page, repository):
-    """`text` of `page` (its path below docs/) with absolute links in place of links out of docs/.
-    """
+    """`text` of `page` (its path below docs/) with absolute links in place of links out of
+    docs/."""
 
     def replaced(link):
         label, target, section = link[1], link[2], link[3] or ""

@@ -1,8 +1,10 @@
-"""make demo: one long prompt, three times: cold, warm from larderd, and warm in another engine that never saw it.
+"""make demo: one long prompt, three times: cold, warm from larderd, and warm in another engine
+without the prompt.
 
-Environment: MODEL (a path or name; default: a small Llama made on the spot), REMOTE (redis: two nodes that share, remote.py),
-LARDER_CACHE, LARDERD and LARDER_LIBRARY (set by make). Ends all that it started, also on Ctrl-C. Exit status 0 when the continuations
-were identical and every whole chunk hit.
+Environment: MODEL (a path or name; default: a small Llama made on the spot), REMOTE (redis: two
+nodes that share, remote.py), LARDER_CACHE, LARDERD and LARDER_LIBRARY (set by make). Ends all
+started processes, also on Ctrl-C. Exit status 0 if the continuations were identical and every whole
+chunk hit.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ from larder.completions import reset_prefix_cache
 
 
 def measure(larderd: Larderd, model: str, arguments: list[str], step: Steps) -> report.Measured:
-    """`arguments`: more of them for both engines."""
-    env = engine_env(larderd.socket, os.environ["LARDER_LIBRARY"], VLLM_CPU_KVCACHE_SPACE="1")  # two engines fit into 8 GB
+    """`arguments`: more arguments for both engines."""
+    # two engines fit into 8 GB
+    env = engine_env(larderd.socket, os.environ["LARDER_LIBRARY"], VLLM_CPU_KVCACHE_SPACE="1")
     prompt = prompt_of(model, PROMPT_TOKENS)
     step("starting vLLM with the Larder connector (about half a minute)")
     with VllmServer("vLLM", model, SERVED_NAME, env, BUILD / "demo" / "vllm.log", arguments=arguments) as first:

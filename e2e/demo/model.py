@@ -1,7 +1,9 @@
-"""A model made on the spot: Llama architecture, real random weights from a fixed seed, a tokenizer trained on text of this machine.
+"""A model made on the spot: Llama architecture, real random weights from a fixed seed, a tokenizer
+trained on text of this machine.
 
-Real weights, since with vLLM's load_format=dummy a changed KV cache does not change the tokens and every comparison is void.
-python e2e/demo/model.py OUT_DIR makes the demo's: 12 layers, 12 KiB of KV a token."""
+Real weights, since with vLLM's load_format=dummy a changed KV cache does not change the tokens and
+every comparison is void. python e2e/demo/model.py OUT_DIR makes the demo's: 12 layers, 12 KiB of KV
+a token."""
 
 import glob
 import gzip
@@ -14,7 +16,8 @@ SPECIAL = ("<unk>", "<s>", "</s>")
 
 
 def demo_model(progress=print):
-    """Path of the demo's model, made in the cache folder ($LARDER_CACHE, ~/.cache/larder) when it is not there yet."""
+    """Path of the demo's model, made in the cache folder ($LARDER_CACHE, ~/.cache/larder) if
+    missing."""
     cache = os.environ.get("LARDER_CACHE") or os.path.expanduser("~/.cache/larder")
     out_dir = os.path.join(cache, "demo-model-1")
     if not os.path.exists(out_dir):
@@ -23,7 +26,8 @@ def demo_model(progress=print):
 
 
 def make_model(out_dir, layers=12, hidden=1024, intermediate=2816, heads=16, kv_heads=4, head_dim=64, vocab=32000, seed=0):
-    """Writes config, weights (bfloat16 safetensors) and tokenizer; does nothing where out_dir exists. Returns out_dir."""
+    """Writes config, weights (bfloat16 safetensors) and tokenizer, unless out_dir exists. Returns
+    out_dir."""
     if os.path.exists(out_dir):
         return out_dir
     import torch
@@ -59,7 +63,8 @@ def make_model(out_dir, layers=12, hidden=1024, intermediate=2816, heads=16, kv_
 
 
 def make_tokenizer(out_dir, vocab):
-    """A byte-level BPE tokenizer trained on texts(); returns the vocabulary it reached (rounded up to 64)."""
+    """A byte-level BPE tokenizer trained on texts(); returns the size of the vocabulary (rounded up
+    to 64)."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE(unk_token=SPECIAL[0]))
@@ -86,7 +91,8 @@ def make_tokenizer(out_dir, vocab):
 
 
 def texts(most_bytes=12 << 20):
-    """Texts that stand on every Debian or Python: manual pages, copyright notices, the standard library. The bash manual first."""
+    """Texts of every Debian or Python: manual pages, copyright notices, the standard library. The
+    bash manual first."""
     names = glob.glob("/usr/share/man/man1/bash.1.gz")
     names += sorted(glob.glob("/usr/share/man/man1/*.gz"))[:300]
     names += sorted(glob.glob("/usr/share/common-licenses/*")) + sorted(glob.glob("/usr/share/doc/*/copyright"))[:300]

@@ -6,7 +6,8 @@ from demo.model import texts
 
 
 def prompt_of(tokenizer_dir: str, tokens: int) -> str:
-    """A text of about `tokens` tokens: the bash manual where it is installed, else what stands in its place."""
+    """A text of about `tokens` tokens: the bash manual if installed, else other texts of this
+    machine."""
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)

@@ -1,7 +1,8 @@
 """make demo REMOTE=redis: two nodes that share through one Redis, on one machine.
 
-A larderd and a vLLM each; the demo starts Redis itself. The first computes a long prompt; the second, which never saw it and whose
-memory is empty, has it from Redis, and after that from its own memory."""
+A larderd and a vLLM each; the demo starts Redis itself. The first node computes a long prompt. The
+second node, which never saw the prompt and has an empty memory, loads the KV from Redis, and then
+from its own memory."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ FOLDER = BUILD / "demo" / "remote"
 
 
 def node(number: int, redis: RedisServer, size: str = "1GiB") -> Larderd:
-    """The prefix is what makes two larderd share."""
+    """Two larderd share by the prefix."""
     extra = f"backend:\n  url: {redis.url}\n  prefix: demo\n"
     return Larderd(os.environ["LARDERD"], FOLDER / f"node{number}", f"larder-demo-{os.getpid()}-{number}", size, extra)
 
@@ -63,8 +64,9 @@ def load(second: Larderd, model: str, arguments: list[str], prompt: str, step: S
 
 
 def verdict_on_tokens(identical: bool, hit: int, whole: int) -> str:
-    """Where a part was loaded and the rest computed, the prefill is split elsewhere than the cold one, and in bfloat16 that alone may give
-    other tokens: no comparison shows anything then. Each chunk that was loaded is verified by its checksum all the same."""
+    """With a loaded part, the prefill has another split than the cold one, and in bfloat16 the
+    split alone may change tokens: no comparison is possible then. Each loaded chunk is verified by
+    its checksum all the same."""
     if identical:
         return "identical in all three"
     if hit >= whole:

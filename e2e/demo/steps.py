@@ -1,4 +1,4 @@
-"""What both demos tell and ask."""
+"""Questions and output of both demos."""
 
 from __future__ import annotations
 
@@ -34,8 +34,10 @@ def ask(server: VllmServer, prompt: str):
 
 
 def warm_up(server: VllmServer) -> None:
-    """Other, short prompts without Larder: the first request after a start costs 0.2 s more than the next. They are longer than a chunk, so
-    that the engine knows how fast it computes, as one in service does: until then it waits at most 250 ms for what a backend has."""
+    """Other, short prompts without Larder: the first request after a start costs 0.2 s more than
+    the next. The prompts are longer than a chunk, so that the engine knows its computing speed,
+    like an engine in service. Until then the engine waits at most 250 ms for chunks of a
+    backend."""
     for number in range(2):
         stream_completion(server.url, SERVED_NAME, f"{number} " + 48 * "Larder keeps what was computed. ", 2,
                           kv_transfer_params={"larder": "off"})

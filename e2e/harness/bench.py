@@ -1,4 +1,4 @@
-"""How a benchmark, or the demo, ends: in its report, by Ctrl-C, or in one line that says what went wrong."""
+"""The end of a benchmark, or of the demo: the report, Ctrl-C, or one line with the error."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ from larder.server import ServerError
 
 
 class Void(RuntimeError):
-    """What was measured is not what the row says: other tokens than the cold ones, no hit where one was due, too few answers."""
+    """The measurement does not fit its row: other tokens than the cold ones, no hit where one was
+    due, too few answers."""
 
 
 def line_of(error: Exception) -> str:
-    """What a row or the terminal shows of it: of a log's tail the last line alone, which says why."""
+    """The error in a row or on the terminal: of a log's tail the last line alone, which has the
+    reason."""
     first, *rest = str(error).splitlines() or [type(error).__name__]
     return f"{first} {rest[-1]}" if rest and first.endswith(" ends:") else first.removesuffix(" ends:")
 
 
 def run(program: str, main: Callable[[], int]) -> None:
-    """Ends the process with main's status. A failure ends it with 1 and a line; an interruption with 130 when all has ended."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # both unwind the with-blocks, which end all processes
+    """Ends the process with main's status. A failure ends the process with 1 and a line; an
+    interruption with 130 when all has ended."""
+    # both unwind the with-blocks, which end all processes
+    for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     try:
         sys.exit(main())

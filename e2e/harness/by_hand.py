@@ -1,5 +1,6 @@
-"""The pod that the injector makes of an engine's, written by hand: what is needed and nothing else. The first scenario proves with it
-that larderd and an engine work together in a pod, whoever put them there."""
+"""The pod that the injector makes of an engine's, written by hand, with the required parts only.
+The first scenario proves with this pod that larderd and an engine work together in a pod, with or
+without the injector."""
 
 from __future__ import annotations
 
@@ -50,8 +51,8 @@ def _volumes(memory_mib: int) -> list[dict]:
 
 
 def with_larder(objects: list[dict], pool: str, memory_mib: int = 512, limit_mib: int = 0) -> list[dict]:
-    """engine_pod.engine()'s objects, the Deployment's pod with larderd, payload and connector. `limit_mib`: of larderd's container;
-    0: what it needs."""
+    """engine_pod.engine()'s objects, the Deployment's pod with larderd, payload and connector.
+    `limit_mib`: of larderd's container; 0: the required memory."""
     objects = copy.deepcopy(objects)
     template = objects[0]["spec"]["template"]
     template["metadata"]["annotations"] = {"larder.dev/config": _config(pool, memory_mib)}

@@ -1,4 +1,5 @@
-"""The cluster of `make e2e-up`, through its own kubectl and helm: objects applied, waited for and thrown away."""
+"""The cluster of `make e2e-up`, through its own kubectl and helm: objects applied, waited for and
+deleted."""
 
 from __future__ import annotations
 
@@ -30,15 +31,17 @@ ENV = {**os.environ, "KUBECONFIG": str(STATE / "admin.kubeconfig"), "PATH": f"{P
 
 
 class ClusterError(ProcessError):
-    """kubectl or helm refused, or something did not come true in time; the text is theirs, or what stood there instead."""
+    """kubectl or helm refused, or a condition did not come true in time. The text is the program's,
+    or the state in place of the condition."""
 
 
 class Crashed(ProcessError):
-    """A container that ends again and again; the text ends with what it said last."""
+    """A container that ends again and again; the text ends with the container's last output."""
 
 
 def run(*command: str, stdin: str | None = None, timeout_s: float = 180) -> str:
-    """The standard output of a program that sees the cluster. Raises ClusterError with its own words."""
+    """The standard output of a program that sees the cluster. Raises ClusterError with the
+    program's own text."""
     done = subprocess.run(command, input=stdin, env=ENV, capture_output=True, text=True, timeout=timeout_s)
     if done.returncode != 0:
         raise ClusterError(f"{' '.join(command[:6])}: {done.stderr.strip() or done.stdout.strip()}")
@@ -55,8 +58,8 @@ def program(*words: str) -> str:
 
 
 def wait_until(what: str, true: Callable[[], Any], timeout_s: float = DEFAULT_WAIT_S, instead: Callable[[], str] = str) -> Any:
-    """What true() gives once it is true. That the cluster or an engine refuses counts as not yet; `instead` tells, at the end, what
-    stands there."""
+    """The result of true() once it is true. A refusal by the cluster or an engine counts as not
+    yet. `instead` tells, at the end, the state in place of the condition."""
     deadline, why = time.monotonic() + timeout_s, ""
     while True:
         try:
@@ -70,7 +73,8 @@ def wait_until(what: str, true: Callable[[], Any], timeout_s: float = DEFAULT_WA
 
 
 class Namespace:
-    """A namespace of one test's own. Use as a context manager: it goes with all that is in it."""
+    """A namespace of one test's own. Use as a context manager: the end deletes the namespace and
+    its objects."""
 
     def __init__(self, name: str, level: str = "privileged"):
         self.name = name
@@ -95,7 +99,7 @@ class Namespace:
         wait_until("the namespace's ServiceAccount", lambda: self.get("serviceaccount", "default"), 30)
 
     def _delete(self) -> None:
-        """Pods first and at once: nobody waits for an engine to drain."""
+        """Pods first and at once: no test waits for an engine to drain."""
         kubectl("-n", self.name, "delete", "deployment,statefulset,daemonset,job,pod", "--all", "--now", "--wait=false")
         kubectl("delete", "namespace", self.name, "--wait=true", "--timeout=120s")
 
@@ -107,7 +111,8 @@ class Namespace:
         self.kubectl("apply", "-f", "-", stdin=text)
 
     def get(self, kind: str, name: str = "", **labels: str) -> Any:
-        """The object, or the list of those with the labels (a dot or slash in a label's name: pass it by **{})."""
+        """The object, or the list of objects with the labels (a dot or slash in a label's name:
+        pass the label by **{})."""
         words = ["get", kind, *filter(None, [name]), "-o", "json"]
         if labels:
             words += ["-l", ",".join(f"{key}={value}" for key, value in labels.items())]
@@ -115,7 +120,7 @@ class Namespace:
         return found if name else found["items"]
 
     def pods(self, app: str | dict[str, str]) -> list[dict]:
-        """Those that nobody has told to go. `app`: the label of that name, or all the labels."""
+        """The pods without a request to end. `app`: the label of that name, or all the labels."""
         labels = app if isinstance(app, dict) else {"app": app}
         return [pod for pod in self.get("pod", **labels) if "deletionTimestamp" not in pod["metadata"]]
 
@@ -130,12 +135,13 @@ class Namespace:
         return json.loads(self.kubectl("get", "events", "--field-selector", f"involvedObject.name={about}", "-o", "json"))["items"]
 
     def address(self, service: str) -> str:
-        """HOST:PORT of a Service, as this machine, which is the node, reaches it."""
+        """HOST:PORT of a Service, as seen by this machine, which is the node."""
         spec = self.get("service", service)["spec"]
         return f"{spec['clusterIP']}:{spec['ports'][0]['port']}"
 
     def wait_ready(self, app: str | dict[str, str], count: int = 1, timeout_s: float = 240) -> list[dict]:
-        """The pods of `app`, all of them Ready, `count` in number. Raises Crashed where an engine will never be."""
+        """The pods of `app`, all Ready, `count` in number. Raises Crashed if an engine will never
+        be Ready."""
         before = {container: count for pod in self.pods(app) for container, count in _restarts(pod).items()}
 
         def ready() -> list[dict]:
@@ -172,12 +178,12 @@ def condition(thing: dict, kind: str) -> dict:
 
 
 def container_status(pod: dict, name: str) -> dict:
-    """As the kubelet reports it; that of one which has not begun, where it reports none yet."""
+    """The kubelet's report; for a container that has not begun, the report of its waiting."""
     unknown = {"name": name, "restartCount": 0, "ready": False, "state": {}, "lastState": {}, "containerID": ""}
     return next((unknown | one for one in _statuses(pod) if one["name"] == name), unknown)
 
 
 def state_of(pod: dict) -> str:
-    """In one line, for people: which container waits for what."""
+    """In one line, for people: each container and the reason of its waiting."""
     parts = [f"{one['name']} {'ready' if one['ready'] else json.dumps(one['state'])}" for one in _statuses(pod)]
     return f"{pod['metadata']['name']} {pod['status'].get('phase')}: " + "; ".join(parts)

@@ -1,5 +1,5 @@
-"""Containers as the node sees them: their processes, which a test kills, their connections, which it cuts, and the memory that they are
-charged for."""
+"""Containers as the node sees them: their processes, which a test kills, their connections, which a
+test cuts, and their charged memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import subprocess
 
 from harness.cluster import ClusterError, Namespace, container_status, wait_until
 
-_CGROUPS = (pathlib.Path("/sys/fs/cgroup/memory"), pathlib.Path("/sys/fs/cgroup"))  # version 1, version 2
+# version 1, version 2
+_CGROUPS = (pathlib.Path("/sys/fs/cgroup/memory"), pathlib.Path("/sys/fs/cgroup"))
 _MIB = 1 << 20
 
 
@@ -21,7 +22,8 @@ def main_process(ns: Namespace, pod: str, container: str) -> int:
 
 
 def processes(ns: Namespace, pod: str, container: str) -> list[int]:
-    """The node's numbers of the processes in the container's cgroup, the oldest first; at least one."""
+    """The node's numbers of the processes in the container's cgroup, the oldest first; at least
+    one."""
     identity = _identity(ns.get("pod", pod), container)
     found = []
     for folder in pathlib.Path("/proc").iterdir():
@@ -34,7 +36,8 @@ def processes(ns: Namespace, pod: str, container: str) -> list[int]:
 
 
 def kill(ns: Namespace, pod: str, container: str, number: int = signal.SIGKILL) -> int:
-    """Kills the container's first process, and with it the container. Returns how often it had been started anew before."""
+    """Kills the container's first process, and with it the container. Returns the number of earlier
+    restarts."""
     restarts = restart_count(ns, pod, container)
     os.kill(main_process(ns, pod, container), number)
     return restarts
@@ -45,7 +48,7 @@ def restart_count(ns: Namespace, pod: str, container: str) -> int:
 
 
 def wait_restarted(ns: Namespace, pod: str, container: str, before: int, timeout_s: float = 60) -> None:
-    """Until the kubelet has started it anew, and it is ready."""
+    """Until the kubelet has restarted the container, and the container is ready."""
 
     def back() -> bool:
         status = container_status(ns.get("pod", pod), container)
@@ -55,12 +58,13 @@ def wait_restarted(ns: Namespace, pod: str, container: str, before: int, timeout
 
 
 def _in_network_of(ns: Namespace, pod: str, container: str) -> list[str]:
-    """What stands in front of a command that runs in the pod's network."""
+    """The prefix of a command that runs in the pod's network."""
     return ["nsenter", "-t", str(main_process(ns, pod, container)), "-n"]
 
 
 def cut_connections(ns: Namespace, pod: str, container: str, address: str) -> int:
-    """Those of the pod to this address and port end at this moment, as where a router forgets them. Returns how many there were."""
+    """The pod's connections to this address and port end at this moment, as when a router forgets
+    the connections. Returns their number."""
     command = [*_in_network_of(ns, pod, container), "ss", "-HKtn", "dst", address]
     found = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return len(found.splitlines())
@@ -68,8 +72,8 @@ def cut_connections(ns: Namespace, pod: str, container: str, address: str) -> in
 
 @contextlib.contextmanager
 def ports_taken(ns: Namespace, pod: str, container: str, *ports: int):
-    """Until the end of the `with` connections to these ports of the pod get no answer, as where a
-    mesh's proxy has them and refuses whoever has no certificate. `container` runs meanwhile."""
+    """Until the end of the `with`, connections to these ports of the pod get no answer, like under
+    a mesh's proxy that refuses clients without a certificate. `container` runs meanwhile."""
     enter = _in_network_of(ns, pod, container)
     listed = ",".join(map(str, ports))
     rule = ["INPUT", "-p", "tcp", "-m", "multiport", "--dports", listed, "-j", "DROP"]
@@ -81,13 +85,15 @@ def ports_taken(ns: Namespace, pod: str, container: str, *ports: int):
 
 
 def ended_by(pod: dict, container: str) -> str:
-    """Why the container ended last, in the kubelet's word: OOMKilled, Error, Completed; "" where it never did."""
+    """The reason for the container's last end, in the kubelet's word: OOMKilled, Error, Completed;
+    "" for a container that never ended."""
     status = container_status(pod, container)
     return (status["state"].get("terminated") or status["lastState"].get("terminated") or {}).get("reason", "")
 
 
 def charged_mib(pod: dict, container: str = "") -> float:
-    """Memory charged to the pod as a whole, or to one of its containers alone, without the kernel's cache of files on disks."""
+    """Memory charged to the pod as a whole, or to one of its containers alone, without the kernel's
+    cache of files on disks."""
     return _without_files(control_group(pod, container)) / _MIB
 
 
@@ -101,7 +107,7 @@ def control_group(pod: dict, container: str = "") -> pathlib.Path:
 
 
 def _without_files(folder: pathlib.Path) -> int:
-    """Anonymous and shared memory: what is in a tmpfs counts, pages of the disk's cache do not."""
+    """Anonymous and shared memory: tmpfs counts, pages of the disk's cache do not."""
     lines = dict(line.split() for line in read(folder / "memory.stat").splitlines())
     if "total_rss" in lines:
         return int(lines["total_rss"]) + int(lines["total_shmem"])
@@ -113,7 +119,7 @@ def _identity(pod: dict, container: str) -> str:
 
 
 def read(path: pathlib.Path) -> str:
-    """"" where it has gone, as with a process that has ended meanwhile."""
+    """"" if the file has gone, as for a process that has ended meanwhile."""
     try:
         return path.read_text()
     except OSError:

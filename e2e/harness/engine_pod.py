@@ -1,7 +1,8 @@
-"""A real CPU vLLM as a Deployment with a Service, as a user would write it: nothing in it knows of Larder.
+"""A real CPU vLLM as a Deployment with a Service, written like a user's, without any knowledge of
+Larder.
 
-Its Python environment and model are this machine's. They come in as claims of volumes that name folders of the node: Pod Security
-`restricted` refuses a pod's own hostPath, not a claim."""
+Python environment and model are this machine's. They come in as claims of volumes that name folders
+of the node: Pod Security `restricted` refuses a pod's own hostPath, not a claim."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ RESTRICTED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"
 
 
 def make_model() -> str:
-    """Small, with real random weights; made once. Readable by whoever a pod's engine runs as."""
+    """Small, with real random weights; made once. Readable by any user of a pod's engine."""
     from demo.model import make_model as make
 
     make(MODEL, layers=4, hidden=512, intermediate=1408, heads=8, kv_heads=4, head_dim=64, vocab=16000)
@@ -47,11 +48,13 @@ def _claim(ns: str, name: str, folder: str) -> list[dict]:
     ]
 
 
-_FOLDERS = {"vllm": PATHS["venv"], "model": MODEL, "huggingface": PATHS["huggingface"]}  # the last only for kserve_local.py
+# the last only for kserve_local.py
+_FOLDERS = {"vllm": PATHS["venv"], "model": MODEL, "huggingface": PATHS["huggingface"]}
 
 
 def claims(ns: str) -> list[dict]:
-    """Where every engine of the namespace finds Python and its model. REQUIRES: removed by remove_volumes()."""
+    """The place of Python and the model for every engine of the namespace. REQUIRES: removed by
+    remove_volumes()."""
     return [one for name, folder in _FOLDERS.items() for one in _claim(ns, name, folder)]
 
 
@@ -129,7 +132,7 @@ def engine(name: str, pool: str | None, form: str = "exec", replicas: int = 1, s
 
 
 def bare_pod(name: str, pool: str | None, form: str = "exec") -> dict:
-    """A pod alone, for who asks what became of it and not whether it serves."""
+    """A pod alone, for tests of the pod's fate and not of its service."""
     container = engine_container(form)
     del container["readinessProbe"]
     metadata = {"name": name, "annotations": _annotations(pool)}
@@ -159,13 +162,15 @@ def whole_chunks(answer: Completion) -> int:
 
 
 def is_warm(answer: Completion, cold: list[int]) -> bool:
-    """Whether it came out of a cache. It is right in any case: its tokens are those of the cold answer."""
+    """Whether the answer came out of a cache. The tokens equal those of the cold answer in any
+    case."""
     assert answer.token_ids == cold
     return answer.cached_tokens >= whole_chunks(answer)
 
 
 def forget(pod: dict, port: int = PORT) -> None:
-    """vLLM's own prefix cache is emptied: what is warm afterwards came from Larder. It refuses while it still counts a request."""
+    """vLLM's own prefix cache is emptied: later warm answers come from Larder. vLLM refuses during
+    its count of a request."""
     wait_until("vLLM empties its own prefix cache", lambda: reset_prefix_cache(url_of(pod, port)), 20)
 
 
@@ -173,9 +178,10 @@ _fresh = itertools.count(1000)  # seeds of new prompts
 
 
 def wait_attached(pod: dict) -> None:
-    """The shim attaches again by itself within seconds. What a dead larderd had loads all the while, so what shows it is a store: a prompt
-    that nobody has asked is warm at the second time. One token is compared: vLLM's own prefix cache changes a later one of every sixth such
-    prompt, whose two best tokens are nearly equal in bfloat16."""
+    """The shim attaches again by itself within seconds. A dead larderd's chunks still load
+    meanwhile, so only a store shows the new attachment: a new prompt is warm at the second time.
+    One token is compared: vLLM's own prefix cache changes a later token of every sixth such prompt,
+    whose two best tokens are nearly equal in bfloat16."""
 
     def stores() -> bool:
         fresh = prompt(next(_fresh))
@@ -187,7 +193,8 @@ def wait_attached(pod: dict) -> None:
 
 
 def prompt(seed: int = 0, tokens: int = PROMPT_TOKENS) -> str:
-    """A text of about so many tokens; another one for another seed, from its first chunk on."""
+    """A text of about the given number of tokens; another seed gives another text, from the first
+    chunk on."""
     from demo.prompt import prompt_of
 
     return f"Question {seed}. " + prompt_of(MODEL, tokens)

@@ -1,4 +1,5 @@
-"""Figures and goals in the one form of all benchmarks: {"name", "date", "machine", "rows", "goals"}."""
+"""Figures and goals in the one form of all benchmarks: {"name", "date", "machine", "rows",
+"goals"}."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def goal(identifier: str, value: float, op: str, bound: float) -> dict:
 
 
 def not_measured(identifier: str, why: str, op: str, bound: float) -> dict:
-    """A goal of which this run can say nothing."""
+    """A goal without a result in this run."""
     return {"id": identifier, "not_measured": why, "op": op, "goal": bound}
 
 
@@ -34,8 +35,8 @@ def figure(identifier: str, value: float) -> dict:
 
 
 def kept_rows(path: pathlib.Path, renewed: set[str]) -> list[dict]:
-    """Rows of an earlier report, less those of the parts that are measured anew: benchmarks of several parts may run one at a
-    time."""
+    """Rows of an earlier report, less the rows of the newly measured parts: benchmarks of several
+    parts may run one at a time."""
     if not path.exists():
         return []
     return [row for row in json.loads(path.read_text())["rows"] if row.get("part") not in renewed]
@@ -59,7 +60,8 @@ def print_goals(goals: list[dict]) -> None:
 
 
 def conclude(path: pathlib.Path, name: str, rows: list[dict], goals: list[dict], started: float) -> None:
-    """The end of a bench that began at `started`, by time.monotonic(): its goals printed, its report written."""
+    """The end of a bench that began at `started`, by time.monotonic(): prints the goals, writes the
+    report."""
     print_goals(goals)
     write(path, name, rows, goals)
     print(f"  {time.monotonic() - started:.0f} s; written to {os.path.relpath(path)}")

@@ -1,7 +1,9 @@
-"""KServe's own controllers on this machine, for any API server: its definitions, webhooks, runtimes and templates as it publishes them.
+"""KServe's own controllers on this machine, for any API server: KServe's published definitions,
+webhooks, runtimes and templates.
 
-In Standard mode (Deployments and Services), without cert-manager, Knative and Istio: certificates are made here, and the API server
-asks the webhooks by URL, since the controllers run on this machine and not in pods. REQUIRES: make deps-kserve."""
+In Standard mode (Deployments and Services), without cert-manager, Knative and Istio: certificates
+are made here, and the API server asks the webhooks by URL, since the controllers run on this
+machine and not in pods. REQUIRES: make deps-kserve."""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ NAMESPACE = "kserve"
 PROGRAMS = ("kserve-manager", "kserve-llmisvc")
 READY_S, GONE_S, CLEAR_S, CALL_S = 180, 20, 300, 600  # on a busy machine
 TEMPLATES = "llminferenceserviceconfigs.serving.kserve.io"
-DEFAULTS = ("config/storagecontainers", "config/runtimes", "config/llmisvcconfig")  # other objects of KServe's chart
+# other objects of KServe's chart
+DEFAULTS = ("config/storagecontainers", "config/runtimes", "config/llmisvcconfig")
 
 
 def is_built() -> bool:
@@ -30,7 +33,8 @@ def is_built() -> bool:
 
 
 def published_runtime(ns: Namespace, name: str = "kserve-vllmserver") -> dict:
-    """KServe's own ClusterServingRuntime, for vLLM or another, from the API server. REQUIRES: KServe is installed there."""
+    """KServe's own ClusterServingRuntime, for vLLM or another, from the API server. REQUIRES:
+    KServe is installed there."""
     return ns.get("clusterservingruntime", name)
 
 
@@ -50,8 +54,9 @@ def _listens(port: int) -> bool:
 
 
 class KServe:
-    """Both controllers and all that they need in the API server of `kubeconfig`; use as a context manager. It leaves nothing of KServe's
-    definitions, webhooks and objects there, unless that server goes too (`clean` False). Not thread-safe."""
+    """Both controllers and all their needs in the API server of `kubeconfig`; use as a context
+    manager. Leaves no definition, webhook or object of KServe there, unless that server goes too
+    (`clean` False). Not thread-safe."""
 
     def __init__(self, kubeconfig: pathlib.Path, folder: pathlib.Path, clean: bool = True):
         self.folder = folder
@@ -78,7 +83,8 @@ class KServe:
             process.stop()
 
     def _remove(self) -> None:
-        """Its webhooks first, which refuse that its templates go; these while their controller lives, whose finalizer they carry."""
+        """The webhooks first, which refuse the deletion of templates; then the templates, while the
+        controller lives, whose finalizer they carry."""
         self._kubectl("delete", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "-l", "larder.dev/test=kserve", fails=True)
         self._kubectl("-n", NAMESPACE, "delete", TEMPLATES, "--all", f"--timeout={GONE_S}s", fails=True)
         for one in self._kubectl("-n", NAMESPACE, "get", TEMPLATES, "-o", "name", fails=True).split():
@@ -97,7 +103,8 @@ class KServe:
         return done.stdout
 
     def _apply(self, name: str, text: str) -> None:
-        """Again where the API server was too slow: its definitions keep one busy for seconds each."""
+        """Again if the API server was too slow: KServe's definitions keep an API server busy for
+        seconds each."""
         path = self.folder / f"{name}.yaml"
         path.write_text(text)
         words = ("apply", "--server-side", "--force-conflicts", "--validate=false", "-f", str(path))
@@ -121,7 +128,7 @@ class KServe:
             self._apply(folder.rsplit("/", 1)[-1], self._built(folder))
 
     def _clear(self) -> bool:
-        """A namespace of its own is there, and nothing is about to be removed."""
+        """The namespace exists, and no object is about to be removed."""
         self._kubectl("create", "namespace", NAMESPACE, fails=True)
         found = json.loads(self._kubectl("get", "namespace", NAMESPACE, "-o", "json", fails=True) or "{}")
         return bool(found) and not any("deletionTimestamp" in one["metadata"] for one in [found, *self._definitions()])
@@ -130,7 +137,7 @@ class KServe:
         return json.loads(self._kubectl("get", "crd", "-o", "json"))["items"]
 
     def _established(self) -> bool:
-        """Not `kubectl wait`: it fails at a definition that has no conditions yet."""
+        """Not `kubectl wait`, which fails at a definition without conditions."""
         return all(condition(one, "Established").get("status") == "True" for one in self._definitions())
 
     def _built(self, folder: str) -> str:
@@ -146,7 +153,8 @@ class KServe:
         process.wait_until(lambda: _answers(health, "/healthz") and _listens(port), READY_S)
 
     def _certificates(self) -> str:
-        """An authority of this run's own, as a caBundle; certificate and key where both controllers look for theirs."""
+        """An authority of this run's own, as a caBundle; certificate and key in the place where
+        both controllers look."""
         pki = self.folder / "tmp" / "k8s-webhook-server" / "serving-certs"
         pki.mkdir(parents=True, exist_ok=True)
         root = pathlib.Path(__file__).resolve().parents[2]

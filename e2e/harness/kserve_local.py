@@ -1,5 +1,6 @@
-"""KServe's services as a user writes them, with what this machine has in the place of what it lacks: vLLM of its Python environment for
-an image of a registry, the model of a claim for a hub's, no GPU. All else stays: runtimes, templates, scripts, probes."""
+"""KServe's services, written like a user's, with substitutes for things that this machine lacks:
+vLLM of this machine's Python environment for an image of a registry, the model of a claim for a
+hub's, no GPU. All other parts stay: runtimes, templates, scripts, probes."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from harness.cluster import PATHS
 
 MODEL_URI = "pvc://model"  # engine_pod.claims() makes it
 RUNTIME, HUGGINGFACE_RUNTIME = "vllm-here", "huggingface-here"
-HUGGINGFACE_IMAGE = "localhost/huggingfaceserver:e2e"  # e2e/cluster/cluster.sh load huggingfaceserver
+# e2e/cluster/cluster.sh load huggingfaceserver
+HUGGINGFACE_IMAGE = "localhost/huggingfaceserver:e2e"
 # 24 blocks of 128 tokens, so that two other prompts evict one.
 SMALL_CACHE = ["--enforce-eager", "--max-model-len=2048", "--num-gpu-blocks-override=24", "--seed=0", "--enable-prompt-tokens-details"]
 PATH = f"{PATHS['venv']}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -28,7 +30,8 @@ def _environment(**more: str) -> list[dict]:
 
 
 def _runtime(published: dict, name: str, image: str, environment: list[dict], more: list[str] = ()) -> dict:
-    """KServe's own ClusterServingRuntime, as a runtime of one namespace that runs here. `more`: claims beside vLLM's."""
+    """KServe's own ClusterServingRuntime, as a runtime of one namespace that runs here. `more`:
+    claims beside vLLM's."""
     spec = copy.deepcopy(published["spec"])
     (container,) = spec["containers"]
     container["image"] = image
@@ -47,7 +50,8 @@ def runtime(published: dict) -> dict:
 
 
 def huggingface_runtime(published: dict) -> dict:
-    """For KServe's Hugging Face server. Its image here has the entrypoint, folders and variables of KServe's own, but no C++ compiler."""
+    """For KServe's Hugging Face server. The image here has the entrypoint, folders and variables of
+    KServe's own, but no C++ compiler."""
     environment = _variables({**engine_pod.ENVIRONMENT, "HOME": "/tmp", "TORCHDYNAMO_DISABLE": "1"})
     return _runtime(published, HUGGINGFACE_RUNTIME, HUGGINGFACE_IMAGE, environment, ["huggingface"])
 
@@ -63,15 +67,17 @@ def inference_service(given: dict, runtime: str = RUNTIME, flags: list[str] = en
 
 
 def huggingface_service(given: dict) -> dict:
-    """Of the sample for KServe's vLLM runtime, with the other model format. Its server has no request that empties vLLM's own cache:
-    it is as small as two prompts, so that others drive one out."""
+    """Of the sample for KServe's vLLM runtime, with the other model format. The server has no
+    request that empties vLLM's own cache. The cache is as small as two prompts, so that other
+    prompts drive one out."""
     service = inference_service(given, HUGGINGFACE_RUNTIME, ["--backend=vllm", "--model_name=qwen", *SMALL_CACHE])
     service["spec"]["predictor"]["model"]["modelFormat"]["name"] = "huggingface"
     return service
 
 
 def llm_inference_service(given: dict) -> dict:
-    """runAsUser: KServe's template asks for a user that is not root, and leaves it to the image to name one."""
+    """runAsUser: KServe's template asks for a user other than root, and leaves the name to the
+    image."""
     service = copy.deepcopy(given)
     service["spec"]["model"]["uri"] = MODEL_URI
     template = service["spec"]["template"]

@@ -1,4 +1,5 @@
-"""What KServe publishes for the API server, pointed at controllers of this machine: text in, text out."""
+"""KServe's published objects for the API server, pointed at controllers of this machine: text in,
+text out."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def webhooks(text: str, url: str, authority: str) -> str:
 
 
 def configuration(text: str, namespace: str) -> str:
-    """inferenceservice-config for Standard mode without an ingress: what docs/get-started/kserve.md says of a cluster without Knative and Istio."""
+    """inferenceservice-config for Standard mode without an ingress, after the section of
+    docs/get-started/kserve.md about a cluster without Knative and Istio."""
     (config,) = _objects(text)
     config["metadata"]["namespace"] = namespace
     config["data"].pop("_example", None)

@@ -24,7 +24,8 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 class Larderd(Process):
-    """`folder` holds its socket, configuration and log; `name` is unique among those that run. `listen`: HOST:PORT of metrics, if any."""
+    """`folder` holds socket, configuration and log; `name` is unique among running larderd.
+    `listen`: HOST:PORT of metrics, if any."""
 
     def __init__(self, binary: str | os.PathLike, folder: pathlib.Path, name: str, size: str = "5GiB", extra: str = "",
                  log_name: str = "larderd.log", listen: str = ""):
@@ -34,7 +35,8 @@ class Larderd(Process):
         self.shm_name = name
         config = folder / "larder.yaml"
         config.write_text(f"pool: {name}\nsocket: {self.socket}\nmemory:\n  size: {size}\n  shm_name: {name}\n"
-                          # Stopped, it leaves nothing in /dev/shm; killed, all of it, for the next one of the name.
+                          # A stopped larderd leaves no file in /dev/shm; a killed one leaves all
+                          # files, for the next larderd of the name.
                           f"  keep_on_exit: false\n"
                           f'http:\n  listen: "{listen}"\n  admin_socket: {self.admin_socket}\n{extra}')
         env = {k: v for k, v in os.environ.items() if not k.startswith("LARDER_")}
@@ -57,7 +59,7 @@ class Larderd(Process):
         return larderd_metrics.samples(self.request("GET", "/metrics")[1])
 
     def chunk_tokens(self) -> int:
-        """Tokens of a chunk in the only namespace, by its fingerprint."""
+        """Tokens of a chunk in the only namespace, by the namespace's fingerprint."""
         (space,) = self.status()["namespaces"]
         lines = dict(line.split(": ", 1) for line in space["fingerprint"].splitlines() if ": " in line)
         return int(lines["chunk_tokens"])
@@ -66,8 +68,8 @@ class Larderd(Process):
         self.wait_until(lambda: self.request("GET", "/readyz")[0] == 200, timeout_s, progress)
 
     def wait_settled(self, timeout_s: float = 60) -> dict:
-        """Until no grant is left that could still be committed; gives the status. larderd tells what it saw at its last tick: only a later one has
-        seen all that was granted until now."""
+        """Waits until no grant can still be committed; gives the status. larderd reports the state
+        of its last tick: only a later tick has seen all earlier grants."""
         earlier, now = self.status()["uptime_seconds"], {}
 
         def settled() -> bool:

@@ -1,4 +1,5 @@
-"""A container that runs out of memory, as of a leak: somebody in its control group takes more and more, and the kernel kills."""
+"""A container that runs out of memory, as after a leak: a process in its control group takes more
+and more, and the kernel kills."""
 
 from __future__ import annotations
 
@@ -16,11 +17,13 @@ _TAKER = f"input(); held = [b'x' * (1 << 20) for _ in range({_MOST_MIB})]; input
 
 
 def exhaust(ns: Namespace, pod: str, container: str) -> None:
-    """Returns once the kernel has killed a process of the container for memory; then all that was taken is given back.
+    """Returns once the kernel has killed a process of the container for memory; then all taken
+    memory is given back.
 
-    REQUIRES: the pod is not of QoS Guaranteed. What takes is of the node, outside of the container's namespaces, and nothing to the kernel in
-    comparison with a process of such a pod: it kills the container's largest one. A leak would end with its process, this one is ended at
-    once afterwards; until then the kernel, asked again, may kill the next largest too."""
+    REQUIRES: the pod is not of QoS Guaranteed. The process that takes memory is the node's, outside
+    of the container's namespaces, and small for the kernel against a process of such a pod: the
+    kernel kills the container's largest one. A leak would end with its process; this process is
+    ended at once afterwards. Until then the kernel, asked again, may kill the next largest too."""
     group = containers.control_group(ns.get("pod", pod), container)
     before, deadline = _kills(group), time.monotonic() + _MOST_S
     taker = subprocess.Popen([sys.executable, "-c", _TAKER], stdin=subprocess.PIPE, text=True)
@@ -37,7 +40,8 @@ def exhaust(ns: Namespace, pod: str, container: str) -> None:
 
 
 def _kills(group: pathlib.Path) -> int:
-    """How often the kernel killed for this group's limit; -1: the group has gone, and its container with it."""
+    """The number of kills by the kernel for this group's limit; -1: the group has gone, with its
+    container."""
     for name in ("memory.oom_control", "memory.events"):  # cgroup version 1, version 2
         for line in containers.read(group / name).splitlines():
             if line.startswith("oom_kill "):

@@ -1,5 +1,6 @@
-"""`kubectl larder` as an administrator runs it: kubectl finds it in PATH, and the API server has a
-name, as in every real cluster. kubectl sends the name as Host, and the API server passes it on."""
+"""`kubectl larder`, run like an administrator's: kubectl finds the plug-in in PATH, and the API
+server has a name, as in every real cluster. kubectl sends the name as Host, and the API server
+passes the name on."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ TRACED_S = 8
 
 
 def _kubeconfig(folder: pathlib.Path) -> str:
-    """The administrator's, with the API server under API_NAME. Its certificate has other names."""
+    """The administrator's, with the API server under API_NAME. The certificate has other names."""
     path = shutil.copy(STATE / "admin.kubeconfig", folder / "named.kubeconfig")
     run("kubectl", "config", "set-cluster", "test", f"--server=https://{API_NAME}:6443",
         "--tls-server-name=kubernetes", f"--kubeconfig={path}")
@@ -36,7 +37,7 @@ class Plugin:
         self._namespace = namespace.name
 
     def __call__(self, *words: str) -> tuple[int, str]:
-        """Exit status and what it says."""
+        """Exit status and output."""
         return self._run(self._command(*words))
 
     def kubectl(self, *words: str) -> str:
@@ -46,7 +47,8 @@ class Plugin:
         return said
 
     def until(self, words: str, *command: str) -> str:
-        """What it says once that has these words; it ends with 1 meanwhile: a pod has no cache."""
+        """The output once it has these words. The command ends with 1 meanwhile: a pod has no
+        cache."""
 
         def said() -> str:
             status, text = self(*command)
@@ -63,7 +65,7 @@ class Plugin:
 
     @contextlib.contextmanager
     def tracing(self, pod: str, file: pathlib.Path):
-        """What is asked of the pod meanwhile is in `file` afterwards."""
+        """The requests to the pod meanwhile are in `file` afterwards."""
         command = self._command("trace", pod, "--seconds", str(TRACED_S))
         with open(file, "w", encoding="utf-8") as out:
             recorder = subprocess.Popen(command, env=self._env, stdout=out, stderr=subprocess.PIPE,
@@ -85,6 +87,6 @@ class Plugin:
         return self._named("kubectl", "larder", *words, *where)
 
     def _named(self, *command: str) -> list[str]:
-        """The command where API_NAME is known: with an /etc/hosts of its own."""
+        """The command in a view with a known API_NAME: with an /etc/hosts of its own."""
         known = 'mount --bind "$0" /etc/hosts && exec "$@"'
         return ["unshare", "--mount", "sh", "-c", known, str(self._hosts), *command]

@@ -1,4 +1,5 @@
-"""One child process in a group of its own: its log in a file, its death noticed, its whole group ended."""
+"""One child process in a group of its own: its log in a file, its death noticed, its whole group
+ended."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ class Process:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
     def wait_until(self, ready, timeout_s: float, progress=None) -> None:
-        """Polls ready() until it is true. Raises ProcessError when the process ends or time is up."""
+        """Polls ready() until ready() is true. Raises ProcessError at the end of the process or of
+        the time."""
         started = told = time.monotonic()
         while True:
             with contextlib.suppress(OSError):
@@ -56,7 +58,8 @@ class Process:
         self.child.wait(timeout=30)
 
     def stop(self, grace_s: float = 10) -> None:
-        """SIGTERM to the group, SIGKILL after grace_s: vLLM's workers outlive their parent otherwise."""
+        """SIGTERM to the group, SIGKILL after grace_s: vLLM's workers outlive their parent
+        otherwise."""
         for sig, patience in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 30)):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.child.pid, sig)

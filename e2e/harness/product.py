@@ -13,10 +13,12 @@ IMAGE = ["image.repository=localhost/larder", "image.tag=e2e", "image.pullPolicy
 
 
 def install(*values: str) -> None:
-    """helm install, or upgrade; returns when every replica is ready and the API server reaches one. values: as --set takes them."""
+    """helm install, or upgrade; returns when every replica is ready and the API server reaches one.
+    values: as for --set."""
     settings = [word for value in (*IMAGE, *values) for word in ("--set", value)]
     run("helm", "upgrade", "--install", RELEASE, CHART, "-n", SYSTEM, "--create-namespace", "--wait", "--timeout", "120s", *settings)
-    wait_until("the webhook answers", answers, 60)  # later than a ready pod: caBundle and Service must follow
+    # later than a ready pod: caBundle and Service must follow
+    wait_until("the webhook answers", answers, 60)
 
 
 def uninstall() -> None:
@@ -25,7 +27,8 @@ def uninstall() -> None:
 
 
 def answers() -> bool:
-    """A pod, never made, that asks for a pool which is not there: it is told so."""
+    """A pod, never made, that asks for a missing pool: the webhook's answer names the missing
+    pool."""
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "asks", "annotations": {"larder.dev/pool": "none"}},
            "spec": {"containers": [{"name": "vllm", "image": "none"}]}}
     return "larder.dev/not-injected" in kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=json.dumps(pod))
@@ -42,7 +45,7 @@ def injected(ns: Namespace, pod: str) -> bool:
 
 
 def pool(name: str, memory: str | dict = "512Mi", **spec) -> dict:
-    """`memory`: its size, or all of it."""
+    """`memory`: the size of the pool's memory, or all memory fields."""
     return {"apiVersion": "larder.dev/v1alpha1", "kind": "CachePool", "metadata": {"name": name},
             "spec": {"memory": memory if isinstance(memory, dict) else {"size": memory}} | spec}
 
@@ -52,7 +55,7 @@ def backend(name: str, **spec) -> dict:
 
 
 def wait_condition(ns: Namespace, kind: str, name: str, what: str, status: str = "True", timeout_s: float = DEFAULT_WAIT_S) -> dict:
-    """The condition once it has this status; a failure tells the conditions that stood there."""
+    """The condition once it has this status; a failure tells the conditions of that moment."""
 
     def found() -> dict:
         there = condition(ns.get(kind, name), what)

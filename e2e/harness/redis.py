@@ -1,4 +1,4 @@
-"""A redis-server of one's own on a free port, with nothing in it and nothing written to a disk."""
+"""A redis-server of one's own on a free port, empty and without a disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Missing(ProcessError):
 
 
 def program(name: str = "redis-server") -> str:
-    """Where `make deps-servers` has put it (.ci/paths.sh)."""
+    """The place of `make deps-servers` (.ci/paths.sh)."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     found = pathlib.Path(os.environ.get("LARDER_CACHE") or pathlib.Path(home) / "larder") / "servers" / name
     if not found.exists():
@@ -25,7 +25,7 @@ def program(name: str = "redis-server") -> str:
 
 
 class RedisServer(Process):
-    """`url` is what larderd is told. Started anew by restart(), it is empty."""
+    """`url` is for larderd's configuration. After restart() the server is empty."""
 
     def __init__(self, folder: pathlib.Path, log_name: str = "redis.log"):
         self.port = free_port()
@@ -45,7 +45,7 @@ class RedisServer(Process):
         self._start()
 
     def ask(self, line: str) -> str:
-        """The first line of the answer to an inline command, as it comes: "+OK", ":7"."""
+        """The first line of the raw answer to an inline command: "+OK", ":7"."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
             connection.sendall(f"{line}\r\n".encode())
             return connection.makefile("r").readline().rstrip("\r\n")
@@ -54,7 +54,7 @@ class RedisServer(Process):
         return int(self.ask("DBSIZE").removeprefix(":"))
 
     def wait_settled(self, at_least: int, timeout_s: float = 60, quiet_s: float = 0.5) -> int:
-        """Until it has so many keys, and no more come. How many there are."""
+        """Until the given number of keys is there, and no more keys come. Returns the number."""
         deadline, seen, since = time.monotonic() + timeout_s, -1, 0.0
         while True:
             now, there = time.monotonic(), self.keys()

@@ -1,4 +1,4 @@
-"""A Redis of the user's own in the cluster, plain or with TLS and a password, and the Secrets that go with it."""
+"""A Redis of the user's own in the cluster, plain or with TLS and a password, with its Secrets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PORT = 6379
 
 
 def secret(name: str, **values: bytes) -> dict:
-    """values by key; a dot in a key: pass it by **{}."""
+    """values by key; a dot in a key: pass the key by **{}."""
     data = {key: base64.b64encode(value).decode() for key, value in values.items()}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": data}
 
@@ -29,7 +29,7 @@ def certificates(*names: str) -> dict[str, bytes]:
 
 
 def redis(name: str, tls_secret: str = "", password: str = "") -> list[dict]:
-    """Deployment and Service, with nothing kept on a disk. With a Secret of certificates: TLS and nothing else."""
+    """Deployment and Service, without a disk. With a Secret of certificates: TLS only."""
     command = ["redis-server", "--save", "", "--appendonly", "no", "--maxmemory", "512mb", "--maxmemory-policy", "allkeys-lru"]
     volumes, mounts = [], []
     if tls_secret:

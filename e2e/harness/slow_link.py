@@ -1,6 +1,8 @@
-"""A slow network between larderd and its backend: a TCP proxy that lets so many bytes a second through, or none.
+"""A slow network between larderd and its backend: a TCP proxy with a limit of bytes a second, or
+without passage.
 
-What it holds back waits in the kernel's buffers, as in a slow network: the sender is slowed down too."""
+Bytes that are held back wait in the kernel's buffers, as in a slow network: the sender is slowed
+down too."""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ STALLED = 1  # bytes per second, practically no traffic
 
 
 class SlowLink:
-    """Listens on a free port of this machine and passes on to `port`. Use as a context manager, which ends all connections."""
+    """Listens on a free port of this machine and passes on to `port`. Use as a context manager,
+    which ends all connections."""
 
     _PIECE = 1 << 18
 
@@ -35,7 +38,8 @@ class SlowLink:
         self.close()
 
     def reads(self, bytes_per_s: int) -> None:
-        """What comes back from the backend, over all connections, from now on; 0: as fast as it is. Requests pass unhindered."""
+        """The speed of bytes from the backend, over all connections, from now on; 0: unlimited.
+        Requests pass unhindered."""
         with self._changed:
             self._limit, self._free_at = bytes_per_s, time.monotonic()
             self._changed.notify_all()
@@ -81,7 +85,7 @@ class SlowLink:
             self._sockets -= {source, sink}
 
     def _piece(self) -> int:
-        """At most what passes in a hundredth of a second."""
+        """At most the bytes of a hundredth of a second."""
         limit = self._limit
         return self._PIECE if limit == 0 else max(1, min(self._PIECE, limit // 100))
 

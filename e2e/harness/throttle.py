@@ -1,6 +1,7 @@
-"""A slow disk for one process, below everything that it does: the kernel's block throttle (cgroup v1), which needs root.
+"""A slow disk for one process, below all code of the process: the kernel's block throttle (cgroup
+v1), which needs root.
 
-No sleep stands in the program: its reads are held back where a slow device would."""
+The program has no sleep: the kernel holds reads back at the place of a slow device."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def device_of(path: pathlib.Path) -> str:
 
 
 class Throttle:
-    """Holds back what `pid` and its threads read from the disk of `path`. Use as a context manager: at its end all is as before."""
+    """Holds back the reads of `pid` and its threads from the disk of `path`. Use as a context
+    manager: the end restores the former state."""
 
     def __init__(self, pid: int, path: pathlib.Path):
         self._pid, self._device = pid, device_of(path)
@@ -49,7 +51,7 @@ class Throttle:
         self.close()
 
     def reads(self, bytes_per_s: int) -> None:
-        """From now on, also for what waits already; 0: as fast as the disk is."""
+        """From now on, also for waiting reads; 0: the disk's full speed."""
         (self._group / "blkio.throttle.read_bps_device").write_text(f"{self._device} {bytes_per_s}")
 
     def close(self) -> None:

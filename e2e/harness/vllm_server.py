@@ -28,7 +28,8 @@ def free_port() -> int:
 
 
 def engine_env(larder_socket: str, library: str, **more: str) -> dict[str, str]:
-    """The environment of a vLLM process on this machine. Spawned workers import by PYTHONPATH alone."""
+    """The environment of a vLLM process on this machine. Spawned workers import by PYTHONPATH
+    alone."""
     env = dict(os.environ)
     paths = [str(ROOT / "shim" / "python"), *filter(None, [env.get("PYTHONPATH")])]
     env.update(PYTHONPATH=os.pathsep.join(paths), LARDER_SOCKET=larder_socket, LARDER_LIBRARY=library, HF_HUB_OFFLINE="1",
@@ -42,7 +43,8 @@ def engine_env(larder_socket: str, library: str, **more: str) -> dict[str, str]:
 
 
 class VllmServer(Process):
-    """`connector` None: vLLM alone. `serve`: as `vllm serve` starts it, else by the server's own module. URL in `url`."""
+    """`connector` None: vLLM alone. `serve`: started like `vllm serve`, else by the server's own
+    module. URL in `url`."""
 
     def __init__(self, name: str, model: str, served_name: str, env: dict[str, str], log: pathlib.Path,
                  connector: dict | None = CONNECTOR, arguments: list[str] = (), serve: bool = False):
@@ -54,7 +56,7 @@ class VllmServer(Process):
                    "--no-enable-log-requests", *arguments]
         if connector is not None:
             command += ["--kv-transfer-config", json.dumps(connector)]
-        # vLLM does not remove its processes' sockets from /tmp.
+        # vLLM leaves its processes' sockets in /tmp.
         self._sockets = tempfile.TemporaryDirectory(prefix="larder-vllm-")
         super().__init__(name, command, {**env, "VLLM_RPC_BASE_PATH": self._sockets.name}, log)
 

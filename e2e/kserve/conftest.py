@@ -16,7 +16,8 @@ def controllers(larder, tmp_path_factory):  # noqa: F811
 
 @pytest.fixture
 def models(namespace, controllers):  # noqa: F811
-    """A namespace with a pool and KServe's vLLM runtime as it runs here; its services go before the controllers do."""
+    """A namespace with a pool and KServe's vLLM runtime for this machine; the services go before
+    the controllers do."""
     assert controllers.alive(), "KServe's controllers are not running"
     namespace.apply(product.pool("chat"), kserve_local.runtime(kserve.published_runtime(namespace)))
     yield namespace
@@ -26,7 +27,8 @@ def models(namespace, controllers):  # noqa: F811
 
 @pytest.fixture
 def ask_twice():
-    """Through the service, vLLM's own cache emptied in between: the second answer is warm and the same. Both are given."""
+    """Through the service, vLLM's own cache emptied in between: the second answer is warm and the
+    same. Returns both answers."""
 
     def ask(namespace, pod, port, service, model, seed=0):
         prompt = engine_pod.prompt(seed)

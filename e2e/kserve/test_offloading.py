@@ -1,4 +1,5 @@
-"""KServe's own offloading and Larder's annotation at one service: the pod has one of them, and says which and why."""
+"""KServe's own offloading and Larder's annotation at one service: the pod has one of the two, and
+says which and why."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from test_serve import sample
 from harness import kserve_local, product
 from harness.cluster import wait_until
 
-GPU = {"limits": {"nvidia.com/gpu": "1"}}  # this node has no GPU: the test reads the pods without running
+# this node has no GPU: the test reads the pods without running
+GPU = {"limits": {"nvidia.com/gpu": "1"}}
 
 
 LABELS = {"app.kubernetes.io/name": "qwen-llm"}

@@ -1,5 +1,5 @@
-"""docs/get-started/kserve.md, followed from top to bottom: its commands as they stand there, in their order, in a folder where the samples are those that
-run on this machine (harness/kserve_local.py)."""
+"""docs/get-started/kserve.md, followed from top to bottom: the page's commands, unchanged and in
+order, in a folder with samples that run on this machine (harness/kserve_local.py)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def folder_of_the_reader(path):
 
 
 def follow(command: str, folder, tries_s: float = 0) -> str:
-    """As the reader's shell would. helm: an upgrade of what is installed, with the image that is here."""
+    """Like the reader's shell. helm: an upgrade of the installed chart, with the image of this
+    machine."""
     command = re.sub(r"^helm install (.*) --set image.repository=\S+", rf"helm upgrade --install --wait \1 {OURS}", command)
     done = subprocess.run(["bash", "-c", command], cwd=folder, env=cluster.ENV, capture_output=True, text=True, timeout=960)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
@@ -58,13 +59,13 @@ def test_the_page_is_followed(larder, controllers, tmp_path):
             (status,) = [text for command, text in said.items() if f"deploy/{deployment} " in command]
             assert "hit" in status, status
         (reasons,) = [text for command, text in said.items() if "not-injected" in command]
-        assert not re.search(r"\t.+", reasons), reasons  # names, and nothing behind them
+        assert not re.search(r"\t.+", reasons), reasons  # names without content
     finally:
         _remove()
 
 
 def _prepare() -> None:
-    """What this machine has in the place of a registry and a hub."""
+    """This machine's substitutes for a registry and a hub."""
     ns = cluster.Namespace(NAMESPACE)
     ns.apply(*engine_pod.claims(NAMESPACE), kserve_local.runtime(kserve.published_runtime(ns)))
 

@@ -1,4 +1,4 @@
-"""What a user of KServe does: one annotation; and what he then has."""
+"""The steps of a KServe user: one annotation; and the result."""
 
 from __future__ import annotations
 
@@ -45,8 +45,9 @@ def huggingface_image(controllers):
 
 
 def test_annotated_huggingface_service_is_warm(models, huggingface_image):
-    """KServe's own server of its own version, on the vLLM that it pins, from an image of the same entrypoint, folders and variables. Two
-    other prompts drive the first one out of vLLM's own cache."""
+    """KServe's own server of its own version, on the vLLM that KServe pins, from an image of the
+    same entrypoint, folders and variables. Two other prompts drive the first one out of vLLM's own
+    cache."""
     models.apply(kserve_local.huggingface_runtime(kserve.published_runtime(models, "kserve-huggingfaceserver")))
     models.apply(kserve_local.huggingface_service(sample("inferenceservice")))
     (pod,) = models.wait_ready({"app": "isvc.qwen-predictor"}, timeout_s=420)

@@ -1,6 +1,8 @@
-"""The pods of the charts of other stacks, as their own Helm charts render them from manifests/samples/stacks, given to the real webhook.
+"""The pods of the charts of other stacks, rendered by the stacks' own Helm charts from
+manifests/samples/stacks, given to the real webhook.
 
-A dry run: their images and GPUs are not here. What the injector makes of them word for word are goldens (tests/golden/inject/stack-*)."""
+A dry run: the images and GPUs are not here. The exact results of the injector are goldens
+(tests/golden/inject/stack-*)."""
 
 from __future__ import annotations
 

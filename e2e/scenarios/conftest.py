@@ -1,4 +1,4 @@
-"""What the scenarios share: the cluster, which must be up, and namespaces of their own."""
+"""Fixtures of the scenarios: the cluster, which must be up, and namespaces of their own."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ def up() -> None:
 
 @pytest.fixture(scope="session")
 def larder(up):
-    """The chart, installed once; it stays for who looks at the cluster afterwards."""
+    """The chart, installed once, and kept for a look at the cluster afterwards."""
     product.install()
 
 
 @pytest.fixture
 def namespace(request):
-    """Of the test's own, with what an engine needs to run. Its level: @pytest.mark.pod_security("restricted")."""
+    """Of the test's own, with the needs of an engine. Its level:
+    @pytest.mark.pod_security("restricted")."""
     marker = request.node.get_closest_marker("pod_security")
     name = re.sub("[^a-z0-9]+", "-", request.node.name.removeprefix("test_"))[:50].strip("-")
     with cluster.Namespace(name, marker.args[0] if marker else "privileged") as ns:

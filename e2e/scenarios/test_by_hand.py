@@ -1,4 +1,4 @@
-"""Before any operator: larderd, its payload and an engine in a pod written by hand."""
+"""Before any operator: larderd, the payload and an engine in a pod written by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A pool is changed, a backend's password is replaced: pods that run take over what they can, and the pool says what they cannot."""
+"""A pool is changed, a backend's password is replaced: running pods take over the possible changes,
+and the pool reports the others."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def test_pool_changed(larder, namespace):
 
 
 def test_password_replaced(larder, namespace):
-    """The Redis comes back with another password, then its Secret is replaced: no pod is started anew."""
+    """The Redis comes back with another password, then its Secret is replaced: no pod is started
+    anew."""
     namespace.apply(redis_pod.secret("redis-password", password=b"first"), *redis_pod.redis("redis", password="first"))
     namespace.wait_ready("redis")
     namespace.apply(product.backend("shared", endpoints=[f"redis.{namespace.name}.svc:6379"], password={"name": "redis-password"}),

@@ -1,4 +1,5 @@
-"""Containers of a pod die, one after the other: every request is answered, what was cached is there, and nothing grows."""
+"""Containers of a pod die, one after the other: every request is answered, cached chunks are there,
+and no resource grows."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ GROWTH_MIB = 16  # normal growth of an engine and its allocator
 
 @pytest.fixture
 def served(larder, namespace):
-    """An annotated pod that serves, its prompt, and the tokens of its cold answer."""
+    """A serving annotated pod, its prompt, and the tokens of its cold answer."""
     namespace.apply(product.pool("cache", f"{POOL_MIB}Mi"), *engine_pod.engine("llama", "cache"))
     (pod,) = namespace.wait_ready("llama")
     prompt = engine_pod.prompt()
@@ -29,8 +30,8 @@ def ask(namespace, prompt, tokens):
 
 
 def wait_attached(namespace, name, prompt, tokens):
-    """The engine stores again, and what was cached before is there too. Asked by its own address: the Service leaves a pod out for as long as a
-    container of it is not ready."""
+    """The engine stores again, and earlier chunks are there too. Asked by its own address: the
+    Service leaves a pod out while a container of the pod is not ready."""
     pod = namespace.get("pod", name)
     engine_pod.wait_attached(pod)
     engine_pod.forget(pod)
@@ -43,7 +44,7 @@ def test_larderd_killed_ten_times(served):
     before = containers.charged_mib(namespace.get("pod", name))
     for _ in range(RESTARTS):
         restarts = containers.kill(namespace, name, "larder")
-        ask(namespace, prompt, tokens)  # while nobody is there
+        ask(namespace, prompt, tokens)  # while there is no larderd
         containers.wait_restarted(namespace, name, "larder", restarts)
     wait_attached(namespace, name, prompt, tokens)
     pod = namespace.get("pod", name)
@@ -53,7 +54,8 @@ def test_larderd_killed_ten_times(served):
 
 
 def test_larderd_killed_under_its_supervisor(served):
-    """The supervisor runs it again: Kubernetes sees nothing, the pod stays in its Service."""
+    """The supervisor runs larderd again: Kubernetes sees no change, the pod stays in its
+    Service."""
     namespace, name, prompt, tokens = served
     for _ in range(RESTARTS):
         both = wait_until("the supervisor has its larderd", lambda: (found := containers.processes(namespace, name, "larder"))[1:] and found, 30)
@@ -73,7 +75,8 @@ def test_larderd_killed_under_its_supervisor(served):
 
 
 def test_larderd_that_cannot_start_lets_the_engine_start(larder, namespace):
-    """Memory of a NUMA node that no machine here has: the engine starts after the grace, and the pool says why its cache does not."""
+    """Memory of a NUMA node that no machine here has: the engine starts after the grace, and the
+    pool reports the reason why the cache does not."""
     namespace.apply(product.pool("cache", memory={"size": "512Mi", "numa": "99"}), *engine_pod.engine("llama", "cache"))
     namespace.wait_ready("llama")
     assert engine_pod.answer(namespace, "llama", engine_pod.prompt()).token_ids
@@ -92,7 +95,8 @@ def test_engine_killed(served):
 
 # covers F-215
 def test_engine_out_of_memory(served):
-    """The kernel kills one of vLLM's processes, the largest; the pod's larderd and its memory stay, and vLLM is started anew."""
+    """The kernel kills one of vLLM's processes, the largest; the pod's larderd and its memory stay,
+    and vLLM is started anew."""
     namespace, name, prompt, tokens = served
     restarts = containers.restart_count(namespace, name, "vllm")
     out_of_memory.exhaust(namespace, name, "vllm")
@@ -104,12 +108,13 @@ def test_engine_out_of_memory(served):
 
 # covers F-213, F-214
 def test_injected_larderd_out_of_memory(served):
-    """As it is injected, its memory taken by somebody else of its control group. That one asks for more until it is ended: where the kernel is
-    slower to take back larderd's memory it kills the supervisor too, and the kubelet starts the container anew."""
+    """The injected container, with its memory taken by another process of its control group. That
+    process asks for more until its end. If the kernel is slow to take back larderd's memory, the
+    kernel kills the supervisor too, and the kubelet starts the container anew."""
     namespace, name, prompt, tokens = served
     engine = containers.main_process(namespace, name, "vllm")
     out_of_memory.exhaust(namespace, name, "larder")
-    ask(namespace, prompt, tokens)  # while nobody is there
+    ask(namespace, prompt, tokens)  # while there is no larderd
     wait_until("larderd runs beside its supervisor", lambda: len(containers.processes(namespace, name, "larder")) == 2, 60)
     wait_attached(namespace, name, prompt, tokens)
     assert containers.main_process(namespace, name, "vllm") == engine
@@ -117,7 +122,8 @@ def test_injected_larderd_out_of_memory(served):
 
 # covers F-214
 def test_larderd_out_of_memory(namespace):
-    """A limit below its arena, which the operator would not give it: the kernel kills larderd again and again, and nobody else."""
+    """A limit below larderd's arena, which the operator would not set: the kernel kills larderd
+    again and again, and no other process."""
     namespace.apply(*by_hand.with_larder(engine_pod.engine("llama", None), "small", POOL_MIB, limit_mib=POOL_MIB // 2))
 
     def killed() -> bool:

@@ -1,4 +1,4 @@
-"""What Larder adds to a pod's start and what an installation takes: build/bench/e2e.json."""
+"""Larder's addition to a pod's start, and the time of an installation: build/bench/e2e.json."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ MOST_ADDED_S = 3
 
 
 def times_of(namespace, name: str, annotated: bool) -> dict[str, float]:
-    """Seconds from the pod's creation to the start of its engine's container, and to the first token of a short prompt; the same pod
-    with and without the annotation."""
+    """Seconds from the pod's creation to the start of its engine's container, and to the first
+    token of a short prompt; the same pod with and without the annotation."""
     pod = engine_pod.bare_pod(name, "cache" if annotated else None)
     pod["spec"]["containers"] = [engine_pod.engine_container()]
     begin = time.monotonic()

@@ -1,6 +1,6 @@
 """docs/get-started/kubernetes.md followed from top to bottom, then the commands of three guides:
-kubectl larder, the passwords of a backend, the removal. The samples are those that run on this machine.
-Left out are commands that need a registry, Docker or Krew."""
+kubectl larder, the passwords of a backend, the removal. The samples are those that run on this
+machine. Left out are commands that need a registry, Docker or Krew."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def commands(found: list[str]) -> list[str]:
 
 @pytest.fixture
 def reader(larder, tmp_path):
-    """A checkout, as far as the page needs one, and a cluster without Larder. Afterwards the product
-    is installed as it was."""
+    """A checkout with the files of the page, and a cluster without Larder. Afterwards the product
+    is installed as before."""
     product.uninstall()
     _remove()
     cluster.kubectl("delete", "namespace", product.SYSTEM, "--ignore-not-found")
@@ -59,13 +59,13 @@ def reader(larder, tmp_path):
 
 
 def _remove() -> None:
-    """The namespace of the page's engine, where it is there."""
+    """The namespace of the page's engine, if it is there."""
     cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s")
     engine_pod.remove_volumes(cluster.Namespace(NAMESPACE))
 
 
 class Reader:
-    """Runs what the page says, in `folder`, with the programs of this build in PATH."""
+    """Runs the page's command, in `folder`, with the programs of this build in PATH."""
 
     def __init__(self, folder):
         self.env = {**cluster.ENV, "PATH": f"{folder / 'bin'}:{cluster.ENV['PATH']}"}

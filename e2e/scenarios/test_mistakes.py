@@ -1,4 +1,5 @@
-"""What users get wrong: the condition, Event or annotation says it, in words that a person can act on, and the pod starts."""
+"""Mistakes of users: the condition, Event or annotation names the mistake and the remedy, and the
+pod starts."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def test_backend_that_nobody_answers(larder, namespace):
 
 def test_no_such_secret(larder, namespace):
     namespace.apply(product.backend("locked", endpoints=[f"redis.{namespace.name}.svc:6379"], password={"name": "missing", "key": "password"}))
-    # The chart lists no namespace whose Secrets the operator may read.
+    # The chart lists no namespace with readable Secrets for the operator.
     there = product.wait_condition(namespace, "cachebackend", "locked", "SecretMissing", "Unknown", 60)
     print(there["message"])
     assert "Secret missing" in there["message"] and "backendSecrets" in there["message"]

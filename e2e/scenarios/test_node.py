@@ -1,4 +1,5 @@
-"""Placement Node: one larderd for all pods of a node, which share its memory without any backend."""
+"""Placement Node: one larderd for all pods of a node, which share its memory without any
+backend."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ TODAYS = "localhost/larder:e2e"
 
 @pytest.fixture
 def pair(request, larder, namespace):
-    """Two engines on the node, and a prompt that the first has computed. Its parameter: more of the pool's spec."""
+    """Two engines on the node, and a prompt that the first has computed. The parameter: more of the
+    pool's spec."""
     namespace.apply(product.pool("node", placement="Node", **getattr(request, "param", {})))
     product.wait_condition(namespace, "cachepool", "node", "Ready")
     namespace.apply(*engine_pod.engine("llama", "node", replicas=2))
@@ -40,12 +42,12 @@ def shim_of(namespace, pod) -> str:
 
 
 def memory_left(namespace) -> list[str]:
-    """What the pool has on this machine, which is the node: its arena, index, locks."""
+    """The pool's files on this machine, which is the node: arena, index, locks."""
     return sorted(file.name for file in Path("/dev/shm/larder", namespace.name, "node").glob("*"))
 
 
 def daemons(namespace) -> list[str]:
-    """The pods of larderd that nobody has told to go."""
+    """The pods of larderd without a request to end."""
     return [pod["metadata"]["name"] for pod in namespace.get("pod")
             if "deletionTimestamp" not in pod["metadata"] and any(c["name"] == "larder" for c in pod["spec"]["containers"])]
 
@@ -76,7 +78,8 @@ def test_pods_of_a_node_share(pair):
 
 @pytest.mark.parametrize("pair", [{"image": OLDER}], indirect=True)
 def test_engines_with_an_older_shim(older_image, pair):
-    """Engines that were started before an upgrade bring the shim of then; the pool's larderd is of now, and comes anew besides."""
+    """Engines started before an upgrade bring the old shim; the pool's larderd is the new one, and
+    is also restarted."""
     namespace, one, other, prompt, cold = pair
     before = daemons(namespace)
     namespace.kubectl("patch", "cachepool", "node", "--type=merge", "-p", json.dumps({"spec": {"image": TODAYS}}))

@@ -1,4 +1,5 @@
-"""The operator dies, is away, is upgraded, is uninstalled: pods that serve go on serving, and new ones start all the same."""
+"""The operator dies, is away, is upgraded, is uninstalled: serving pods go on serving, and new pods
+start all the same."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ REVIEW_S = 5  # the chart's timeout of a review
 
 @pytest.fixture
 def system(larder):
-    """The operator's own namespace. Afterwards the product is installed as it was."""
+    """The operator's own namespace. Afterwards the product is installed as before."""
     yield Namespace(product.SYSTEM)
     product.install()
 
@@ -35,7 +36,8 @@ def attached(namespace, pool: str) -> int:
 
 @pytest.fixture
 def warm(system, namespace):
-    """Asks a pod that serves what it was asked before: the answer is a warm one, from the same containers, whatever became of the operator."""
+    """Asks a serving pod an earlier prompt: the answer is warm, from the same containers, in any
+    state of the operator."""
     namespace.apply(product.pool("cache"), *engine_pod.engine("llama", "cache"))
     (pod,) = namespace.wait_ready("llama")
     name, prompt = pod["metadata"]["name"], engine_pod.prompt()
@@ -91,7 +93,8 @@ def test_webhook_down(system, namespace):
     namespace.apply(product.pool("cache"))
     product.wait_condition(namespace, "cachepool", "cache", "Ready")
     system.kubectl("scale", "deployment", "-l", product.OPERATOR, "--replicas=0")
-    wait_until("no operator", lambda: not system.get("pod"), 60)  # terminating pods answer for some seconds
+    # terminating pods answer for some seconds
+    wait_until("no operator", lambda: not system.get("pod"), 60)
     namespace.apply(engine_pod.bare_pod("without", "cache"))
     runs_without(namespace, "without")
     product.install()
@@ -141,7 +144,8 @@ def test_api_server_restarted(system, namespace):
 
 # covers F-247
 def test_watches_cut(system, namespace):
-    """Every connection of the leader to the API server breaks: its watches go on from where they were."""
+    """Every connection of the leader to the API server breaks: the watches go on from their
+    places."""
     namespace.apply(product.pool("before"))
     product.wait_condition(namespace, "cachepool", "before", "Ready")
     service = cluster.Namespace("default").get("service", "kubernetes")["spec"]["clusterIP"]

@@ -1,5 +1,5 @@
-"""`kubectl larder` in the user's shell: what it says of pods that serve, of one that was left alone,
-of pods that are not made yet, and how much memory they want."""
+"""`kubectl larder` in the user's shell: its reports about serving pods, about a pod left alone,
+about pods not made yet, and about the memory that the pods need."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def test_plugin(larder, namespace, plugin, tmp_path):
     assert status == 0 and name in said, said
 
     trace = tmp_path / "trace.jsonl"
-    prompts = map(engine_pod.prompt, itertools.count(2))  # new prompts, which vLLM's own cache lacks
+    # new prompts, which vLLM's own cache lacks
+    prompts = map(engine_pod.prompt, itertools.count(2))
 
     def recorded() -> bool:
         engine_pod.answer(namespace, "llama", next(prompts))
@@ -66,7 +67,7 @@ def test_plugin(larder, namespace, plugin, tmp_path):
 
 
 def test_check_before_a_rollout(larder, namespace, plugin, tmp_path):
-    """The API server says what it would make of pods, and makes none."""
+    """The API server reports the pods that it would make, and makes no pod."""
     namespace.apply(product.pool("cache"), product.pool("wide", "4Gi"))
     namespace.apply({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "team"},
                      "spec": {"limits": [{"type": "Pod", "max": {"memory": "8Gi"}}]}})
@@ -105,7 +106,7 @@ def status_of(connection: http.client.HTTPConnection, path: str, **headers: str)
 
 # covers F-124
 def test_larderd_answers_the_api_server_under_any_name(larder, namespace, plugin):
-    """larderd refuses a Host that it does not know; the API server passes its own name on."""
+    """larderd refuses an unknown Host; the API server passes its own name on."""
     namespace.apply(product.pool("cache"), engine_pod.bare_pod("engine", "cache"))
 
     def ready() -> bool:

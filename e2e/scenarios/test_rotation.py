@@ -1,5 +1,5 @@
-"""The webhook's certificates are replaced under load, and no review fails meanwhile. They are deleted,
-and pods have their caches a second later."""
+"""The webhook's certificates are replaced under load, and no review fails meanwhile. The
+certificates are deleted, and pods have their caches a second later."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ NAMES = f"DNS:{SERVICE}.svc,DNS:{SERVICE},DNS:larder-webhook,DNS:{SERVICE}.svc.c
 
 
 def old_certificates() -> dict[str, str]:
-    """The Secret's values with an authority of which more than two thirds of its life are over, and a certificate of it."""
+    """The Secret's values with an authority that has passed two thirds of its life, and a
+    certificate of this authority."""
     script = f'. {ROOT}/tests/component/kube/pki.sh; aged_authority ca 300 65; certificate tls ca /CN={SERVICE} serverAuth "{NAMES}"'
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["bash", "-ec", script], check=True, env={"pki": folder, "PATH": "/usr/bin:/bin"})
@@ -39,7 +40,7 @@ def old_certificates() -> dict[str, str]:
 
 @pytest.fixture
 def aged(larder):
-    """The product as it is when its authority has grown old: nothing was rotated yet."""
+    """The product with an old authority, before any rotation."""
     system = Namespace(product.SYSTEM)
     system.kubectl("scale", "deployment", "-l", product.OPERATOR, "--replicas=0")
     wait_until("no operator", lambda: not system.get("pod"), 60)
@@ -50,7 +51,7 @@ def aged(larder):
 
 
 def reviewed(namespace, number: int) -> bool:
-    """Whether an annotated pod gets its cache; a dry run leaves nothing behind."""
+    """Whether an annotated pod gets its cache; a dry run leaves no pod behind."""
     pod = engine_pod.bare_pod(f"engine-{number}", "cache")
     made = json.loads(namespace.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=json.dumps(pod)))
     return any(one["name"] == "larder" for one in made["spec"].get("initContainers", []))
@@ -62,7 +63,7 @@ def first_of(pem: str) -> bytes:
 
 
 def served(pod: dict) -> bytes:
-    """The certificate that this replica of the operator shows to whoever asks."""
+    """The certificate that this replica of the operator shows to its clients."""
     return ssl.PEM_cert_to_DER_cert(ssl.get_server_certificate((pod["status"]["podIP"], PORT), timeout=5))
 
 
@@ -123,7 +124,8 @@ def test_certificates_rotate_under_load(aged, namespace):
 
 # covers F-237
 def test_certificate_deleted(larder, namespace):
-    """As GitOps tools prune what they do not know. Reviews that begin AWAY_S later give a cache."""
+    """Like GitOps tools, which prune unknown objects. Reviews that begin AWAY_S later give a
+    cache."""
     namespace.apply(product.pool("cache"))
     product.wait_condition(namespace, "cachepool", "cache", "Ready")
     wait_until("the webhook answers", lambda: reviewed(namespace, 0), 30)

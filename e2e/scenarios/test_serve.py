@@ -1,4 +1,4 @@
-"""What a user does: helm install, a pool of ten lines, one annotation; and what he then has."""
+"""The steps of a user: helm install, a pool of ten lines, one annotation; and the result."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from harness.cluster import ROOT, kubectl, wait_until
 
 
 def ask_twice(namespace, service, seed=0):
-    """Through the Service, vLLM's own cache emptied in between: the second answer is warm and the same."""
+    """Through the Service, vLLM's own cache emptied in between: the second answer is warm and the
+    same."""
     prompt = engine_pod.prompt(seed)
     cold = engine_pod.answer(namespace, service, prompt)
     for pod in namespace.pods(service):
@@ -59,7 +60,8 @@ def test_explained(larder):
 
 
 def test_huge_pages(larder, namespace):
-    """The cluster has 64 pages of 2 MiB; larderd gets them, and its engine needs none."""
+    """The cluster has 64 pages of 2 MiB; larderd gets the pages, and its engine needs no such
+    page."""
     namespace.apply(product.pool("huge", memory={"size": "96Mi", "hugepages": "2Mi"}), *engine_pod.engine("llama", "huge"))
     (pod,) = namespace.wait_ready("llama")
     ask_twice(namespace, "llama")
@@ -68,7 +70,8 @@ def test_huge_pages(larder, namespace):
 
 
 def test_the_samples_together(larder, namespace):
-    """kubectl apply -f FOLDER goes by the files' names: the pool is there before the pods that ask for it. Their image and GPU are not here."""
+    """kubectl apply -f FOLDER goes by the files' names: the pool is there before the pods that ask
+    for the pool. The pods' image and GPU are not here."""
     namespace.kubectl("apply", "-f", str(ROOT / "manifests" / "samples"))
     pods = wait_until("two pods", lambda: len(found := namespace.pods("chat")) == 2 and found, 60)
     assert all(product.injected(namespace, pod["metadata"]["name"]) for pod in pods)

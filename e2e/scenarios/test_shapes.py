@@ -1,5 +1,5 @@
-"""Pods as users have them: the engine among several containers, beside a connector of the user's
-own, behind a mesh."""
+"""Pods of real users: the engine among several containers, beside a connector of the user's own,
+behind a mesh."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def connectors(container: dict) -> list[str]:
 
 
 def handlers(pod: dict) -> set[str]:
-    """What the probes of the injected containers do."""
+    """The requests of the injected containers' probes."""
     ours = [one for one in pod["spec"]["initContainers"] if one["name"].startswith("larder")]
     return {key for one in ours for probe in PROBES for key in HANDLERS & one.get(probe, {}).keys()}
 

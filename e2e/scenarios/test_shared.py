@@ -1,4 +1,5 @@
-"""Two pods of a pool share what they computed through a backend: a Redis of the user's own with TLS, or a Valkey of the operator's."""
+"""Two pods of a pool share computed chunks through a backend: a Redis of the user's own with TLS,
+or a Valkey of the operator's."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ PASSWORD = "not a secret: a test's"
 
 
 def computed_here_loaded_there(namespace):
-    """What one computes is written to the backend behind its back, at some time: each try asks for another prompt and waits longer."""
+    """A computed chunk is written to the backend in the background, at some time: each try asks for
+    another prompt and waits longer."""
     one, other = namespace.wait_ready("llama", 2, 400)
     for seed in range(TRIES):
         prompt = engine_pod.prompt(seed)
@@ -25,7 +27,8 @@ def computed_here_loaded_there(namespace):
         assert cold.cached_tokens == 0
         time.sleep(min(seed + 1, MOST_PAUSE_S))
         warm = engine_pod.answer_of_pod(other, prompt)
-        if warm.cached_tokens >= engine_pod.whole_chunks(warm):  # a computed part would be rounded differently
+        # a computed part would be rounded differently
+        if warm.cached_tokens >= engine_pod.whole_chunks(warm):
             assert warm.token_ids == cold.token_ids
             return
     pytest.fail(f"none of {TRIES} prompts that one pod computed was warm in the other")

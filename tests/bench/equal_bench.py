@@ -98,7 +98,8 @@ class Engine:
         while not self._llm.reset_prefix_cache():
             if time.monotonic() > deadline:
                 raise Void("vLLM's prefix cache could not be reset")
-            self._llm.llm_engine.engine_core.get_output()  # blocks of the last request may still be stored
+            # blocks of the last request may still be stored
+            self._llm.llm_engine.engine_core.get_output()
             time.sleep(0.01)
 
     def ask(self, prompts: list[list[int]]) -> tuple[list[float], list[list[int]]]:

@@ -30,8 +30,8 @@ def device_line(device: str) -> str:
 
 
 def copy_bytes_per_s(device: str, size: int = COPY_BYTES) -> float:
-    """One large copy from pinned memory to the device, the median of several, each byte compared.
-    """
+    """One large copy from pinned memory to the device, the median of several, each byte
+    compared."""
     on_gpu = torch.device(device).type == "cuda"
     source = torch.empty(size, dtype=torch.uint8, pin_memory=on_gpu).random_(256)
     target = torch.zeros(size, dtype=torch.uint8, device=device)
@@ -42,8 +42,8 @@ def copy_bytes_per_s(device: str, size: int = COPY_BYTES) -> float:
 
 
 def matrix_flops(device: str, size: int = MATRIX) -> float:
-    """A square product in bfloat16 of random numbers: the limit of a prefill made only of products.
-    """
+    """A square product in bfloat16 of random numbers: the limit of a prefill made only of
+    products."""
     one, other = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
     return 2 * size**3 / _median_s(lambda: one @ other, torch.device(device).type == "cuda")
 

@@ -34,8 +34,8 @@ LOOK_AGAIN_S = 0.05
 
 
 class Watch:
-    """Wall clock and processor time of this process, with all threads, of the parts within `with`.
-    """
+    """Wall clock and processor time of this process, with all threads, of the parts within
+    `with`."""
 
     def __init__(self):
         self.seconds = self.cpu = 0.0

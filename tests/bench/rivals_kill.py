@@ -38,8 +38,8 @@ class Answer:
 
 
 class Traffic(threading.Thread):
-    """Asks in a loop until stop(), or until an answer does not come. Read `answers` after stop().
-    """
+    """Asks in a loop until stop(), or until an answer does not come. Read `answers` after
+    stop()."""
 
     def __init__(self, engine: Asked, expected: list[int]):
         super().__init__(daemon=True)

@@ -1,7 +1,7 @@
-"""The users of bench-serve: what they ask, one request after the other without a pause, and what they saw.
+"""The users of bench-serve: their requests, one after the other without a pause, and their results.
 
-A scenario is a generator of prompts (token ids) for one user; it is sent each answer, so that a chat goes on from the tokens
-that its own arm gave. The same seed gives every arm the same users."""
+A scenario is a generator of prompts (token ids) for one user. The generator gets each answer, so
+that a chat goes on from the tokens of its own arm. The same seed gives every arm the same users."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def some_tokens(source: random.Random, count: int) -> list[int]:
 
 
 def chat(source: random.Random, _shared: random.Random) -> Prompts:
-    """Conversations of a user: 500 tokens to begin with, 120 more each turn behind the answer, a new one before 2,000 are full."""
+    """Conversations of a user: 500 tokens at first, 120 more each turn behind the answer, a new
+    conversation before 2,000 are full."""
     while True:
         conversation = some_tokens(source, 500)
         while len(conversation) <= 2000:
@@ -32,7 +33,8 @@ def chat(source: random.Random, _shared: random.Random) -> Prompts:
 
 
 def document(source: random.Random, _shared: random.Random) -> Prompts:
-    """A document of 1,500 tokens of the user's own, eight questions of 60 tokens on it, then another document."""
+    """A document of 1,500 tokens of the user's own, eight questions of 60 tokens, then another
+    document."""
     while True:
         text = some_tokens(source, 1500)
         for _ in range(8):
@@ -40,7 +42,8 @@ def document(source: random.Random, _shared: random.Random) -> Prompts:
 
 
 def system(source: random.Random, shared: random.Random) -> Prompts:
-    """One system prompt of 800 tokens for all users, and messages of 100 to 600 tokens that nobody asks twice."""
+    """One system prompt of 800 tokens for all users, and messages of 100 to 600 tokens, each asked
+    once."""
     prompt = some_tokens(shared, 800)
     while True:
         yield prompt + some_tokens(source, source.randrange(100, 600))
@@ -51,7 +54,7 @@ SCENARIOS: dict[str, Callable[[random.Random, random.Random], Prompts]] = {"chat
 
 @dataclass
 class Seen:
-    """What the users of one slice saw."""
+    """The results of the users of one slice."""
 
     seconds: float = 0.0
     ttfts: list[float] = field(default_factory=list)
@@ -61,7 +64,8 @@ class Seen:
 
 
 def run_users(url: str, model: str, scenario: str, users: int, seconds: float, seed: str) -> Seen:
-    """Users that ask until the time is up; a request under way then is still waited for, and its time counts."""
+    """Users that ask until the time is up. The time of a last request under way counts to its
+    end."""
     seen, lock = Seen(), threading.Lock()
     begin = time.monotonic()
 

@@ -52,7 +52,8 @@ def stored_chunks(larderd: Larderd) -> int:
 
 
 def wait_stored(larderd: Larderd, label: str, wanted: int, timeout_s: float = 5) -> None:
-    """The engine does not wait for larderd to commit what it stored. Raises Void where it never comes to `wanted` chunks."""
+    """The engine does not wait for larderd's commits of stored chunks. Raises Void if the number of
+    chunks never comes to `wanted`."""
     deadline = time.monotonic() + timeout_s
     while (stored := stored_chunks(larderd)) < wanted:
         if time.monotonic() > deadline:
@@ -61,14 +62,16 @@ def wait_stored(larderd: Larderd, label: str, wanted: int, timeout_s: float = 5)
 
 
 class Warm:
-    """One warm round: what larderd counts from its making on. The engine's own prefix cache must be empty by then."""
+    """One warm round: larderd's counts since the creation of the object. The engine's own prefix
+    cache must be empty by then."""
 
     def __init__(self, larderd: Larderd, label: str, prompts: list[list[int]]):
         self.label, self.prompts = label, prompts
         self.share = larderd_metrics.Share(larderd.metrics)
 
     def check(self, timeout_s: float = 3) -> float:
-        """Larder's share of the round in milliseconds. Raises Void unless every prompt was loaded as far as it has whole chunks."""
+        """Larder's share of the round in milliseconds. Raises Void unless all whole chunks of every
+        prompt were loaded."""
         wanted = whole_chunks(self.prompts) * CHUNK_TOKENS
         if not self.share.wait(len(self.prompts), wanted, timeout_s):
             raise Void(f"{self.label}: in a warm round {self.share.tokens_hit()} of {wanted} tokens hit, "
@@ -89,7 +92,8 @@ def ask_all(server: VllmServer, prompts: list[list[int]]) -> tuple[list[float], 
 
 
 def after_own_hit(server: VllmServer, label: str, prompt: list[int]) -> list[int]:
-    """The continuation where vLLM's own prefix cache has the whole chunks. REQUIRES: the prompt was just asked."""
+    """The continuation with the whole chunks in vLLM's own prefix cache. REQUIRES: the prompt was
+    just asked."""
     answer = stream_completion(server.url, NAME, prompt, CONTINUATION)
     if answer.cached_tokens != (wanted := whole_chunks([prompt]) * CHUNK_TOKENS):
         raise Void(f"{label}: to compare with, vLLM's own cache had {answer.cached_tokens} of {wanted} tokens")
@@ -97,7 +101,8 @@ def after_own_hit(server: VllmServer, label: str, prompt: list[int]) -> list[int
 
 
 def measure(server: VllmServer, larderd: Larderd, label: str, prompts: list[list[int]], exact: bool) -> dict:
-    """A row: one cold round, then the medians of the warm ones, over the slowest request of each round."""
+    """A row: one cold round, then the medians of the warm rounds, over the slowest request of
+    each."""
     before = stored_chunks(larderd)
     cold_ttfts, _ = ask_all(server, prompts)
     wait_stored(larderd, label, before + whole_chunks(prompts))
@@ -120,8 +125,9 @@ def measure(server: VllmServer, larderd: Larderd, label: str, prompts: list[list
 
 
 def write_all_pages(server: VllmServer, larderd: Larderd) -> None:
-    """An engine in service has written all of its KV pages. Some virtual machines take pages back that hold nothing but the zeros of their
-    making, and a load of 96 MiB into such pages takes 45 ms of processor time instead of 6. vLLM takes free blocks in turn."""
+    """An engine in service has written all of its KV pages. Some virtual machines take back pages
+    that hold only the zeros of their allocation. A load of 96 MiB into such pages takes 45 ms of
+    processor time instead of 6. vLLM takes free blocks in turn."""
     prompt = token_ids(2, 4096)
     before = stored_chunks(larderd)
     stream_completion(server.url, NAME, prompt, 1)
@@ -132,7 +138,7 @@ def write_all_pages(server: VllmServer, larderd: Larderd) -> None:
 
 
 def floor_ttft(server: VllmServer) -> float:
-    """Median TTFT of a prompt of one token: what the engine costs without any prompt."""
+    """Median TTFT of a prompt of one token: the engine's cost without any prompt."""
     ttfts = []
     for _ in range(WARM_ROUNDS):
         reset_prefix_cache(server.url)
@@ -176,7 +182,7 @@ def run(larderd: Larderd, model: str) -> tuple[list[dict], list[dict]]:
             stream_completion(server.url, NAME, token_ids(1, 40), 2)
         write_all_pages(server, larderd)
         rows = [measure(server, larderd, f"{n} tokens", [token_ids(n, n)], exact=True) for n in LENGTHS]
-        # Requests at once are batched as they come, so that their tokens may differ by rounding.
+        # Simultaneous requests are batched by arrival, so the tokens may differ by rounding.
         rows += [measure(server, larderd, f"{n} x 513 tokens", [token_ids(1000 * n + i, 513) for i in range(n)], exact=n == 1)
                  for n in AT_ONCE]
         floor_s = floor_ttft(server)

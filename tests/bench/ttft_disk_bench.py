@@ -51,7 +51,7 @@ NAME = "demo"
 LONG, SHORT = [4096 + 5] * 3, [1024 + 5] * 42
 WARM_CYCLES = 3
 PROBES, ROUNDS = 3, 3
-# MB a second. The engine computes 12 KiB of KV a token: a few MB a second here. 0: nothing comes at all.
+# MB a second. The engine computes 12 KiB of KV a token: a few MB a second here. 0: no byte comes.
 SPEEDS = [0, 1, 4, 16, 64]
 RECOVERY_S = 60
 LOG_LATE_S = 0.7
@@ -61,13 +61,15 @@ FETCHED = re.compile(r"Fetched (\d+) of \d+ chunks")
 
 
 class Prompts:
-    """Asked in turn; `expected` is what the answers must be, of each prompt by how many of its chunks were loaded: none, or all."""
+    """Asked in turn. `expected` has the right answers of each prompt by the number of loaded
+    chunks: 0, or all."""
 
     def __init__(self, lengths: list[int], seed: int):
         self.prompts = [token_ids(seed + i, n) for i, n in enumerate(lengths)]
         self.chunks = [n // CHUNK_TOKENS for n in lengths]
         self.expected: list[dict[int, list[int]]] = []
-        self.left = list(range(len(lengths)))  # whose chunks are all those of the cold answer; the next one first
+        # with all chunks from the cold answer; the next one first
+        self.left = list(range(len(lengths)))
 
     def next(self) -> int:
         if not self.left:
@@ -123,7 +125,8 @@ class Bench:
         return answer.ttft_s
 
     def compare_partial(self, prompts: Prompts) -> list[int]:
-        """How many chunks they had, of all that are not compared yet. REQUIRES: the disk is as fast as ever."""
+        """The numbers of chunks of all answers not compared yet. REQUIRES: the disk has its full
+        speed."""
         compared = []
         while self.partial:
             waiting, self.partial = self.partial, []
@@ -136,7 +139,8 @@ class Bench:
         return compared
 
     def reference(self, partial: Partial) -> list[int]:
-        """The answer to the same prompt where vLLM's own cache has the same chunks, read anew, and computes the rest."""
+        """The answer to the same prompt with the same chunks in vLLM's own cache, read anew, and a
+        computed rest."""
         prompt, tokens = partial.prompts.prompts[partial.number], partial.chunks * CHUNK_TOKENS
         time.sleep(LOG_LATE_S)
         before = self.fetched_chunks()
@@ -154,7 +158,7 @@ class Bench:
         return answer.token_ids
 
     def fetched_chunks(self) -> int:
-        """What all fetches brought that have ended, by vLLM's log, which is written half a second late."""
+        """The results of all ended fetches, by vLLM's log, which is written half a second late."""
         return sum(map(int, FETCHED.findall(self.server.log.read_text(errors="replace"))))
 
     def cycles(self, sets: list[Prompts], count: int) -> list[list[float]]:
@@ -166,8 +170,8 @@ class Bench:
         return ttfts
 
     def warm(self, sets: list[Prompts], count: int) -> list[list[float]]:
-        """The same. Raises Void where less than COUNTED of all chunks came from its place."""
-        time.sleep(LOG_LATE_S)  # what was fetched before is told of
+        """The same. Raises Void if less than COUNTED of all chunks came from the expected place."""
+        time.sleep(LOG_LATE_S)  # earlier fetches are reported
         before, wanted = self.fetched_chunks(), count * sum(sum(prompts.chunks) for prompts in sets)
         ttfts = self.cycles(sets, count)
         time.sleep(LOG_LATE_S)
@@ -240,7 +244,8 @@ def run(bench: Bench, larderd: Larderd, folder: pathlib.Path, speeds: list[float
     long, short = Prompts(LONG, 1), Prompts(SHORT, 1000)
     cold = {name: bench.cold(prompts) for name, prompts in (("4096", long), ("1024", short))}
     none = [bench.ask(long, i, "no cache", **OFF) for i in range(len(LONG))]
-    wait_on_disk(larderd, sum(n // CHUNK_TOKENS for n in LONG))  # at least what was pushed out of memory
+    # at least the chunks evicted from memory
+    wait_on_disk(larderd, sum(n // CHUNK_TOKENS for n in LONG))
     bench.cycles([long, short], 1)  # of the cold round something may be in memory yet: not counted
     if bench.partial:
         raise Void("disk-warm: at full speed only a part of a prompt came from the disk")

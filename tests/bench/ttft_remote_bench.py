@@ -35,7 +35,7 @@ from ttft_disk_bench import BUILD, LONG, NAME, OFF, SHORT, WARM_CYCLES, Bench, P
 
 FOLDER = BUILD / "ttft-remote"
 MEMORY_ROUNDS = 5
-# MB a second. The engine computes 12 KiB of KV a token: a few MB a second here. 0: nothing comes at all.
+# MB a second. The engine computes 12 KiB of KV a token: a few MB a second here. 0: no byte comes.
 SPEEDS = [0, 1, 4, 16, 64]
 
 
@@ -63,7 +63,7 @@ def ready(larderd: Larderd) -> Larderd:
 
 
 def fill(redis: RedisServer, model: str, sets: list[Prompts]) -> list[list[float]]:
-    """The cold TTFTs of node 1, once all of it is in Redis."""
+    """The cold TTFTs of node 1, once all chunks are in Redis."""
     with node(1, redis.url, "1GiB") as larderd:
         with engine(1, ready(larderd), model) as server:
             start(server)
@@ -80,7 +80,7 @@ def from_memory(bench: Bench, prompts: Prompts) -> list[float]:
 
 
 def throttled(bench: Bench, redis: RedisServer, prompts: Prompts, speeds: list[float]) -> list[dict]:
-    """Rows; node 2's larderd is started anew, which its engine finds by itself."""
+    """Rows; node 2's larderd is started anew, and its engine attaches again by itself."""
     with SlowLink(redis.port) as link, node(2, link.url, "256MiB") as larderd:
         bench.larderd = ready(larderd)
         print(f"  over the link, as fast as it is, used after {recover(bench, prompts, 'the link'):.0f} s", flush=True)

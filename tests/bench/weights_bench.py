@@ -3,12 +3,11 @@ same files.
 
 Larder's arm is the code of an engine: a WeightsReader, from start() to the identity, without a
 memo. The loop is read_and_hash.cc, compiled for AVX2 on x86-64; the start of its process is not
-counted. Both read 2 GiB in four files, on one thread, in turns: from the page cache, where
-processor time counts, whatever else the machine does, and from the disk, where the clock counts.
-The pages are dropped before each turn of the disk. A row counts if both arms have the same digest
-of each file, and if the identity is the same in every round. The last row is a second start, with a
-memo.
-Environment: WEIGHTS_ROUNDS (9), WEIGHTS_MIB (2048).
+counted. Both read 2 GiB in four files, on one thread, in turns. From the page cache the processor
+time counts, which other work of the machine does not change; from the disk the clock counts. The
+pages are dropped before each turn of the disk. A row counts if both arms have the same digest of
+each file, and if the identity is the same in every round. The last row is a second start, with a
+memo. Environment: WEIGHTS_ROUNDS (9), WEIGHTS_MIB (2048).
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ import yaml
 
 CHART_FILES = Path(__file__).resolve().parents[2] / "charts" / "larder" / "files"
 RULES = CHART_FILES / "rules" / "larder.yaml"
-# As Grafana fills them in for one choice. $__rate_interval is four scrapes there, and one of these is a second.
+# Like Grafana's values for one choice. $__rate_interval is four scrapes there, and a scrape is a
+# second here.
 CHOSEN = {
     "$__rate_interval": "30s",
     "$__range": "10m",

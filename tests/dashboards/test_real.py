@@ -1,4 +1,5 @@
-"""Every expression of every panel, variable and rule, asked of a Prometheus that scraped real programs under load."""
+"""Every expression of every panel, variable and rule, asked of a Prometheus that scraped real
+programs under load."""
 
 import json
 import os

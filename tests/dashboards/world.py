@@ -133,7 +133,8 @@ class World:
         binary = Path(os.environ["LARDER_TEST_BIN"]) / "larderd"
         self.larderd = stack.enter_context(Larderd(binary, folder, f"larder-dash-{os.getpid()}", MEMORY, extra, listen=address))
         self.larderd.wait_ready()
-        os.environ["LARDER_POOL"] = POOL  # as the operator sets it for engines; after larderd, which has a name of its own
+        # as the operator sets the label for engines; after larderd, which has a name of its own
+        os.environ["LARDER_POOL"] = POOL
         self.engine = stack.enter_context(Engine(model, folder / "larder.sock", folder))
         self.engine.wait_ready()
         self.engine.larderd = self.larderd

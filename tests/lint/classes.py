@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
-"""classes.py: no class of the product has more than 40 methods or 500 lines, over all of its files. Prints each fault; exit status 1 then.
+"""classes.py: the size of classes. Prints each class of the product with more than 40 methods or
+500 lines over all of its files; exit status 1 then.
 
-A method is a declaration or definition in the body of the class: no `= default`, `= delete`, `using`, `friend`, no function pointer. Lines are those of the body without nested classes, and of all
-definitions outside of it (`Class::method(`) in the same folder, without blank lines and comments. A class that was larger when this rule came stands in class_allowances.txt with its size: the list only
-shrinks, and a class that became smaller must lower its line. Not a parser of C++: it reads what clang-format writes."""
+A method is a declaration or definition in the body of the class: no `= default`, `= delete`,
+`using`, `friend`, no function pointer. Lines are the lines of the body without nested classes, and
+of all definitions outside of the body (`Class::method(`) in the same folder, without blank lines
+and comments. A class larger than the rule when the rule came stands in class_allowances.txt with
+its size. The list only shrinks, and a class that became smaller must lower its line. Not a parser
+of C++: the script reads the output of clang-format."""
 
 import re
 import sys
@@ -69,7 +73,7 @@ def lines_of(text):
 
 
 def body_size(body):
-    """Of a class without the classes in it, which are counted alone."""
+    """Of a class without nested classes, which are counted alone."""
     methods, nested, at, said = 0, 0, 0, ""
     while at < len(body):
         sign = body[at]
@@ -80,7 +84,8 @@ def body_size(body):
                 said = ""
             elif is_method(re.sub(r"\)\s*(?:const|noexcept|override|final|\s)*:.*$", ")", said, flags=re.S)):
                 follows = body[end + 1 :].lstrip()[:1]
-                if re.search(r":[^:]*$", said) and follows in (",", "{"):  # a member in the initialiser list of a constructor
+                # a member in the initialiser list of a constructor
+                if re.search(r":[^:]*$", said) and follows in (",", "{"):
                     said += "()"
                 else:
                     methods, said = methods + 1, ""

@@ -1,4 +1,5 @@
-"""Code of tests as guides.py looks words up in it: without comments and docstrings. Pure Python."""
+"""Code of tests, in which guides.py looks up words: without comments and docstrings. Pure
+Python."""
 
 import ast
 import re
@@ -23,7 +24,8 @@ def _without_docstrings(tree):
 
 
 def _imported(path, tree):
-    """Modules of the test's folder or of e2e/ that a tree imports, and conftest.py beside it."""
+    """Modules of the test's folder or of e2e/ that a tree imports, and conftest.py beside the
+    test."""
     names = ["conftest"]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -39,7 +41,8 @@ def _imported(path, tree):
 
 @cache
 def code_of(path):
-    """The code of a test, without comments; with that of the files it imports; and its strings."""
+    """The code of a test, without comments; with the code of imported files; and the test's
+    strings."""
     code, strings, todo, seen = [], set(), [path], set()
     while todo:
         one = todo.pop()

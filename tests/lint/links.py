@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """links.py: every link of a Markdown page leads to a file and a heading of this repository, and
-every page of docs/ that any file names exists. Prints FILE:LINE for each fault; exit status 1 then."""
+every page of docs/ named in any file exists. Prints FILE:LINE for each fault; exit status 1
+then."""
 
 import re
 import sys
@@ -27,7 +28,7 @@ def broken_links(path, text, headings):
 
 
 def broken_names(text):
-    """(line, why) of each page of docs/ that a text names and that does not exist."""
+    """(line, why) of each named page of docs/ that does not exist."""
     for number, line in enumerate(text.splitlines(), 1):
         for name in NAMED.findall(line):
             if not (ROOT / name).exists():

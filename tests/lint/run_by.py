@@ -19,7 +19,7 @@ def recipe(target):
 
 @cache
 def body(named):
-    """The code of a test, by its name in a mark; None where there is no such test."""
+    """The code of a test, by its name in a mark; None if there is no such test."""
     path, _, name = named.partition("::")
     if not (ROOT / path).is_file() or path.endswith(".py") == ("." in name):
         return None
@@ -46,7 +46,7 @@ def _tuple(path, name):
 
 
 def _left_out(path, line):
-    """Whether a test says that it does not take such a line from its pages."""
+    """Whether a test says to leave such a line of its pages out."""
     only = _tuple(path, "ONLY")
     return line.startswith(_tuple(path, "ELSEWHERE") or "\n") or not line.startswith(only or "")
 

@@ -1,6 +1,8 @@
-"""Stores a chunk into a running larderd and loads it back, with whatever Python and glibc runs this. Prints which they were.
+"""Stores a chunk into a running larderd and loads the chunk back, with the Python and glibc of this
+process. Prints their versions.
 
-Environment: LARDER_SOCKET, LARDER_LIBRARY. Expects glibc GLIBC_EXPECTED: else something else than wanted was tested."""
+Environment: LARDER_SOCKET, LARDER_LIBRARY. Expects glibc GLIBC_EXPECTED: another glibc would test
+the wrong system."""
 
 import ctypes
 import os
@@ -35,12 +37,12 @@ def main():
     memory = ctypes.create_string_buffer(b"".join(content(layer) + bytes(PAGE) for layer in range(LAYERS)), 2 * PAGE * LAYERS)
     address = ctypes.addressof(memory)
     with Client(engine="ubuntu test") as client:
-        # Block 0 of each layer holds what is stored, block 1 takes what is loaded.
+        # Block 0 of each layer holds the stored bytes, block 1 takes the loaded bytes.
         client.set_namespace(f"engine: ubuntu {os.getpid()}\n", "m", 16, [(PAGE, LAYERS, 1)])
         client.register_pages(0, [(address + 2 * PAGE * layer, PAGE, PAGE, 2) for layer in range(LAYERS)])
         if not client.wait_attached(5000):
             sys.exit("larderd does not answer")
-        # What is touched first is granted first: ask until it is.
+        # Slots are granted in the order of touching: ask until a slot is granted.
         wait_for("store", lambda: client.store_begin(HASH, 32, (0).to_bytes(4, "little")) and client.store_finish(1000).stored == 1)
         wait_for("lookup", lambda: client.lookup(HASH, 32) == 1)
         ticket = client.load(HASH, 32, (1).to_bytes(4, "little"))

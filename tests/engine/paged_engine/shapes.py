@@ -35,7 +35,8 @@ class Shape:
         return 2 * self.matrix_parameters * tokens + attention + 2 * self.hidden * self.vocab
 
 
-LLAMA_8B = Shape("llama_8b", 32, 4096, 32, 8, 128, 14336, 128256, rope_theta=5e5, norm_eps=1e-5)  # Llama 3.1 8B
+# Llama 3.1 8B
+LLAMA_8B = Shape("llama_8b", 32, 4096, 32, 8, 128, 14336, 128256, rope_theta=5e5, norm_eps=1e-5)
 QWEN_32B = Shape("qwen_32b", 64, 5120, 64, 8, 128, 25600, 151936, qk_norm=True)  # Qwen3 32B
 
 TINY_LLAMA = Shape("tiny_llama", 3, 64, 4, 2, 16, 128, 512, rope_theta=1e4, norm_eps=1e-5)
