@@ -1,6 +1,7 @@
-"""Paths for all Python tests: the package and the harness from the tree, programs and libraries from the build.
+"""Paths for all Python tests: the package and the harness from the tree, programs and libraries
+from the build.
 
-LARDER_TEST_BIN and LARDER_LIBRARY name what was built (default: build/dev)."""
+LARDER_TEST_BIN and LARDER_LIBRARY name the built files (default: build/dev)."""
 
 import os
 import sys

@@ -1,5 +1,6 @@
-"""The pods of the injector's golden cases, tests/golden/inject, before and after the injection; tests/golden/README.md says how the
-cases are written. The short forms are read back: the opposite of tests/unit/operator/webhook/inject/injection_change.cc."""
+"""The pods of the injector's golden cases, tests/golden/inject, before and after the injection;
+tests/golden/README.md describes the form of the cases. This module reads the short forms back: the
+opposite of tests/unit/operator/webhook/inject/injection_change.cc."""
 
 from functools import partial
 
@@ -35,7 +36,8 @@ def added(before, after):
 
 
 def with_usual(result, usual):
-    """The changes of a result together with those of the usual injection that the result leaves out."""
+    """The changes of a result together with the changes of the usual injection that the result
+    leaves out."""
     both = dict(result)
     for name, value in usual.items():
         if name not in both:
@@ -48,7 +50,8 @@ def with_usual(result, usual):
 
 
 def element(entry, old, name, ours):
-    """An element of the list `name` of named elements: `same NAME`, `{usual: NAME, ...}`, or the element itself."""
+    """An element of the list `name` of named elements: `same NAME`, `{usual: NAME, ...}`, or the
+    element itself."""
     if isinstance(entry, str):
         word, _, of = entry.partition(" ")
         entry = {word: of}
@@ -63,7 +66,8 @@ def element(entry, old, name, ours):
 
 
 def changed(before, changes, ours):
-    """An object with the changes of a result. `ours`: name of a list -> the elements that the usual pod gets in that list."""
+    """An object with the changes of a result. `ours`: name of a list -> the elements that the usual
+    pod gets in that list."""
     after = dict(before)
     for name, value in changes.items():
         old = before.get(name)
@@ -86,7 +90,8 @@ def usual_elements(usual, name):
 
 
 def after_result(before, result, usual):
-    """The pod after the injection; None where the pod stays as it is. `usual`: the usual pod, before and after."""
+    """The pod after the injection; None if the pod stays unchanged. `usual`: the usual pod, before
+    and after."""
     if not isinstance(result, dict) or "not injected" in result:
         return None
     expected = added(*usual)
@@ -126,7 +131,8 @@ def injected(root):
 
 
 def commands(root):
-    """(name of the case, words of the command and its arguments) of every container of such a pod."""
+    """(name of the case, words of the command and its arguments) of every container of such a
+    pod."""
     for name, _, pod in injected(root):
         for container in pod["spec"]["containers"]:
             yield name, [*(container.get("command") or []), *(container.get("args") or [])]

@@ -1,6 +1,8 @@
-"""Rules by which other programs move, scale, admit and back up pods, each read in its program's source in November 2026.
+"""Rules by which other programs move, scale, admit and back up pods, each read in its program's
+source in November 2026.
 
-A rule answers with the reason for which the program leaves the pod where it is, and with None where the program goes on."""
+A rule returns the reason why the program leaves the pod in place, or None if the program goes
+on."""
 
 import math
 import re
@@ -34,8 +36,9 @@ def covering(pod, budgets):
 
 
 def refused_eviction(pod, budgets, replicas):
-    """pkg/registry/core/pod/storage/eviction.go, getExpectedPodCount of pkg/controller/disruption/disruption.go in
-    kubernetes/kubernetes: all pods of the owner are ready."""
+    """pkg/registry/core/pod/storage/eviction.go, getExpectedPodCount of
+    pkg/controller/disruption/disruption.go in kubernetes/kubernetes: all pods of the owner are
+    ready."""
     found = covering(pod, budgets)
     if len(found) > 1:
         return "more than one PodDisruptionBudget"
@@ -48,7 +51,8 @@ def refused_eviction(pod, budgets, replicas):
 
 
 def holding_volumes(pod, memory_is_local=False):
-    """Releases of the cluster-autoscaler before 1.27 count an emptyDir in memory as local (`memory_is_local`)."""
+    """Releases of the cluster-autoscaler before 1.27 count an emptyDir in memory as local
+    (`memory_is_local`)."""
     listed = annotation(pod, AUTOSCALER + "safe-to-evict-local-volumes").split(",")
 
     def is_local(one):
@@ -58,8 +62,8 @@ def holding_volumes(pod, memory_is_local=False):
 
 
 def autoscaler_keeps(pod, budgets=(), replicas=1, memory_is_local=False):
-    """cluster-autoscaler: simulator/drainability/rules/rules.go and utils/drain/drain.go in kubernetes/autoscaler; FAQ.md, "What types of
-    pods can prevent CA from removing a node?"."""
+    """cluster-autoscaler: simulator/drainability/rules/rules.go and utils/drain/drain.go in
+    kubernetes/autoscaler; FAQ.md, "What types of pods can prevent CA from removing a node?"."""
     if annotation(pod, "kubernetes.io/config.mirror") or owner(pod) == "DaemonSet" or annotation(pod, AUTOSCALER + "safe-to-evict") == "true":
         return None
     if owner(pod) is None:
@@ -74,7 +78,8 @@ def autoscaler_keeps(pod, budgets=(), replicas=1, memory_is_local=False):
 
 
 def drain_refuses(pod, flags, budgets=(), replicas=1):
-    """kubectl drain: pkg/drain/filters.go in kubernetes/kubectl. An emptyDir of any medium is local storage, a hostPath is none."""
+    """kubectl drain: pkg/drain/filters.go in kubernetes/kubectl. An emptyDir of any medium is local
+    storage, a hostPath is not."""
     if owner(pod) == "DaemonSet":
         return None if "--ignore-daemonsets" in flags else "managed by a DaemonSet"
     if any("emptyDir" in one for one in volumes(pod)) and "--delete-emptydir-data" not in flags:
@@ -85,8 +90,9 @@ def drain_refuses(pod, flags, budgets=(), replicas=1):
 
 
 def descheduler_protections(pod):
-    """descheduler: the protections of pkg/framework/plugins/defaultevictor/defaultevictor.go in kubernetes-sigs/descheduler that hold
-    the pod: the four default ones, and the extra ones for claims."""
+    """descheduler: the protections of pkg/framework/plugins/defaultevictor/defaultevictor.go in
+    kubernetes-sigs/descheduler that hold the pod: the four default ones, and the extra ones for
+    claims."""
     if EVICT in (pod["metadata"].get("annotations") or {}):
         return set()
     held = {
@@ -105,14 +111,16 @@ def native_sidecars(pod):
 
 
 def requests(container):
-    """With the defaults of the API server: a limit is a request where the container has none."""
+    """With the defaults of the API server: without a request, the limit of a container is its
+    request."""
     resources = container.get("resources") or {}
     return {name: amount(one) for name, one in ((resources.get("limits") or {}) | (resources.get("requests") or {})).items()}
 
 
 def hpa_lacks(pod, resource, container=None):
     """HorizontalPodAutoscaler, a target of type Utilization: calculatePodRequestsFromContainers of
-    pkg/controller/podautoscaler/replica_calculator.go in kubernetes/kubernetes. `container`: type ContainerResource."""
+    pkg/controller/podautoscaler/replica_calculator.go in kubernetes/kubernetes. `container`: type
+    ContainerResource."""
     running = [one for one in pod["spec"]["containers"] + native_sidecars(pod) if container in (None, one["name"])]
     if not running:
         return f"container {container} not found"
@@ -120,16 +128,18 @@ def hpa_lacks(pod, resource, container=None):
 
 
 def vpa_scales(pod, policies=(), sidecars=False):
-    """VerticalPodAutoscaler: names of the containers that get other requests. vertical-pod-autoscaler/docs/sidecar-containers.md in
-    kubernetes/autoscaler: every container without a policy, no init container. `sidecars`: the feature gate NativeSidecar (KEP 8905)."""
+    """VerticalPodAutoscaler: names of the containers that get other requests.
+    vertical-pod-autoscaler/docs/sidecar-containers.md in kubernetes/autoscaler: every container
+    without a policy, no init container. `sidecars`: the feature gate NativeSidecar (KEP 8905)."""
     modes = {one["containerName"]: one.get("mode", "Auto") for one in policies}
     containers = pod["spec"]["containers"] + (native_sidecars(pod) if sidecars else [])
     return {one["name"] for one in containers if modes.get(one["name"], modes.get("*", "Auto")) != "Off"}
 
 
 def pod_requests(pod):
-    """Of the whole pod, as the scheduler and Kueue count: PodRequests of k8s.io/component-helpers/resource/helpers.go. Each init
-    container runs beside the native sidecars before it."""
+    """Of the whole pod, as the scheduler and Kueue count: PodRequests of
+    k8s.io/component-helpers/resource/helpers.go. Each init container runs beside the earlier native
+    sidecars."""
 
     def plus(one, other):
         return {name: one.get(name, 0) + other.get(name, 0) for name in one.keys() | other.keys()}
@@ -146,7 +156,8 @@ def pod_requests(pod):
 
 
 def kueue_refuses(pod, quota):
-    """Kueue: findFlavorForPodSets of pkg/scheduler/flavorassigner/flavorassigner.go in kubernetes-sigs/kueue. `quota`: of a ClusterQueue."""
+    """Kueue: findFlavorForPodSets of pkg/scheduler/flavorassigner/flavorassigner.go in
+    kubernetes-sigs/kueue. `quota`: of a ClusterQueue."""
     for name, wanted in sorted(pod_requests(pod).items()):
         if name not in quota:
             return f"resource {name} unavailable in ClusterQueue"
@@ -156,8 +167,8 @@ def kueue_refuses(pod, quota):
 
 
 def velero_reads(pod, all_volumes):
-    """Velero's file system backup: GetVolumesByPod of pkg/util/podvolume/pod_volume.go in vmware-tanzu/velero. `all_volumes`: the
-    setting defaultVolumesToFsBackup."""
+    """Velero's file system backup: GetVolumesByPod of pkg/util/podvolume/pod_volume.go in
+    vmware-tanzu/velero. `all_volumes`: the setting defaultVolumesToFsBackup."""
     if not all_volumes:
         return set(filter(None, annotation(pod, "backup.velero.io/backup-volumes").split(",")))
     left_out = annotation(pod, "backup.velero.io/backup-volumes-excludes").split(",")
@@ -166,9 +177,11 @@ def velero_reads(pod, all_volumes):
 
 
 def on_openshift(pod, namespace):
-    """Why the constraint restricted-v2 refuses the pod: bindata/bootkube/scc-manifests in openshift/cluster-kube-apiserver-operator,
-    pkg/securitycontextconstraints in openshift/apiserver-library-go. Fields that the constraint fills in are free, and so are runAsGroup
-    and supplementalGroups. csi and ephemeral volumes came with later releases of the constraint."""
+    """Why the constraint restricted-v2 refuses the pod: bindata/bootkube/scc-manifests in
+    openshift/cluster-kube-apiserver-operator, pkg/securitycontextconstraints in
+    openshift/apiserver-library-go. Fields that the constraint fills in are free, and so are
+    runAsGroup and supplementalGroups. csi and ephemeral volumes came with later releases of the
+    constraint."""
     spec, of_pod = pod["spec"], pod["spec"].get("securityContext") or {}
     for field in ("hostNetwork", "hostPID", "hostIPC"):
         if spec.get(field):

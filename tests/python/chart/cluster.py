@@ -1,4 +1,5 @@
-"""A real kube-apiserver with nothing behind it (tests/component/kube), and the chart installed there."""
+"""A real kube-apiserver without controllers (tests/component/kube), and the chart installed
+there."""
 
 import contextlib
 import json
@@ -34,7 +35,8 @@ class Cluster:
         return json.loads(self.kubectl("get", *arguments, "-o", "json"))
 
     def merge(self, path, change, account):
-        """A JSON merge patch and nothing before it (kubectl reads first); what the API server says, "" where it agrees."""
+        """A JSON merge patch without a read (kubectl reads first); the API server's error, "" on
+        success."""
         server = yaml.safe_load(Path(self.env["KUBECONFIG"]).read_text())["clusters"][0]["cluster"]["server"]
         context = ssl.create_default_context(cafile=self.pki / "ca.crt")
         context.load_cert_chain(self.pki / "admin.crt", self.pki / "admin.key")
@@ -60,7 +62,8 @@ class Cluster:
 
     @contextlib.contextmanager
     def installed(self, *arguments, release="larder", namespace="larder-system"):
-        """The chart, as long as the block lasts; its definitions go too, and what `helm install` said is given."""
+        """The chart, during the block; its definitions go too. Yields the output of `helm
+        install`."""
         said = self.install(*arguments, release=release, namespace=namespace)
         self.kubectl("wait", "--for=condition=Established", "--timeout=120s", "crd/cachepools.larder.dev", "crd/cachebackends.larder.dev")
         try:
@@ -71,7 +74,8 @@ class Cluster:
             self.remove_definitions()
 
     def remove_definitions(self):
-        """With all pools. The operator is gone, so that nobody else would let those of placement Node go (docs/guides/upgrade-remove.md)."""
+        """With all pools. The operator is gone, so that no other program would free pools of
+        placement Node (docs/guides/upgrade-remove.md)."""
         if "cachepools.larder.dev" in self.kubectl("get", "crd", "-o", "name"):
             columns = ("-o", "custom-columns=:metadata.namespace,:metadata.name", "--no-headers")
             for namespace, pool in map(str.split, self.kubectl("get", "cachepools", "-A", *columns).splitlines()):
@@ -80,7 +84,7 @@ class Cluster:
 
 
 def eventually(happens, seconds=60):
-    """Waits for what the API server learns by a watch of its own."""
+    """Waits for knowledge that the API server gets by a watch of its own."""
     deadline = time.monotonic() + seconds
     while not happens():
         assert time.monotonic() < deadline, f"not within {seconds} s"

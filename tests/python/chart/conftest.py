@@ -1,4 +1,4 @@
-"""helm for all tests of the chart, and a real API server for those that install it."""
+"""helm for all tests of the chart, and a real API server for the tests that install the chart."""
 
 import base64
 import os
@@ -12,7 +12,7 @@ import programs  # noqa: E402
 import yaml  # noqa: E402
 from cluster import OPERATOR, Cluster  # noqa: E402
 
-# What the operator asks of the API server, and nobody else.
+# Requests to the API server from the operator alone.
 AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata", "users": [OPERATOR]}, {"level": "None"}]}
 
 
@@ -47,7 +47,7 @@ def cluster(helm, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory):
-    """Some certificate, in the form of a caBundle: the API server reads it."""
+    """Some certificate, in the form of a caBundle that the API server can read."""
     folder = tmp_path_factory.mktemp("certificate")
     command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=test -keyout key -out crt"
     programs.run(["bash", "-c", f"cd {folder} && {command}"])

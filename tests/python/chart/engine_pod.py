@@ -1,4 +1,5 @@
-"""A pod as users write one: vLLM, annotated with the pool `chat`. The test's API server has no node that would run it."""
+"""A pod like a user's: vLLM, annotated with the pool `chat`. The test's API server has no node, so
+the pod never runs."""
 
 import yaml
 
@@ -13,7 +14,7 @@ spec:
 
 
 def engine_pod(name, **annotations):
-    """`annotations`: in place of its own."""
+    """`annotations`: in place of the pod's own."""
     pod = yaml.safe_load(POD)
     pod["metadata"]["name"] = name
     if annotations:
@@ -22,7 +23,7 @@ def engine_pod(name, **annotations):
 
 
 def made_anew(cluster, namespace, name):
-    """Whether the injector, which may have been away before, has given the pod its cache now."""
+    """Whether the injector, possibly away before, has given the pod its cache now."""
     cluster.kubectl("delete", "pod", name, "-n", namespace, "--ignore-not-found", "--grace-period=0", "--force")
     cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=engine_pod(name))
     return injected(cluster, namespace, name)

@@ -1,4 +1,5 @@
-"""larder-operator as the chart's pod would run it: the arguments and the account of the installed chart, on this machine."""
+"""larder-operator, run like the chart's pod: the arguments and the account of the installed chart,
+on this machine."""
 
 import contextlib
 import os
@@ -16,10 +17,11 @@ def program():
 
 
 def own_address():
-    """An address of this machine that is not loopback, which no EndpointSlice may have; None where there is none."""
+    """An address of this machine other than loopback, which no EndpointSlice may have; None without
+    such an address."""
     with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as asking:
         try:
-            asking.connect(("192.0.2.1", 9))  # sends nothing
+            asking.connect(("192.0.2.1", 9))  # sends no packet
             return asking.getsockname()[0]
         except OSError:
             return None
@@ -34,7 +36,7 @@ def free_ports(count):
 
 
 def kubeconfig_of(cluster, folder):
-    """The kubeconfig of the chart's own account, by a token as its pods have one."""
+    """The kubeconfig of the chart's own account, by a token like that of its pods."""
     token = cluster.kubectl("create", "token", "larder-operator", "-n", "larder-system", "--duration=1h").strip()
     given = yaml.safe_load(programs.Path(cluster.env["KUBECONFIG"]).read_text())
     given["users"] = [{"name": given["users"][0]["name"], "user": {"token": token}}]
@@ -64,7 +66,8 @@ def answers(url):
 
 @contextlib.contextmanager
 def running(cluster, folder):
-    """The operator of the chart that is installed as `larder`, ready, with its webhook where the API server finds it."""
+    """The operator of the chart installed as `larder`, ready, with its webhook reachable by the API
+    server."""
     address = own_address()
     webhook, metrics, health = free_ports(3)
     manifest = cluster.helm("get", "manifest", "larder", "-n", "larder-system")

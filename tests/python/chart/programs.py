@@ -1,6 +1,7 @@
-"""helm and kubectl as these tests run them, and where they come from.
+"""helm and kubectl of these tests, and their source.
 
-helm and the API server are built once into the cache folder (.ci/paths.sh names it); LARDER_KUBERNETES_BIN names another folder."""
+helm and the API server are built once into the cache folder (.ci/paths.sh names the folder);
+LARDER_KUBERNETES_BIN names another folder."""
 
 import os
 import subprocess
@@ -12,11 +13,11 @@ ROOT = Path(__file__).resolve().parents[3]
 CHART = ROOT / "charts" / "larder"
 FILES = CHART / "files"  # definitions, dashboards, rules
 RENDERED = ROOT / "manifests" / "rendered" / "larder.yaml"
-KUBERNETES = "1.34.4"  # what goldens are rendered for; helm's own default follows how it was built
+KUBERNETES = "1.34.4"  # the version for the goldens; helm's own default follows helm's build
 
 
 def binaries():
-    """The folder of helm and kube-apiserver, whether or not they are there."""
+    """The folder of helm and kube-apiserver, whether or not the programs are there."""
     named = os.environ.get("LARDER_KUBERNETES_BIN")
     if named:
         return Path(named)
@@ -25,13 +26,15 @@ def binaries():
 
 
 def find_helm():
-    """None: it is not built. Not one of the PATH: another version renders otherwise."""
+    """None: helm is not built. A helm of the PATH is not taken: another version renders
+    otherwise."""
     path = binaries() / "helm"
     return str(path) if path.exists() else None
 
 
 def run(arguments, stdin=None, fails=False, env=None):
-    """Runs a program; its output. `fails`: it must fail, and what it said on standard error is returned."""
+    """Runs a program; returns the output. `fails`: the program must fail; returns its standard
+    error."""
     done = subprocess.run(arguments, input=stdin, capture_output=True, text=True, timeout=120, check=False, env=env)
     if fails:
         assert done.returncode != 0, f"{arguments} should have failed:\n{done.stdout}"
@@ -49,7 +52,8 @@ class Helm:
         return run([self.program, *map(str, arguments)], fails=fails, env=self.env)
 
     def template(self, release="larder", namespace="larder-system", kubernetes=KUBERNETES, values=None, settings=(), json=(), fails=False):
-        """`helm template`; `values`: a file; `settings`, `json`: what stands behind --set and --set-json."""
+        """`helm template`; `values`: a file; `settings`, `json`: arguments of --set and
+        --set-json."""
         arguments = ["template", release, CHART, "--namespace", namespace, "--kube-version", kubernetes]
         arguments += ["--values", values] if values else []
         for setting in settings:

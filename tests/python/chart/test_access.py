@@ -1,4 +1,4 @@
-"""What the operator's account may do, asked of the API server itself."""
+"""The rights of the operator's account, asked of the API server itself."""
 
 import json
 import subprocess
@@ -16,7 +16,8 @@ def installed(cluster):
 
 
 def rules(cluster, account, namespace):
-    """{(group, resource, name): {verbs}} of an account in a namespace, as the authorizer sees it."""
+    """{(group, resource, name): {verbs}} of an account in a namespace, as the authorizer sees the
+    rights."""
     review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": {"namespace": namespace}}
     asked = ["create", "--raw", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", "--as", account, "-f", "-"]
     found = {}
@@ -29,7 +30,7 @@ def rules(cluster, account, namespace):
 
 
 def granted(cluster, namespace):
-    """What the operator has and any account has not."""
+    """The operator's rights beyond the rights of every account."""
     anybody = rules(cluster, "system:serviceaccount:larder-system:anybody", namespace)
     operator = rules(cluster, OPERATOR, namespace)
     return {key: verbs - anybody.get(key, set()) for key, verbs in operator.items() if verbs - anybody.get(key, set())}
@@ -114,7 +115,8 @@ def test_of_a_pod_it_changes_its_own_annotations_and_nothing_else(installed):
     change, _ = GUARDED["strange annotation new"]
 
     def refused():
-        """The policy counts once the API server has seen it; until then the change is made, and taken back."""
+        """The policy counts once the API server has seen the policy; until then the change is made,
+        and taken back."""
         if "no annotations of a pod" in patch(installed, change):
             return True
         pod(installed)

@@ -1,6 +1,7 @@
-"""The webhook's certificate after what GitOps tools, Helm and people do to it: back within a second, by the chart's own rights.
+"""The webhook's certificate after changes by GitOps tools, Helm and people: back within a second,
+by the chart's own rights.
 
-Pods that are made while it is away get no cache, and a sync makes them in the same second."""
+Pods made without the certificate get no cache, and a sync makes its pods in the same second."""
 
 import json
 import time
@@ -31,7 +32,7 @@ def running(cluster, tmp_path_factory):
 
 
 def bundle(cluster):
-    """The caBundle that all entries have; "" where it is away in one."""
+    """The caBundle of all entries; "" if one entry has no caBundle."""
     found = cluster.kubectl("get", *CONFIGURATION, "--ignore-not-found", "-o", "json")
     entries = json.loads(found)["webhooks"] if found.strip() else []
     bundles = {one["clientConfig"].get("caBundle", "") for one in entries}
@@ -88,5 +89,6 @@ def test_a_deleted_secret_is_made_anew(running, cluster):
     took = time.monotonic() - began
     print(f"deleted Secret: back after {took:.2f} s")
     assert took <= MOST
-    # It is served as soon: the next pod has its cache (the API server learns of the caBundle by a watch of its own).
+    # The certificate is served as soon: the next pod has its cache (the API server learns of the
+    # caBundle by a watch of its own).
     eventually(lambda: made_anew(cluster, "synced", "engine"), 5)

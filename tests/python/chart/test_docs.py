@@ -1,4 +1,4 @@
-"""The pages for Kubernetes and the samples: what a reader copies works."""
+"""The pages for Kubernetes and the samples: the commands that a reader copies work."""
 
 import re
 import shlex
@@ -12,7 +12,7 @@ HOUR = DOCS / "get-started" / "kubernetes.md"
 PAGE = HOUR.read_text()
 FOLDERS = ("get-started", "guides", "concepts", "reference")
 PAGES = {path: path.read_text() for folder in FOLDERS for path in sorted((DOCS / folder).glob("*.md"))}
-KINDS = ("larder.dev", "scheduling.k8s.io", "networking.k8s.io", "v1")  # that this API server knows
+KINDS = ("larder.dev", "scheduling.k8s.io", "networking.k8s.io", "v1")  # known to this API server
 SAMPLES = sorted((programs.ROOT / "manifests" / "samples").glob("*.yaml"))
 
 
@@ -57,7 +57,7 @@ NEEDS_NODES = ("rollout status", " exec ")  # no kubelet runs here: the pods of 
 
 
 def test_the_first_hour_fits_together(installed, monkeypatch):
-    """Every command of kubectl as it stands, one after the other, in the namespace that the page says."""
+    """Every command of kubectl, unchanged and in order, in the namespace of the page."""
     monkeypatch.chdir(programs.ROOT)
     commands = hour()
     assert len([line for line in commands if line.startswith("kubectl")]) >= 10
@@ -108,7 +108,7 @@ def test_a_command_names_values_that_are_there(helm, command):
 
 
 def test_larderctl_in_a_pod_is_told_whom_to_ask():
-    """Nothing in the container names the pool's socket."""
+    """The container does not name the pool's socket."""
     pages = [*DOCS.rglob("*.md"), programs.ROOT / "README.md"]
     told = [line for page in pages for line in re.findall(r"-c larder -- larderctl[^`\n]*", page.read_text())]
     assert len(told) >= 6

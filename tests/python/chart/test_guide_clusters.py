@@ -1,5 +1,5 @@
-"""Commands of guides for other clusters, as they stand there, against a real API server. No kubelet
-and no operator runs here: pods stay Pending, and the webhook gives no answer."""
+"""Commands of guides for other clusters, unchanged, against a real API server. No kubelet and no
+operator runs here: pods stay Pending, and the webhook gives no answer."""
 
 import json
 import re
@@ -60,7 +60,8 @@ def empty(cluster):
 
 @pytest.fixture(scope="module")
 def objects(cluster):
-    """A cluster with the chart and with objects as the guides name them: pool, backend, pod, node."""
+    """A cluster with the chart and with objects as the guides name them: pool, backend, pod,
+    node."""
     cluster.install()
     cluster.kubectl("wait", "--for=condition=Established", "--timeout=120s", "crd/cachepools.larder.dev", "crd/cachebackends.larder.dev")
     cluster.namespace("models")

@@ -1,4 +1,5 @@
-"""The chart against a real API server: every object is accepted, and installing, upgrading, removing and coming back lose nothing."""
+"""The chart against a real API server: every object is accepted, and installing, upgrading,
+removing and coming back lose no object."""
 
 import json
 import re
@@ -9,7 +10,8 @@ import yaml
 from cluster import POOL, eventually
 
 GOLDEN = programs.ROOT / "tests" / "golden" / "chart"
-STRANGERS = ("cert-manager.io/", "monitoring.coreos.com/")  # kinds that this API server has no definitions of
+# kinds without definitions in this API server
+STRANGERS = ("cert-manager.io/", "monitoring.coreos.com/")
 
 
 def rendered_files():
@@ -36,7 +38,8 @@ def test_upgrade_and_rollback_leave_the_authority_that_the_operator_wrote(cluste
         cluster.kubectl("patch", "mutatingwebhookconfiguration", "larder", "--type=json", "--field-manager=larder-operator", "-p", json.dumps(patch))
         cluster.upgrade("--set", "webhook.timeoutSeconds=7")
         assert webhook(cluster)["timeoutSeconds"] == 7 and webhook(cluster)["clientConfig"]["caBundle"] == certificate
-        cluster.upgrade("--reset-then-reuse-values", "--set", "replicas=3")  # as docs/guides/upgrade-remove.md says
+        # as in docs/guides/upgrade-remove.md
+        cluster.upgrade("--reset-then-reuse-values", "--set", "replicas=3")
         assert webhook(cluster)["timeoutSeconds"] == 7 and webhook(cluster)["clientConfig"]["caBundle"] == certificate
         cluster.helm("rollback", "larder", "1", "-n", "larder-system")
         assert webhook(cluster)["timeoutSeconds"] == 5 and webhook(cluster)["clientConfig"]["caBundle"] == certificate
@@ -47,7 +50,7 @@ def test_a_removed_release_leaves_the_pools_and_its_return_finds_them(cluster):
         cluster.kubectl("apply", "-f", "-", stdin=POOL)
         uid = cluster.get("cachepool", "pool")["metadata"]["uid"]
         said = cluster.uninstall()
-        assert "cachepools.larder.dev" in said  # helm names what it kept
+        assert "cachepools.larder.dev" in said  # helm names the kept objects
         assert cluster.get("cachepool", "pool")["metadata"]["uid"] == uid
         for kind in ("mutatingwebhookconfigurations", "validatingadmissionpolicies", "clusterroles", "clusterrolebindings"):
             assert not [one for one in cluster.get(kind)["items"] if one["metadata"]["name"].startswith("larder")], kind
@@ -99,12 +102,13 @@ def test_the_operator_is_accepted_where_pods_are_restricted(cluster, rendered):
 
 
 def fails_open(cluster):
-    """The API server counts it, as docs/guides/control-plane.md says."""
+    """The API server counts the objects, as docs/guides/control-plane.md says."""
     return re.search("fail_open_count.*pods.larder.dev.*[1-9]", cluster.kubectl("get", "--raw", "/metrics"))
 
 
 def reviews(cluster, namespace, annotations):
-    """Whether the API server asks the webhook for a pod: nobody answers at its Service, and with failurePolicy Fail that is an error."""
+    """Whether the API server asks the webhook for a pod: no process answers at the webhook's
+    Service, which is an error with failurePolicy Fail."""
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "annotations": annotations}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     try:
         cluster.kubectl("create", "--dry-run=server", "-n", namespace, "-f", "-", stdin=pod)
@@ -117,7 +121,8 @@ def reviews(cluster, namespace, annotations):
 def test_the_webhook_is_asked_for_annotated_pods_outside_of_excluded_namespaces(cluster):
     cluster.namespace("models")
     with cluster.installed():
-        assert not reviews(cluster, "models", {"larder.dev/pool": "a"})  # nobody answers, and the pod starts nevertheless
+        # no process answers, and the pod starts nevertheless
+        assert not reviews(cluster, "models", {"larder.dev/pool": "a"})
         eventually(lambda: not reviews(cluster, "models", {"larder.dev/pool": "a"}) and fails_open(cluster))
         patch = [{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Fail"}]
         cluster.kubectl("patch", "mutatingwebhookconfiguration", "larder", "--type=json", "-p", json.dumps(patch))

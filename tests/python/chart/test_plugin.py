@@ -1,4 +1,5 @@
-"""`kubectl larder` as a user runs it: kubectl finds it in PATH, and it asks a real API server with the real operator behind it."""
+"""`kubectl larder`, run like a user's: kubectl finds the plug-in in PATH, and the plug-in asks a
+real API server with the real operator."""
 
 import contextlib
 import json
@@ -143,7 +144,7 @@ def test_a_real_larderd_is_asked_through_the_api_server(world, plugin, cluster, 
     containers = [{"name": "larder", "ready": True, "restartCount": 0, "image": "x", "imageID": "", "started": True}]
     change = {"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}], "initContainerStatuses": containers}}
     cluster.kubectl("patch", "pod", "llm", "-n", NAMESPACE, "--subresource=status", "--type=merge", "-p", json.dumps(change))
-    assert plugin.reasons("llm") == ["LarderdNotAsked"]  # nobody answers there yet
+    assert plugin.reasons("llm") == ["LarderdNotAsked"]  # no larderd answers there yet
     binary = programs.Path(os.environ["LARDER_TEST_BIN"]) / "larderd"
     with Larderd(binary, tmp_path, f"plugged-{os.getpid()}", size="64MiB", listen=f"{address}:9464") as larderd:
         larderd.wait_ready()
@@ -163,7 +164,8 @@ def test_a_real_larderd_is_asked_through_the_api_server(world, plugin, cluster, 
 def test_a_webhook_that_is_down_is_named(world, plugin, cluster):
     """The last test: the operator is gone then."""
     world["operator"].stop()
-    change = '[{"op": "replace", "path": "/endpoints/0/conditions/ready", "value": false}]'  # as the cluster's controller would
+    # like the cluster's controller
+    change = '[{"op": "replace", "path": "/endpoints/0/conditions/ready", "value": false}]'
     cluster.kubectl("patch", "endpointslice", "larder-webhook-1", "-n", "larder-system", "--type=json", "-p", change)
     apply(cluster, engine_pod("late"))
     assert not injected(cluster, NAMESPACE, "late")

@@ -1,4 +1,5 @@
-"""`kubectl larder check`: a real API server with the real operator behind it says what it would make of pods, and makes nothing."""
+"""`kubectl larder check`: a real API server with the real operator reports its changes to pods, and
+makes no pod."""
 
 import json
 
@@ -48,7 +49,8 @@ def world(cluster, plugin, tmp_path_factory):
 
 @pytest.fixture
 def check(world, plugin, cluster, tmp_path):
-    """check(text, *words): (exit status, standard output); at its end nothing may have been made."""
+    """check(text, *words): (exit status, standard output); at the end no object may have been
+    made."""
     before = cluster.kubectl("get", "all", "-A", "-o", "name")
 
     def ask(text, *words):
@@ -61,7 +63,7 @@ def check(world, plugin, cluster, tmp_path):
 
 
 def manifest(**changes):
-    """The deployment with fields of its pod's spec changed; a field of None is left out."""
+    """The deployment with changed fields of its pod's spec; a field of None is left out."""
     made = yaml.safe_load(DEPLOYMENT)
     made["spec"]["template"]["spec"].update(changes)
     return made
@@ -201,7 +203,7 @@ NGINX = {"name": "web", "image": "nginx", "command": ["nginx"]}
 
 @pytest.fixture
 def asking(cluster):
-    """The namespace asks for its pods; no template does."""
+    """The namespace asks for caches of its pods; no template does."""
     cluster.kubectl("label", "namespace", NAMESPACE, ASKS)
     yield yaml.safe_dump(unannotated())
     cluster.kubectl("label", "namespace", NAMESPACE, "larder.dev/pool-")
@@ -228,7 +230,8 @@ def test_a_namespace_that_asks_while_the_webhook_is_away(check, asking, world, c
     assert status == 1
     assert "! WebhookNoAnswer: the namespace asks for caches of pool chat (label larder.dev/pool), and the webhook gave the API server no answer" in out
     assert f"port {port} of the operator's pods" in out and "9443" not in out, "the port in force"
-    change = '[{"op": "replace", "path": "/endpoints/0/conditions/ready", "value": false}]'  # as the cluster's controller would
+    # like the cluster's controller
+    change = '[{"op": "replace", "path": "/endpoints/0/conditions/ready", "value": false}]'
     cluster.kubectl("patch", "endpointslice", "larder-webhook-1", "-n", "larder-system", "--type=json", "-p", change)
     status, out = check(asking)
     assert status == 1 and "! WebhookDown: the namespace asks for caches of pool chat" in out

@@ -1,4 +1,5 @@
-"""What the chart renders, word for word, for the values files of tests/golden/chart. LARDER_TEST_WRITE_GOLDEN=1 writes them anew."""
+"""The rendered chart, word for word, for the values files of tests/golden/chart.
+LARDER_TEST_WRITE_GOLDEN=1 writes the goldens anew."""
 
 import base64
 import json
@@ -11,7 +12,7 @@ import pytest
 import yaml
 
 GOLDEN = programs.ROOT / "tests" / "golden" / "chart"
-RELEASES = {  # golden: how it is installed; the values stand in its folder
+RELEASES = {  # golden: the settings of the installation; the values stand in the golden's folder
     "cert-manager": {},
     "cert-manager-issuer": {},
     "everything": {"namespace": "caches"},

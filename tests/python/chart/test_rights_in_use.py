@@ -1,4 +1,5 @@
-"""The real operator with the rights that the chart gives it: it is refused nothing, and uses all of them."""
+"""The real operator with the chart's rights: the API server refuses no request, and the operator
+uses all of its rights."""
 
 import json
 import time
@@ -12,7 +13,7 @@ from engine_pod import engine_pod, made_anew
 from test_roles import CLUSTER, OWN
 
 NAMESPACE = "used"
-SELDOM = {  # not seen in this test, and why they are needed
+SELDOM = {  # not seen in this test, and why the operator needs the rights
     ("events.k8s.io", "events", "patch"): "the same event again: its count",
     ("larder.dev", "cachebackends", "get"): "the webhook, for a pool whose backend it has not been told of yet",
     ("", "namespaces", "get"): "the webhook, for a namespace that it has not been told of yet",
@@ -64,15 +65,15 @@ def apply(cluster, *objects):
 
 
 def exercise(cluster):
-    """Whatever makes the operator use a right."""
+    """Each event that makes the operator use a right."""
     cluster.kubectl("create", "secret", "generic", "password", "-n", NAMESPACE, "--from-literal=password=x")
     apply(cluster, *yaml.safe_load_all(OBJECTS))
     eventually(lambda: "caBundle" in cluster.get("mutatingwebhookconfiguration", "larder")["webhooks"][0]["clientConfig"])
     eventually(lambda: made_anew(cluster, NAMESPACE, "engine"), 60)
-    # No node has huge pages for it, says a scheduler: the operator looks at the nodes.
+    # No node has huge pages for the pod, says a scheduler: the operator looks at the nodes.
     unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes: Insufficient hugepages-2Mi"}
     status(cluster, {"phase": "Pending", "conditions": [unscheduled]})
-    # What larderd takes over while it runs: the operator changes the pod's annotation.
+    # Settings that a running larderd takes over: the operator changes the pod's annotation.
     cluster.kubectl("patch", "cachepool", "chat", "-n", NAMESPACE, "--type=merge", "-p", '{"spec": {"backendWrite": {"policy": "popular"}}}')
     # A pod of a pool that is not there: an Event says so.
     apply(cluster, engine_pod("other", **{"larder.dev/pool": "absent"}))
@@ -84,7 +85,7 @@ def status(cluster, change):
 
 
 def leave_strays(cluster):
-    """Copies of what the operator made, under names that it does not want: it removes them."""
+    """Copies of the operator's objects, under unwanted names: the operator removes the copies."""
     for kind in ("daemonset", "statefulset", "configmap", "service", "poddisruptionbudget", "networkpolicy"):
         eventually(lambda kind=kind: made(cluster, kind), 60)
         (one, *_) = made(cluster, kind)
@@ -110,7 +111,8 @@ def requests(cluster):
             continue
         resource = "/".join(filter(None, (where["resource"], where.get("subresource"))))
         code = event["responseStatus"].get("code", 0)
-        # Applying what is not there needs the right to create it, and is one request: a patch.
+        # Applying a missing object needs the right to create the object, and is one request: a
+        # patch.
         for verb in [event["verb"]] + (["create"] if event["verb"] == "patch" and code == 201 else []):
             found.append((where.get("apiGroup", ""), resource, verb, where.get("namespace", ""), code))
     return found
@@ -122,7 +124,8 @@ def expected():
 
 
 def wait_for_use(cluster, process):
-    """Until every right but the seldom ones has been used, two minutes at most; the test then says which were not."""
+    """Until every right but the seldom ones has been used, two minutes at most; the test then names
+    the unused rights."""
     deadline = time.monotonic() + 120
     while expected() - set(SELDOM) - {one[:3] for one in requests(cluster)} and time.monotonic() < deadline:
         assert process.child.poll() is None, process.tail()

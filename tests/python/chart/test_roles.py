@@ -1,23 +1,28 @@
-"""What the chart lets the operator do: this list, word for word, and nothing that a reviewer of roles would stop at."""
+"""The operator's rights in the chart: this list, word for word, and no right that a reviewer of
+roles would question."""
 
 import re
 
 import programs
 import pytest
 
-# Where the operator's sources need it stands behind each.
+# Behind each right stands the place in the operator's sources that needs the right.
 CLUSTER = {
-    ("larder.dev", "cachepools"): "get list watch patch",  # informers of webhook and reconcilers; the finalizer larder.dev/free-memory
+    # informers of webhook and reconcilers; the finalizer larder.dev/free-memory
+    ("larder.dev", "cachepools"): "get list watch patch",
     ("larder.dev", "cachebackends"): "get list watch",
     ("larder.dev", "cachepools/status"): "patch",  # applied
     ("larder.dev", "cachebackends/status"): "patch",
-    ("", "pods"): "list watch patch",  # who is attached; the annotation larder.dev/config of running pods
-    ("", "namespaces"): "get list watch",  # the webhook: the label larder.dev/pool, ids of OpenShift
+    # the attached engines; the annotation larder.dev/config of running pods
+    ("", "pods"): "list watch patch",
+    # the webhook: the label larder.dev/pool, ids of OpenShift
+    ("", "namespaces"): "get list watch",
     ("", "limitranges"): "list watch",  # the webhook: would the namespace take the pod
     ("", "resourcequotas"): "list watch",
     ("", "nodes"): "list",  # huge pages
     ("apps", "daemonsets"): "get list watch create patch delete",  # placement Node: applied, pruned
-    ("apps", "statefulsets"): "get list watch create patch delete",  # managed backends: applied, pruned
+    # managed backends: applied, pruned
+    ("apps", "statefulsets"): "get list watch create patch delete",
     ("", "configmaps"): "get list watch create patch delete",
     ("", "services"): "get list watch create patch delete",
     ("policy", "poddisruptionbudgets"): "get list watch create patch delete",
@@ -118,7 +123,8 @@ CALLS = {  # of k8s::ApiClient -> verbs of roles
 
 
 def calls(operator):
-    """{(group, plural): verbs} of calls in the operator's sources that name their kind: `client.get(resources::kPods, ...)`."""
+    """{(group, plural): verbs} of calls in the operator's sources with a named kind:
+    `client.get(resources::kPods, ...)`."""
     header = (operator / "k8s" / "api_client.h").read_text()
     kinds = {name: (group, plural) for name, group, plural in re.findall(r'Resource (k\w+)\{"([^"]*)", "[^"]*", "([^"]*)"', header)}
     found = {}
@@ -131,7 +137,8 @@ def calls(operator):
 
 def test_every_call_in_the_operators_sources_is_granted():
     allowed = {}
-    for key, verbs in list(CLUSTER.items()) + list(OWN.items()) + [(("", "secrets"), "get")]:  # the last: backendSecrets
+    # the last: backendSecrets
+    for key, verbs in list(CLUSTER.items()) + list(OWN.items()) + [(("", "secrets"), "get")]:
         allowed.setdefault(key[:2], set()).update(verbs.split())
     for kind, verbs in calls(programs.ROOT / "operator").items():
         assert verbs <= allowed.get(kind, set()), f"{kind}: {verbs - allowed.get(kind, set())} is called and not granted"

@@ -1,4 +1,5 @@
-"""What a platform sets once: the network of the operator's pods, a registry for all images, the chart inside another."""
+"""Settings of a platform: the network of the operator's pods, a registry for all images, the chart
+inside another."""
 
 import programs
 import pytest
@@ -27,7 +28,8 @@ def test_in_the_hosts_network_it_listens_where_it_is_told_and_finds_the_clusters
         assert container[probe]["httpGet"]["port"] == "health"
     for service in programs.of_kind(text, "Service"):
         assert {port["targetPort"] for port in service["spec"]["ports"]} <= set(ports)
-    # Two pods of one node would want the same ports: a new one waits for an old one to go, and no policy is promised that does not hold.
+    # Two pods of one node would want the same ports: a new pod waits for an old pod to go, and no
+    # policy promises more than it holds.
     assert programs.the(text, "Deployment")["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 1, "maxSurge": 0}
     assert not programs.of_kind(text, "NetworkPolicy")
 
@@ -72,7 +74,7 @@ def test_a_digest_stays(helm):
 
 @pytest.fixture
 def umbrella(tmp_path):
-    """A chart around this one, as users write them."""
+    """A chart around this one, like a user's."""
     (tmp_path / "charts").mkdir()
     (tmp_path / "charts" / "larder").symlink_to(programs.CHART)
     dependency = {"name": "larder", "version": "0.1.0", "repository": "file://charts/larder", "condition": "larder.enabled"}

@@ -1,4 +1,4 @@
-"""Values: what is wrong is refused in words, what is given is used, and every key is explained."""
+"""Values: a wrong value is refused in words, a given value is used, and every key is explained."""
 
 import json
 import re
@@ -11,7 +11,7 @@ SCHEMA = json.loads((programs.CHART / "values.schema.json").read_text())
 TEXT = (programs.CHART / "values.yaml").read_text()
 VALUES = yaml.safe_load(TEXT)
 
-WRONG = {  # what a user may write -> what helm must say
+WRONG = {  # a user's value -> helm's message
     "replica=3": "additional properties 'replica' not allowed",
     "image.tags=1": "at '/image': additional properties 'tags' not allowed",
     "image.repository=larder:1.0": "the tag goes into image.tag",
@@ -58,7 +58,7 @@ def test_what_is_wrong_is_refused_in_words(helm, setting):
 
 
 def leaves(schema, path=()):
-    """The keys that have a value of their own: what has properties is a section."""
+    """The keys with a value of their own: a key with properties is a section."""
     for key, below in schema["properties"].items():
         if "properties" in below and key not in ("resources", "affinity", "issuerRef"):
             yield from leaves(below, path + (key,))
@@ -88,7 +88,8 @@ def test_every_section_of_the_schema_is_closed():
 
 
 def uncommented(text):
-    """The keys of values.yaml that are a value of their own (no section) and have no comment right above them."""
+    """The keys of values.yaml with a value of their own (no section) and without a comment right
+    above."""
     named = {".".join(path) for path in leaves(SCHEMA)}
     lines, path = text.splitlines(), []
     for above, line in zip([""] + lines, lines):
@@ -105,7 +106,7 @@ def test_every_value_is_explained():
     assert list(uncommented(TEXT.replace("    # Interval of the scrapes.\n", ""))) == ["metrics.serviceMonitor.interval"]
 
 
-OTHER = {  # another value for each key: what the chart renders must then differ
+OTHER = {  # another value for each key: the rendered chart must then differ
     "global.imageRegistry": '"mirror.example"',
     "image.repository": '"registry.example/larder"',
     "image.tag": '"9"',

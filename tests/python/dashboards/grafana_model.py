@@ -1,19 +1,21 @@
-"""What Grafana's JSON model asks of a dashboard, as far as ours use it: `faults(dashboard)` names what is wrong, one line each.
+"""The rules of Grafana's JSON model for a dashboard, as far as our dashboards use the model:
+`faults(dashboard)` names the faults, one line each.
 
-Neither a Grafana server nor its linter is to be had as a package; this checks what both would say: types, fields, units, variables,
-data sources, legends, identifiers, and that no panels lie on one another."""
+Neither a Grafana server nor its linter is available as a package. This module checks types, fields,
+units, variables, data sources, legends, identifiers, and that no two panels overlap."""
 
 import re
 
 COLUMNS = 24
 PANEL_KEYS = {"id", "type", "title", "description", "datasource", "gridPos", "fieldConfig", "options", "targets"}
-OPTIONS = {  # panel type: the options that it needs
+OPTIONS = {  # panel type: the required options
     "timeseries": {"legend", "tooltip"},
     "stat": {"reduceOptions", "orientation", "colorMode", "graphMode", "justifyMode", "textMode"},
     "bargauge": {"reduceOptions", "orientation", "displayMode", "showUnfilled"},
     "table": {"showHeader", "cellHeight", "footer"},
 }
-# Grafana's identifiers of the units that are used here (its list: packages/grafana-data/src/valueFormats/categories.ts).
+# Grafana's identifiers of the units in use here (Grafana's list:
+# packages/grafana-data/src/valueFormats/categories.ts).
 UNITS = {"short", "percentunit", "s", "h", "bytes", "Bps", "ops", "reqps"}
 COLORS = {"green", "orange", "red", "yellow", "blue"}
 BUILT_IN = {"__rate_interval", "__range", "__interval"}

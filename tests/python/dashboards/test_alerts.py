@@ -1,4 +1,5 @@
-"""Alerts and recording rules: promtool takes them, each alert is tested firing and not firing, and has its runbook."""
+"""Alerts and recording rules: promtool accepts the rules, each alert is tested firing and not
+firing, and has its runbook."""
 
 import re
 import subprocess
@@ -10,7 +11,7 @@ TESTS = ROOT / "tests" / "python" / "dashboards" / "rules_test.yaml"
 RUNBOOKS = ROOT / "docs" / "runbooks"
 GROUPS = yaml.safe_load(RULES.read_text())["groups"]
 ALERTS = {rule["alert"]: rule for group in GROUPS for rule in group["rules"] if "alert" in rule}
-ASKED_FOR = {  # what the issue asks for: checksum failures, tier degraded, backend down, ...
+ASKED_FOR = {  # the alerts of the issue: checksum failures, tier degraded, backend down, ...
     "LarderChecksumFailures",
     "LarderTierDegraded",
     "LarderBackendDown",

@@ -1,4 +1,5 @@
-"""The dashboards: their JSON is what their descriptions say, has Grafana's form, and asks for nothing that nobody exports."""
+"""The dashboards: the JSON equals the descriptions, has Grafana's form, and asks only for exported
+metrics."""
 
 import copy
 import importlib.util
@@ -46,7 +47,7 @@ def broken(change):
     return faults(made)
 
 
-BREAKS = {  # what someone may do to a dashboard -> what is said of it
+BREAKS = {  # a change of a dashboard -> the fault in words
     "another panel's place": (lambda d, p: d["panels"][2]["gridPos"].update(x=p["gridPos"]["x"]), "lies on"),
     "an id twice": (lambda d, p: p.update(id=3), "ids are not unique"),
     "a unit that Grafana has not": (lambda d, p: p["fieldConfig"]["defaults"].update(unit="tokens"), "unit 'tokens'"),

@@ -1,5 +1,6 @@
-"""Every metric that a panel or a rule asks for is one that a program exports. Without starting any: by the page of metrics, which tests keep
-equal to the programs, and by the sources of the others."""
+"""Every metric of a panel or a rule is exported by a program. The test starts no program: for
+larderd the page of metrics tells, which tests keep equal to the program, and for others the
+sources."""
 
 import importlib.util
 import json
@@ -25,7 +26,7 @@ def expressions():
 
 
 def asked(begins):
-    """Names without what Prometheus adds to a histogram's."""
+    """Names without Prometheus's suffixes of a histogram's."""
     found = {name for expression in expressions() for name in re.findall(NAMES, expression)}
     return {re.sub("_(bucket|sum|count)$", "", name) for name in found if name.startswith(begins)}
 

@@ -1,4 +1,4 @@
-"""What the injector writes as --kv-transfer-config, read from its golden pods, for a real vLLM on a CPU."""
+"""The injector's --kv-transfer-config, read from the golden pods, for a real vLLM on a CPU."""
 
 import json
 import shutil
@@ -10,7 +10,8 @@ from larder.server import Server
 
 LARDER = "LarderConnector"
 WHOLE = prompt("composed server", 600)
-TAIL = WHOLE[:512] + prompt("composed server, tail", 140)  # its whole blocks are more, by which ExampleConnector names it
+# more whole blocks, by which ExampleConnector names the prompt
+TAIL = WHOLE[:512] + prompt("composed server, tail", 140)
 
 
 def children(config):
@@ -34,7 +35,8 @@ def written(root):
 
 
 def configurations(text):
-    """The JSON objects in it with a kv_connector. Text for `eval` has a backslash before each quote."""
+    """The JSON objects with a kv_connector in the text. Text for `eval` has a backslash before each
+    quote."""
     text, at, decoder = text.replace('\\"', '"'), 0, json.JSONDecoder()
     while (at := text.find("{", at)) >= 0:
         try:
@@ -47,7 +49,8 @@ def configurations(text):
 
 
 def on_a_cpu(config, folder):
-    """The configuration with ExampleConnector over `folder` in NIXL's place, and one of tests/python/models in that of a user's module."""
+    """The configuration with ExampleConnector over `folder` in NIXL's place, and one of
+    tests/python/models in the place of a user's module."""
     if children(config):
         return {**config, "kv_connector_extra_config": {"connectors": [on_a_cpu(one, folder) for one in children(config)]}}
     if config["kv_connector"] == LARDER:
@@ -58,7 +61,7 @@ def on_a_cpu(config, folder):
 
 
 def answers_hits_and_counts(engine, example):
-    """AssertionError otherwise. example: the folder of ExampleConnector, if it is there."""
+    """AssertionError otherwise. example: the folder of ExampleConnector, if there is one."""
     expected = engine.ask(WHOLE, **OFF), engine.alone(TAIL)
     shutil.rmtree(example, ignore_errors=True)  # ExampleConnector has forgotten both
     assert engine.ask_and_count(WHOLE) == (expected[0], 0)

@@ -1,4 +1,5 @@
-"""Models and larderds that the engine tests share. Each engine start costs about 25 s on 2 cores: fixtures are shared by module."""
+"""Models and larderds that the engine tests share. Each engine start costs about 25 s on 2 cores:
+fixtures are shared by module."""
 
 import sys
 from pathlib import Path

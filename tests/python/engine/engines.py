@@ -1,5 +1,5 @@
-"""Real engines for the tests: vLLM's server over real larderds, both in processes of their own, on a tiny model with real
-weights."""
+"""Real engines for the tests: vLLM's server over real larderds, both in processes of their own, on
+a tiny model with real weights."""
 
 import itertools
 import json
@@ -19,14 +19,15 @@ from larder import completions
 from larder.server import Server
 
 OFFLINE = Path(__file__).with_name("offline_run.py")
-# Only the connector's name: it must set by itself what it needs.
+# Only the connector's name: the connector must set the rest by itself.
 CONNECTOR = {"kv_connector": "LarderConnector", "kv_connector_module_path": "larder.vllm", "kv_role": "kv_both"}
 OFF = {"kv_transfer_params": {"larder": "off"}}
 VOCABULARY = range(3, 1000)
-PATIENCE_S = 60  # for what comes for certain, on a machine that may be busy
-# Beyond what a request may take: make test has other tests beside it, make test-crash has none.
+PATIENCE_S = 60  # for events that are sure to come, on a machine that may be busy
+# Beyond the longest time of a request: make test runs other tests at the same time, make test-crash
+# does not.
 SLACK_S = 1 if os.environ.get("CRASH_SUITE") == "whole" else 5
-# In the log: larderd had no answer in the time that a store waits for it.
+# In the log: larderd had no answer in the time that a store waits for larderd.
 REFUSED = r"\d+ were there, [1-9]\d* refused"
 
 _numbers = itertools.count()
@@ -51,12 +52,14 @@ def environment(socket, **more):
 
 
 class Engine(VllmServer):
-    """vLLM's server with Larder's connector. Ask with token ids. `larderd`: the one that it uses, None while there is none."""
+    """vLLM's server with Larder's connector. Ask with token ids. `larderd`: the engine's larderd,
+    None while there is none."""
 
     larderd = None
 
     def __init__(self, model, socket, folder, *arguments, extra=None, role="kv_both", connector=None, serve=False, **env):
-        """connector: the whole of --kv-transfer-config, in place of Larder alone with `extra` and `role`."""
+        """connector: the whole of --kv-transfer-config, in place of Larder alone with `extra` and
+        `role`."""
         connector = connector or {**CONNECTOR, "kv_role": role, "kv_connector_extra_config": extra or {}}
         log = folder / f"vllm-{next(_numbers)}.log"
         super().__init__("vLLM", str(model), "tiny", environment(socket, **env), log, connector, list(arguments), serve)
@@ -70,8 +73,9 @@ class Engine(VllmServer):
         return self.ask(tokens, max_tokens, **OFF)
 
     def reset(self):
-        """Empties the engine's own prefix cache; what still runs (an abort) is waited for, and so is larderd, until it has
-        committed all that the engine stored: the engine does not wait for that, and what is asked next may expect a full hit."""
+        """Empties the engine's own prefix cache. Waits for running work (an abort), and for
+        larderd's commits of the engine's stores: the engine does not wait for commits, and the next
+        request may expect a full hit."""
         deadline = time.monotonic() + PATIENCE_S
         while not completions.reset_prefix_cache(self.url):
             assert time.monotonic() < deadline, "vLLM's prefix cache could not be reset"
@@ -84,7 +88,8 @@ class Engine(VllmServer):
         return int(completions.hit_tokens(self.url)[1])
 
     def ask_and_count(self, tokens, max_tokens=8, **fields):
-        """(answer, tokens loaded from Larder for it), with nothing in the engine's own cache. What it filled is stored."""
+        """(answer, tokens loaded from Larder), with an empty cache of the engine's own. The
+        request's chunks are stored."""
         self.reset()
         before, refused = self.hits(), len(self.logged(REFUSED))
         answer = self.ask(tokens, max_tokens, **fields)
@@ -94,8 +99,8 @@ class Engine(VllmServer):
         return answer, hit
 
     def store(self, tokens, max_tokens=8, **fields):
-        """The answer, once all that it fills is stored: a chunk for which a busy larderd answered too late is left out, the log
-        says so, and it is stored when it is computed again."""
+        """The answer, after the store of all chunks. A chunk with a late answer of a busy larderd
+        is left out, the log says so, and the chunk is stored when it is computed again."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             self.reset()
@@ -106,7 +111,8 @@ class Engine(VllmServer):
             assert time.monotonic() < deadline, "larderd refuses a chunk again and again, or is always late"
 
     def ask_batch(self, prompts, max_tokens):
-        """The answers to prompts that come in one request: vLLM has all of them within a few steps."""
+        """The answers to prompts that come in one request: vLLM has all of them within a few
+        steps."""
         body = {"model": "tiny", "prompt": prompts, "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True}
         body["return_token_ids"] = True
         with Server(self.url).request("POST", "/v1/completions", body, 300) as response:
@@ -118,10 +124,12 @@ class Engine(VllmServer):
 
 
 def run_offline(model, socket, steps, extra=None, env=None, timeout_s=180, script=OFFLINE, connector=CONNECTOR, **llm):
-    """Runs offline_run.py, or what takes its place, and returns (its results, all that it printed). In one process, which starts in half
-    the time; servers and the example for offline use run as users run them, in several."""
+    """Runs offline_run.py, or a variant, and returns (the results, the whole output). In one
+    process, which starts in half the time; servers and the example for offline use run like a
+    user's, in several."""
     environ = {**environment(socket, VLLM_ENABLE_V1_MULTIPROCESSING="0"), **(env or {})}
-    # A file, not the output: a log line of another thread may stand between the parts of a long print().
+    # A file, not the output: a log line of another thread may stand between the parts of a long
+    # print().
     with tempfile.NamedTemporaryFile(suffix=".json") as results:
         job = {"model": str(model), "steps": steps, "connector": connector, "extra": extra or {}, "llm": llm, "results": results.name}
         command = [sys.executable, script, json.dumps(job)]

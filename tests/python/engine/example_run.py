@@ -1,12 +1,14 @@
-"""example_run.py ADMIN_SOCKET CHUNKS EXAMPLE ARGUMENT...: runs an example for offline use, as it stands. One thing is waited for: vLLM's own
-prefix cache is emptied once larderd has committed so many chunks. An example that asks again at once may be faster than its stores on a
-busy machine, and would compute."""
+"""example_run.py ADMIN_SOCKET CHUNKS EXAMPLE ARGUMENT...: runs an example for offline use,
+unchanged, with one wait: vLLM's own prefix cache is emptied only after larderd has committed CHUNKS
+chunks. An example that asks again at once may be faster than its stores on a busy machine, and
+would compute."""
 
 import sys
 import time
 from pathlib import Path
 
-from offline_run import PATIENCE_S, status_of  # which has stores wait for a busy larderd; vLLM's processes import this file
+# which has stores wait for a busy larderd; vLLM's processes import this file
+from offline_run import PATIENCE_S, status_of
 
 
 def wait_for(condition, what):
@@ -29,7 +31,8 @@ def wait_before_resets(admin_socket, chunks):
 
     def when_stored(llm):
         wait_for(lambda: committed(admin_socket) >= before + chunks, f"{chunks} chunks are committed")
-        wait_for(lambda: reset(llm), "vLLM's prefix cache is emptied")  # stores that were just committed may keep blocks for a step
+        # stores that were just committed may keep blocks for a step
+        wait_for(lambda: reset(llm), "vLLM's prefix cache is emptied")
 
     LLM.reset_prefix_cache = when_stored
 

@@ -1,4 +1,5 @@
-"""larderd's index in shared memory, as engines read it, also when larderd is dead: which slots are being written just now.
+"""larderd's index in shared memory, as engines read the index, also of a dead larderd: the slots
+that are being written just now.
 
 shim/protocol/index_layout.h and word.h are the layout."""
 
@@ -7,14 +8,15 @@ import struct
 
 import numpy
 
-_HEADER = struct.Struct("<8sIIQQQQQQ")  # magic, version, epoch, sizes, entry_count, bucket_count, entries_offset
+# magic, version, epoch, sizes, entry_count, bucket_count, entries_offset
+_HEADER = struct.Struct("<8sIIQQQQQQ")
 _ENTRY_WORDS = 8
 _STATES = 7
 _GRANTED = 1
 
 
 class IndexWords:
-    """Of the larderd of that name that lives. Keeps its mapping when the file has gone."""
+    """Of the living larderd of that name. Keeps its mapping after the file has gone."""
 
     def __init__(self, shm_name):
         path = max(glob.glob(f"/dev/shm/{shm_name}.index.*"), key=lambda name: int(name.rsplit(".", 1)[1]))

@@ -1,13 +1,17 @@
-"""offline_run.py JOB: one vLLM without a server walks through the steps of a JSON job and writes a list of results, one for each step, to the file that the job names.
+"""offline_run.py JOB: one vLLM without a server walks through the steps of a JSON job. Writes a
+list of results, one for each step, to the file named in the job.
 
-Steps: {"ask": tokens, ...} gives {"tokens", "hit", "local", ...}: the answer, the tokens that Larder and vLLM's own prefix cache
-had of the prompt; with max_tokens, off (without Larder), salt, lora, image, prompt_logprobs as they are given; named_as: another image,
-whose hash of vLLM is the uuid that is sent with this one. {"ask_all": [tokens,
-...]} asks for all at once and gives a list of answers and the sums. {"reset": true} empties vLLM's own prefix cache, and {"reset":
-"external"} Larder's namespace too; {"settle": admin socket} waits until larderd has committed what was stored; {"zero": arena file}
-zeroes every byte that is stored; {"touch": file}; {"await": file} waits until the file exists; {"named": admin socket} asks for next to
-nothing until the engine knows its weights and has a namespace; {"copy": [from, to]} copies the files of a folder; {"reload": true} has
-vLLM load its weights anew; {"embed": tokens} gives the first numbers of an embedding; {"add_lora": [name, number, path]} loads an adapter."""
+Steps: {"ask": tokens, ...} gives {"tokens", "hit", "local", ...}: the answer, and the prompt tokens
+from Larder and from vLLM's own prefix cache. Its fields are max_tokens, off (without Larder), salt,
+lora, image, prompt_logprobs, and named_as: another image, whose hash of vLLM is the uuid sent with
+this one. {"ask_all": [tokens, ...]} asks for all at once and gives a list of answers and the sums.
+{"reset": true} empties vLLM's own prefix cache, and {"reset": "external"} Larder's namespace too.
+{"settle": admin socket} waits until larderd has committed all stores. {"zero": arena file} zeroes
+every stored byte. {"touch": file}; {"await": file} waits until the file exists. {"named": admin
+socket} sends small requests until the engine knows its weights and has a namespace. {"copy": [from,
+to]} copies the files of a folder. {"reload": true} has vLLM load its weights anew. {"embed":
+tokens} gives the first numbers of an embedding. {"add_lora": [name, number, path]} loads an
+adapter."""
 
 import http.client
 import json
@@ -21,7 +25,7 @@ import time
 import larder.vllm.stores_under_way
 
 PATIENCE_S = 60
-# An ask is followed by one that must hit: what larderd of a busy machine answers late is waited for, not left out.
+# The next ask must hit: a late answer of larderd on a busy machine is waited for, not left out.
 larder.vllm.stores_under_way.ANSWER_WAIT_MS = larder.vllm.stores_under_way.WINDOW_ANSWER_WAIT_MS = 1000 * PATIENCE_S
 
 
@@ -33,7 +37,7 @@ def zero(path):
 
 
 def status_of(path):
-    """larderd's status. path: its admin socket."""
+    """larderd's status. path: the admin socket."""
     connection = http.client.HTTPConnection("localhost", timeout=PATIENCE_S)
     connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.sock.connect(path)
@@ -44,8 +48,9 @@ def status_of(path):
 
 
 def settle(path):
-    """What an engine has sent larderd before this is handled when no grant is left."""
-    deadline, earlier = time.monotonic() + PATIENCE_S, None  # what its first answer tells may be older than the last ask
+    """All earlier messages of an engine to larderd are handled when no grant is left."""
+    # the first status may be older than the last ask
+    deadline, earlier = time.monotonic() + PATIENCE_S, None
     while time.monotonic() < deadline:
         status = status_of(path)
         earlier = earlier or status["uptime_seconds"]
@@ -56,7 +61,8 @@ def settle(path):
 
 
 COUNTED = {"preemptions": "vllm:num_preemptions", "drafts": "vllm:spec_decode_num_draft_tokens"}
-# Of the first prefill of each request. The counters of hits alone are lost in vLLM 0.24 where a step schedules nothing but a load.
+# Of the first prefill of each request. vLLM 0.24 loses the counters of hits alone in a step that
+# schedules only a load.
 SOURCES = {"hit": "external_kv_transfer", "local": "local_cache_hit"}
 
 
@@ -100,7 +106,8 @@ def ask(llm, step):
 
 
 def of_the_prompt(output, tokens):
-    """The log probability of each token of the prompt but the first, where they were asked for."""
+    """The log probability of each token of the prompt but the first, if the ask has
+    prompt_logprobs."""
     if not output.prompt_logprobs:
         return None
     return [place[token].logprob for token, place in zip(tokens[1:], output.prompt_logprobs[1:])]
@@ -120,14 +127,15 @@ def image(seed):
 
 
 def hash_of_vllm(llm, picture):
-    """By which vLLM names a picture that comes without a uuid. All of it can be known to a client."""
+    """vLLM's name of a picture without a uuid. A client can know all parts of the name."""
     from vllm.multimodal.hasher import MultiModalHasher
 
     return MultiModalHasher.hash_kwargs("blake3", model_id=llm.model_config.model, image=picture)
 
 
 def wait_until_named(llm, path):
-    """On a busy machine an engine reads its weights longer than its start waits for them. Until then it stores nothing."""
+    """On a busy machine an engine reads its weights longer than its start waits for the weights.
+    Until then the engine stores no chunk."""
     deadline = time.monotonic() + PATIENCE_S
     while not any(space["sessions"] for space in status_of(path)["namespaces"]):
         if time.monotonic() > deadline:
@@ -149,7 +157,8 @@ def reset(llm, external):
     while time.monotonic() < deadline:
         if llm.reset_prefix_cache(reset_connector=external):
             return True
-        # Blocks of the last request may still be stored. An engine in this process goes on inside llm.generate() alone.
+        # Blocks of the last request may still be stored. An engine in this process goes on only
+        # inside llm.generate().
         if os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] == "0":
             llm.llm_engine.engine_core.get_output()
         time.sleep(0.01)

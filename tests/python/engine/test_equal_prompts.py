@@ -1,4 +1,5 @@
-"""Equal prompts that reach vLLM's scheduler in one step: one load, and vLLM's own cache for all others. No server, so that none comes late."""
+"""Equal prompts that reach vLLM's scheduler in one step: one load, and vLLM's own cache for all
+others. No server, so that no prompt comes late."""
 
 from engines import prompt, run_offline, start_larderd
 
@@ -7,7 +8,8 @@ COUNT = 12
 
 
 def test_equal_prompts_are_loaded_once(model, tmp_path):
-    """A prompt that ends with a chunk: vLLM shares all blocks but the last one, which each request loads."""
+    """A prompt that ends with a chunk: vLLM shares all blocks but the last one, which each request
+    loads."""
     inside, at_end, longer = prompt("inside", 600), prompt("at the end", 640), prompt("inside", 600) + prompt("tail", 100)
     with start_larderd(tmp_path) as larderd:
         settle = [{"settle": str(larderd.admin_socket)}, {"reset": True}]

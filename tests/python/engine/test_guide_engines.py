@@ -1,5 +1,5 @@
-"""`vllm serve` lines of README.md, docs/get-started and docs/guides: vLLM's own parser takes them,
-and vLLM finds the connector. The engines of this folder are started with the same flags."""
+"""`vllm serve` lines of README.md, docs/get-started and docs/guides: vLLM's own parser takes the
+lines, and vLLM finds the connector. The engines of this folder are started with the same flags."""
 
 import re
 import shlex

@@ -1,4 +1,5 @@
-"""What the injector writes, read by vLLM's own parser: the flags of every golden pod that starts vLLM without a shell."""
+"""The injector's flags, read by vLLM's own parser: the flags of every golden pod that starts vLLM
+without a shell."""
 
 import json
 
@@ -21,14 +22,14 @@ def injected(root):
 @pytest.fixture(scope="module")
 def parser():
     parser = vllm_args.make_arg_parser(FlexibleArgumentParser())
-    parser.add_argument("model_tag", nargs="?")  # as `vllm serve` has it
+    parser.add_argument("model_tag", nargs="?")  # as in `vllm serve`
     return parser
 
 
 def children(config):
     if config.kv_connector != "MultiConnector":
         return [config]
-    # As vLLM's MultiConnector makes them: an engine_id of their own would end it here.
+    # Like children of vLLM's MultiConnector: a child with an engine_id of its own would fail here.
     return [KVTransferConfig(**child, engine_id=config.engine_id) for child in config.kv_connector_extra_config["connectors"]]
 
 
@@ -78,7 +79,8 @@ def test_a_config_file_comes_before_the_flag(parser, tmp_path):
 
 
 def test_a_connector_of_vllm_is_found_beside_our_module_path():
-    """--kv-offloading-size changes the connector's name and leaves the module path: the engine must start all the same."""
+    """--kv-offloading-size changes the connector's name and leaves the module path: the engine must
+    start all the same."""
     from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
 
     def config(name):

@@ -1,4 +1,5 @@
-"""A real subscriber to a real vLLM's KV events sees what larderd holds come and go, as a cache-aware router would."""
+"""A real subscriber to a real vLLM's KV events sees larderd's chunks come and go, like a
+cache-aware router."""
 
 import json
 import threading
@@ -15,7 +16,8 @@ BLOCK, CHUNK = 128, 128
 
 
 class Subscriber:
-    """What a router knows: the blocks of this tier by hash, and every event of it in its order."""
+    """A router's knowledge: the blocks of this tier by hash, and every event of the tier in
+    order."""
 
     def __init__(self, endpoint):
         self.there, self.events = {}, []
@@ -43,7 +45,8 @@ class Subscriber:
             self.there.update((one, event) for one in event.block_hashes)
         else:
             for one in event.block_hashes:
-                del self.there[one]  # KeyError ends the thread, and the test: it was never there
+                # KeyError ends the thread, and the test: the block was never there
+                del self.there[one]
 
     def alive(self):
         return self._thread.is_alive()
@@ -69,7 +72,7 @@ def world(model, tmp_path_factory):
 
 
 def step_until(world, condition, what):
-    """Events go out with steps: something short is asked until what is waited for has come."""
+    """Events go out with steps: a short prompt is asked until the awaited events have come."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert world.subscriber.alive(), "the subscriber was told of a removal of what was never stored"
@@ -83,7 +86,7 @@ def test_what_is_stored_is_announced_with_its_tokens(world):
     world.engine.store(text)
     wait_for(lambda: world.subscriber.engines_own > 0, PATIENCE_S, "hearing of vLLM's own cache")
     step_until(world, lambda: len(world.subscriber.events) >= 4, "four chunks")
-    # By their place in the prompt: larderd may commit them in another order.
+    # By their place in the prompt: larderd may commit chunks in another order.
     chunks = [text[begin : begin + CHUNK] for begin in range(0, 4 * CHUNK, CHUNK)]
     stored = sorted(world.subscriber.events[:4], key=lambda event: chunks.index(event.token_ids))
     assert all(isinstance(event, BlockStored) and event.medium == "CPU" for event in stored)
@@ -94,7 +97,8 @@ def test_what_is_stored_is_announced_with_its_tokens(world):
 
 
 def test_what_larderd_evicts_is_removed(world):
-    """64 chunks of 256 KiB fit at most: what is evicted for room goes, and what is left is what larderd says."""
+    """64 chunks of 256 KiB fit at most: chunks evicted for room go, and the rest equals larderd's
+    status."""
     for seed in range(24):
         world.engine.ask(prompt(f"fill {seed}", 4 * CHUNK + 1), 1)
 

@@ -1,5 +1,6 @@
-"""Two engines with a long value of vLLM's configuration: the log, which has larderd's words, names the field and shows both values around
-the first difference, and larderd's status has both. No vLLM: fingerprints and clients alone."""
+"""Two engines with a long value of vLLM's configuration: the log, in larderd's words, names the
+field and shows both values around the first difference, and larderd's status has both. No vLLM:
+fingerprints and clients alone."""
 
 import json
 import re
@@ -29,7 +30,8 @@ def layers(count, odd):
 
 
 def told_to(larderd, own, other):
-    """The log lines of a client that attaches with the text `own` while another client has `other`."""
+    """The log lines of a client that attaches with the text `own` while another client has
+    `other`."""
     with Client(larderd.socket, "other") as first, Client(larderd.socket, "test") as second:
         for client, fingerprint_text in ((first, other), (second, own)):
             client.set_namespace(fingerprint_text, "m", 128, GROUPS)

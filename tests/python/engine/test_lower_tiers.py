@@ -1,5 +1,6 @@
-"""One served engine over a larderd whose memory is too small: prompts come back from its disk, with equal tokens, also when larderd was
-started anew without its memory, and no disk that is slow or stopped makes anybody wait for it."""
+"""One served engine over a larderd with too little memory: prompts come back from the disk, with
+equal tokens, also after larderd was restarted without its memory. No engine waits for a slow or
+stopped disk."""
 
 import glob
 import os
@@ -31,13 +32,13 @@ def world(model, tmp_path_factory):
         engine.wait_ready()
         world.engine = engine
         world.start()
-        engine.store(prompt("speed", TOKENS))  # now it is known how fast the engine computes
+        engine.store(prompt("speed", TOKENS))  # now the engine knows its computing speed
         yield world
     world.larderd.stop()
 
 
 def start(world):
-    # Through: what is stored is soon on the disk, whatever the memory has room for.
+    # Through: stored chunks are soon on the disk, whatever the memory has room for.
     world.larderd = world.engine.larderd = start_larderd(
         world.folder, MEMORY, world.name, f"disk:\n  path: {world.folder}/disk\n  size: 1GiB\n  write: through\n"
     )
@@ -54,8 +55,8 @@ def on_disk(world):
 
 
 def store_below(world, seed):
-    """A prompt that is on the disk and not in memory, and its answer. What left memory before it was written, because the disk was
-    still standing, is stored again."""
+    """A prompt on the disk and not in memory, and its answer. Chunks that left memory unwritten,
+    because the disk was still stopped, are stored again."""
     text = prompt(seed, TOKENS)
     alone = world.engine.alone(text)
     wanted = on_disk(world) + (1 + OTHERS) * (WHOLE // CHUNK)
@@ -86,9 +87,10 @@ def fetched(engine):
 
 
 def from_disk(world, text, alone):
-    """Whether all of the prompt, which is not in memory, came from the disk. On a busy machine that may be late: then it is computed, in
-    memory, and pushed out again. After a hit of a part the engine computes in other steps, and with such weights its answer may be
-    another one: vLLM alone gives the same one where its own cache has that part."""
+    """Whether all of the prompt, which is not in memory, came from the disk. On a busy machine the
+    disk may be late: then the prompt is computed, in memory, and evicted again. After a partial hit
+    the engine computes in other steps, and with such weights the answer may change: vLLM alone
+    gives the same answer with that part in its own cache."""
     before = sum(fetched(world.engine))
     answer, hit = world.engine.ask_and_count(text)
     assert answer == alone or hit not in (0, WHOLE)
@@ -143,7 +145,7 @@ def test_a_stopped_disk_costs_one_deadline_once(world, engine, throttle):
     computing_s = min(timed(lambda text=text: engine.alone(text)) for text, _ in texts)
     before = fetched(engine)
     throttle.reads(STALLED)
-    engine.larderd = None  # what is being read stays granted: nobody waits for that here
+    engine.larderd = None  # chunks under a read stay granted: no test waits for the reads here
     first_s = timed(lambda: check(engine, *texts[0]))
     assert first_s < 2 * computing_s + SLACK_S
     check(engine, *texts[1])

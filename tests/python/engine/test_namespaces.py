@@ -1,5 +1,5 @@
-"""What one engine stored, an engine that differs never hits, and the log names the field; an equal one does. No server: one vLLM a
-case."""
+"""An engine never hits the chunks of a different engine, and the log names the differing field; an
+equal engine hits. No server: one vLLM a case."""
 
 import os
 import re
@@ -14,8 +14,9 @@ from engines import PATIENCE_S, REFUSED, environment, prompt, run_offline, start
 from transformers import AutoTokenizer
 
 EXAMPLE_RUN = Path(__file__).parent / "example_run.py"
-# A loaded prompt rounds its tail in another way than a computed one, and a near tie of these random weights may then end the other way, by
-# the machine: this text has none in 32 tokens on those that were tried.
+# A loaded prompt rounds its tail in another way than a computed one. A near tie of these random
+# weights may then end the other way, by the machine: this text has no near tie in 32 tokens on the
+# tried machines.
 EXAMPLE = "Sphinx of black quartz, judge my vow. " * 40
 
 
@@ -32,8 +33,8 @@ def world(make, root, tmp_path_factory):
 
 
 def run_example(root, folder, path, larderd, chunks):
-    """What examples/offline.py printed. Once more where a busy larderd refused a chunk, by the log, until the chunk's request had ended:
-    nobody stores it then."""
+    """The output of examples/offline.py. Run once more if a busy larderd refused a chunk, by the
+    log, until the chunk's request had ended: the chunk is not stored then."""
     (folder / "text").write_text(EXAMPLE)
     script = root / "shim" / "python" / "examples" / "offline.py"
     command = [sys.executable, EXAMPLE_RUN, larderd.admin_socket, str(chunks), script, path, folder / "text"]
@@ -74,7 +75,8 @@ def test_another_dtype_and_a_salt_miss_and_short_prompts_are_left_alone(world):
 
 # covers F-064
 def test_another_block_size_misses_and_rejected_drafts_are_not_stored(world):
-    """With n-gram speculation, drafts that are rejected later stand in the blocks of chunks that fill in decode."""
+    """With n-gram speculation, drafts that are rejected later stand in the blocks of chunks that
+    fill in decode."""
     llm = {
         "block_size": 32,
         "speculative_config": {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1},
@@ -92,7 +94,8 @@ def test_another_block_size_misses_and_rejected_drafts_are_not_stored(world):
 
 # covers F-064
 def test_a_fine_tune_at_the_same_path_misses_and_the_negative_control(world, make):
-    """Verification is bypassed (liblarder_test.so): zeroed chunks must change the answer, else equal tokens prove nothing."""
+    """Verification is bypassed (liblarder_test.so): zeroed chunks must change the answer, else
+    equal tokens prove no hit."""
     shutil.rmtree(world.path)
     shutil.copytree(make(1), world.path)
     ask = {"ask": world.text, "max_tokens": 16}
@@ -108,7 +111,7 @@ def test_a_fine_tune_at_the_same_path_misses_and_the_negative_control(world, mak
 
 
 def settled(world):
-    """What was stored can be found, and vLLM's own cache is empty."""
+    """Stored chunks can be found, and vLLM's own cache is empty."""
     return [{"settle": world.larderd.admin_socket}, {"reset": True}]
 
 

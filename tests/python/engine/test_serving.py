@@ -1,5 +1,5 @@
-"""One served engine with blocks and chunks of 128 tokens, started before larderd is there: equal tokens, whatever happens around
-it."""
+"""One served engine with blocks and chunks of 128 tokens, started before its larderd: equal tokens
+in every event."""
 
 import http.client
 import itertools
@@ -80,7 +80,8 @@ def test_prompts_that_share_a_prefix(engine):
     assert engine.ask_and_count(first) == (alone[0], 0)
     assert engine.ask_and_count(second) == (alone[1], 256)
     assert engine.ask_and_count(third) == (alone[2], 256)
-    # What the engine has itself is not loaded: its first chunk is there, the other three come from Larder.
+    # The engine's own blocks are not loaded: the first chunk is there, the other three come from
+    # Larder.
     engine.reset()
     engine.ask(first[:140])
     before = engine.hits()
@@ -104,7 +105,7 @@ def test_many_at_once_are_all_answered_and_verified(world, engine):
     engine.reset()
     warm = ask_all(engine, texts)
     assert [len(a) for a in answers + warm] == [8] * 16
-    engine.store(texts[0])  # where there was no time for one of its chunks
+    engine.store(texts[0])  # without time for one of its chunks
     assert engine.ask_and_count(texts[0]) == (alone, 384)
     assert failures(world.larderd) == (0, 0)
 
@@ -142,7 +143,7 @@ def test_equal_prompts_at_once_move_their_bytes_once(world, engine, fields):
 
 # covers F-043
 def test_equal_prompts_of_which_the_first_are_aborted(world, engine):
-    """Whoever is aborted while it loads, the others are answered."""
+    """The others are answered, whichever request is aborted during its load."""
     text = prompt("equal and aborted", 600)
     alone = engine.store(text)
     for delay_s in (0, 0.005, 0.02):
@@ -211,7 +212,7 @@ def test_the_log_tells_what_was_hit_and_stored(engine):
 
 # covers F-042
 def test_a_corrupted_slot_is_recomputed_dropped_and_stored_anew(world, engine):
-    """One single request on an idle engine: it must not be looked up for ever."""
+    """One single request on an idle engine: the look-ups of the request must end."""
     text = prompt("corrupted", 300)
     alone = engine.alone(text)
     engine.ask_and_count(text)
@@ -278,7 +279,7 @@ class Killer(threading.Thread):
 
 
 def kill_once(world, engine, number, loaded, alone, warm_s):
-    """Kills larderd while it serves loads and stores, starts it again, and sees it used."""
+    """Kills larderd while larderd serves loads and stores, restarts larderd, and sees new hits."""
     for text in loaded:
         engine.store(text)
     engine.reset()
@@ -292,7 +293,8 @@ def kill_once(world, engine, number, loaded, alone, warm_s):
             yield next(fresh)
 
     asked, answers, ends = [], [], [time.monotonic()]
-    for text in texts():  # one at a time: the answers of a batch may differ in the last bit from those alone
+    # one at a time: the answers of a batch may differ in the last bit from those alone
+    for text in texts():
         asked.append(text)
         answers.append(engine.ask(text))
         ends.append(time.monotonic())
@@ -302,7 +304,7 @@ def kill_once(world, engine, number, loaded, alone, warm_s):
     ready = time.monotonic()
     wait_for(lambda: attached(world.larderd) == 2, PATIENCE_S, "attaching to the restarted larderd")
 
-    # At once, and nothing is computed again: the one before it left what it had.
+    # At once, and without any recomputation: the chunks of the earlier engine are there.
     assert engine.ask_and_count(loaded[0]) == (alone[0], whole(600))
     used_s = time.monotonic() - ready
     assert failures(world.larderd) == (0, 0)
@@ -322,7 +324,8 @@ def timed(work, *arguments):
 
 # covers F-016
 def test_larderd_stopped_for_a_while_and_continued(world, engine):
-    """Look-ups and loads need no larderd; stores wait for nobody; and when it wakes it blames nobody."""
+    """Look-ups and loads need no larderd; stores delay no request; a woken larderd reports no fault
+    of an engine."""
     text = prompt("stopped", 600)
     alone, cold_s = timed(engine.alone, text)
     engine.ask_and_count(text)
@@ -386,7 +389,7 @@ def test_a_second_engine_hits_what_the_first_stored(world, engine, model):
 
 # covers F-075
 def test_an_engine_that_is_reset_goes_on_in_a_namespace_of_its_own(world, engine):
-    """What others may use stays: only what was private is dropped."""
+    """Shared chunks stay: only private chunks are dropped."""
     text = prompt("private", 300)
     alone = engine.ask(text)
     assert engine.ask_and_count(text) == (alone, 256)
@@ -406,7 +409,7 @@ def private_of(world):
 
 # covers F-127
 def test_no_hook_ever_failed(engine):
-    """Last: nothing that happened above turned the cache off."""
+    """Last: no earlier event turned the cache off."""
     assert not engine.logged(r"Larder is off")
     failed = engine.logged(r"Load of request (\S+) failed")
     assert len(failed) == len(set(failed)), "a request was looked up again after its load had failed"

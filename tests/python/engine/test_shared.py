@@ -1,7 +1,8 @@
-"""Prefill and decode apart: two served engines, each over a larderd of its own, and one Redis that the two share. The first computes
-and stores, the second loads what it never computed, with equal tokens; whoever is lost, the prompt is computed.
+"""Prefill and decode apart: two served engines, each over a larderd of its own, and one shared
+Redis. The first engine computes and stores, the second loads KV that it never computed, with equal
+tokens. If either engine is lost, the prompt is computed.
 
-The proxy is the example that users are given (shim/python/examples/prefill_decode.py)."""
+The proxy is the example for users (shim/python/examples/prefill_decode.py)."""
 
 import importlib.util
 import os
@@ -17,7 +18,8 @@ from harness.redis import Missing, RedisServer
 from larder import completions
 
 CHUNK = 128
-TOKENS = 5000  # a second of computing: on a busy machine a look takes milliseconds, of which it may cost a fiftieth
+# a second of computing: on a busy machine a probe takes milliseconds, and may cost a fiftieth
+TOKENS = 5000
 WHOLE = TOKENS // CHUNK * CHUNK  # 39 chunks of 256 KiB
 
 
@@ -39,14 +41,14 @@ def world(root, model, tmp_path_factory):
         for engine, larderd in ((world.prefill, world.prefill_larderd), (world.decode, world.decode_larderd)):
             engine.wait_ready()
             engine.larderd = larderd
-            engine.ask(prompt("speed", TOKENS), **OFF)  # now it is known how fast it computes
+            engine.ask(prompt("speed", TOKENS), **OFF)  # now the engine knows its computing speed
         world.example = load(root / "shim" / "python" / "examples" / "prefill_decode.py")
         with proxy(world, world.prefill, world.decode) as world.url:
             yield world
 
 
 def node(world, name):
-    """A larderd of its own name and folder; the prefix is what makes two share."""
+    """A larderd of its own name and folder; two larderd share by the prefix."""
     extra = f"backend:\n  url: {world.redis.url}\n  prefix: shared\n"
     return start_larderd(world.folder / name, extra=extra)
 
@@ -74,7 +76,8 @@ class proxy:
 
 
 def apart(world, text, url=None):
-    """(answer by way of the proxy, tokens that the decode engine loaded of it), with nothing in the engines' own caches."""
+    """(answer by way of the proxy, tokens that the decode engine loaded), with empty caches of both
+    engines."""
     world.prefill.reset()
     world.decode.reset()
     before = world.decode.hits()
@@ -83,8 +86,9 @@ def apart(world, text, url=None):
 
 
 def answers(engine, text):
-    """(computed, where the engine itself has all but the last tokens): without Larder. With such weights they may differ, since the
-    engine computes in other steps then; what Larder loads must give the second."""
+    """(computed, computed with all but the last tokens in the engine's own cache): without Larder.
+    With such weights the two may differ, since the engine computes in other steps; Larder's loads
+    must give the second."""
     computed = engine.alone(text)
     return computed, engine.ask(text, **OFF)
 
@@ -114,7 +118,8 @@ def check(answer, hit, expected):
 
 
 def loaded(world, text):
-    """Whether all of the prompt, which is in Redis alone, came from there. On a busy machine that may be late."""
+    """Whether all of the prompt, which is only in Redis, came from Redis. On a busy machine Redis
+    may be late."""
     expected = answers(world.decode, text)
     before = sum(fetched(world.decode))
     answer, hit = world.decode.ask_and_count(text)

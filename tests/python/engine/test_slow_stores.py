@@ -1,7 +1,8 @@
-"""Copies of stores that take longer than steps, and few blocks: what is stored is never read off blocks that others write by then.
+"""Copies of stores that take longer than steps, and few blocks: a store never reads a block after
+another request's write.
 
-liblarder_test.so waits before it reads a chunk. Six blocks of 128 tokens, a chunk each; what was stored is loaded again, and a chunk that
-was read off another request's KV would change the answer."""
+liblarder_test.so waits before each read of a chunk. Six blocks of 128 tokens, a chunk each; stored
+chunks are loaded again, and a chunk read from another request's KV would change the answer."""
 
 import os
 
@@ -29,18 +30,18 @@ def run(model, larderd, steps):
 
 
 def alone(text):
-    """Its answer without Larder."""
+    """The prompt's answer without Larder."""
     return [{"ask": text, "off": True}, {"reset": True}]
 
 
 def from_larder(larderd, text):
-    """Its answer with what was stored."""
+    """The prompt's answer with the stored chunks."""
     return [{"settle": larderd.admin_socket}, {"reset": True}, {"ask": text}]
 
 
 # covers F-049
 def test_blocks_of_a_request_that_ended_are_not_given_to_the_next_one_before_they_are_stored(model, larderd):
-    """It ends in the step that fills its chunks, and the next request needs its blocks."""
+    """The request ends in the step that fills its chunks, and the next request needs its blocks."""
     text, other = prompt("slow", 512), prompt("slow, other", 512)
     steps = [*alone(text), {"ask": text, "max_tokens": 1}, {"ask": other, "max_tokens": 1}, *from_larder(larderd, text)]
     expected, *_, warm = run(model, larderd, steps)
@@ -50,11 +51,12 @@ def test_blocks_of_a_request_that_ended_are_not_given_to_the_next_one_before_the
 
 # covers F-050
 def test_what_was_not_read_before_a_preemption_is_not_stored(model, larderd):
-    """Both fill their third chunk in one step, and the next one takes a block of the second request for the first. The two before were stored
-    long ago, whatever the machine's speed."""
+    """Both fill their third chunk in one step, and the next one takes a block of the second request
+    for the first. The two chunks before were stored long ago, at any speed of the machine."""
     texts = [prompt(f"slow, preempted {i}", 256) for i in range(2)]
     before = [step for text in texts for step in ({"ask": text, "max_tokens": 1}, {"settle": larderd.admin_socket})]
-    *_, grown = run(model, larderd, [*before, {"ask_all": texts, "max_tokens": 420}])  # the first goes on for longer than a copy takes
+    # the first goes on for longer than a copy takes
+    *_, grown = run(model, larderd, [*before, {"ask_all": texts, "max_tokens": 420}])
     assert grown["preemptions"] > 0, "the test must make vLLM preempt"
     turns = [(text + answer)[:400] for text, answer in zip(texts, grown["tokens"])]
     answers = run(model, larderd, [step for turn in turns for step in (*alone(turn), *from_larder(larderd, turn))])

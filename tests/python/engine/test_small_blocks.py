@@ -1,4 +1,5 @@
-"""Blocks of 32 tokens in chunks of 256, prefill in steps of 96 tokens, and too few blocks: requests are preempted and resumed."""
+"""Blocks of 32 tokens in chunks of 256, prefill in steps of 96 tokens, and too few blocks: requests
+are preempted and resumed."""
 
 import types
 
@@ -40,7 +41,8 @@ def test_chunks_fill_across_prefill_steps_of_96(engine, tokens):
 
 @pytest.mark.parametrize("local", [32, 224, 288, 480])
 def test_a_local_hit_that_ends_inside_a_chunk(engine, local):
-    """The blocks that vLLM has already are shared with whoever runs: the load leaves them out and brings the rest."""
+    """vLLM shares its own blocks with running requests: the load leaves these blocks out and brings
+    the rest."""
     text = prompt(f"inside {local}", 560)
     alone = engine.alone(text, 16)
     engine.ask_and_count(text)
@@ -59,7 +61,8 @@ def test_decode_fills_a_chunk(engine):
 
 
 def test_preempted_requests_are_answered_as_if_alone(world, engine):
-    """Eight come at once, four have room for their prompts, and none of these ends before the four have filled all blocks."""
+    """Eight come at once, four have room for their prompts, and no request ends before the four
+    have filled all blocks."""
     texts = [prompt(f"preempt {i}", 400) for i in range(8)]
     cold, at_first = engine.ask_batch(texts, OUTPUT), preemptions(engine)
     engine.reset()

@@ -26,7 +26,8 @@ from harness.vllm_server import engine_env, free_port
 from larder import completions
 
 HOME = Path(PATHS["huggingface"])
-IMAGES_FOLDER = "/kserve-workspace"  # the folder of the project and of the start in KServe's image for GPUs
+# the folder of the project and of the start in KServe's image for GPUs
+IMAGES_FOLDER = "/kserve-workspace"
 READY_S, PATIENCE_S = 300, 60
 
 _others = itertools.count(100)
@@ -44,7 +45,7 @@ def injected(root):
 
 
 def as_here(root, text, workspace, socket):
-    """The pod's paths, replaced by those of this machine."""
+    """The pod's paths, replaced by the paths of this machine."""
     for there, here in ((IMAGES_FOLDER, str(workspace)), ("/larder/python", str(root / "shim/python")), ("/run/larder/llama.sock", socket)):
         text = re.sub(rf"{there}(?![\w.-])", here, text)
     return text
@@ -143,7 +144,8 @@ def test_what_cannot_be_loaded_is_computed(service):
     assert failed_loads(service)
     assert "Recovered from KV load failure: 1 request(s) rescheduled" in service.log.read_text(errors="replace")
     deadline, warm = time.monotonic() + PATIENCE_S, False
-    while not warm:  # a load ends at the first bad chunk, so each turn finds and stores one bad chunk
+    # a load ends at the first bad chunk, so each turn finds and stores one bad chunk
+    while not warm:
         assert time.monotonic() < deadline, "it was not stored anew"
         settled(service)
         failures = failed_loads(service)

@@ -16,7 +16,8 @@ VERSION = "0.20"
 GOLDEN = ROOT / "tests" / "golden" / "inject"
 SERVICES = sorted((Path(__file__).parent / "services").glob("*.yaml"))
 NAMESPACE = "shapes"
-PARTS = {"llmisvc-prefill-decode": 2, "llmisvc-offloading-prefill": 2}  # the number of pods, if not one
+# the number of pods, if not one
+PARTS = {"llmisvc-prefill-decode": 2, "llmisvc-offloading-prefill": 2}
 TEMPLATES = {"llmisvc-multi-node"}  # a LeaderWorkerSet
 
 

@@ -1,9 +1,10 @@
-"""offline_run.py of an engine that sleeps, as vLLM does on GPUs alone. Its CPU worker gets the GPU worker's calls of the sleep backend and of
-the connector; the backend gets an allocator that overwrites the KV tensors, asleep and awake. The rest runs unchanged, from LLM.sleep() to
-the backend or the hooks. Weights stay.
+"""offline_run.py of an engine that sleeps, as vLLM does on GPUs alone. vLLM's CPU worker gets the
+GPU worker's calls of the sleep backend and of the connector. The backend gets an allocator that
+overwrites the KV tensors, asleep and awake. The rest runs unchanged, from LLM.sleep() to the
+backend or the hooks. Weights stay.
 
-Steps besides: {"sleep": level} falls asleep and wakes up; {"sleep_within": tokens, ...} does so (mode "keep") once a request has its first token, and gives
-its answer."""
+More steps: {"sleep": level} falls asleep and wakes up. {"sleep_within": tokens, ...} does so (mode
+"keep") after a request's first token, and gives the answer of the request."""
 
 import ctypes
 import inspect
@@ -31,7 +32,7 @@ class KvMemory:
         print("KV memory is away", flush=True)
 
     def wake_up(self, tags=None):
-        self.fill(0x3C)  # what others left there: small numbers
+        self.fill(0x3C)  # leftovers of other programs: small numbers
 
     def fill(self, byte):
         for storage in (tensor.untyped_storage() for tensor in self.tensors):

@@ -1,7 +1,9 @@
-"""The fields of a released vLLM's configuration, read out of its source without running it: paths as larder.vllm.engine_config has them,
-and the environment variables that its compile_factors() counts.
+"""The fields of a released vLLM's configuration, read from vLLM's source without running the
+source: paths as in larder.vllm.engine_config, and the environment variables that compile_factors()
+counts.
 
-`python tests/python/models/config_fields.py vllm==0.24.0` records a release in tests/python/unit/config_fields/."""
+`python tests/python/models/config_fields.py vllm==0.24.0` records a release in
+tests/python/unit/config_fields/."""
 
 import ast
 import json
@@ -45,7 +47,7 @@ def _is_dataclass(node):
 
 
 def _own_fields(node, classes):
-    """{field: the names in its type}, with those of its bases."""
+    """{field: the names in the field's type}, with the fields of the bases."""
     found = {}
     for base in node.bases:
         if getattr(base, "id", None) in classes:

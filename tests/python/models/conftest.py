@@ -14,7 +14,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """`make test` does not even name what only `make test-models` runs."""
+    """`make test` does not even name the tests of `make test-models` alone."""
     if os.environ.get("LARDER_MODELS") == "all":
         return
     left_out = [item for item in items if item.get_closest_marker("slow")]

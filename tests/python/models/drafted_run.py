@@ -1,7 +1,9 @@
-"""offline_run.py of an engine with a drafter. Each answer has "proposed" besides, the drafts of each step, and "accepted", their number.
+"""offline_run.py of an engine with a drafter. Each answer also has "proposed", the drafts of each
+step, and "accepted", the number of accepted drafts.
 
-Steps besides, for controls: {"rule": "off"} makes keys that do not cover the next tokens and stores all draft KV; {"drafts": "zero"} zeroes the pages of
-draft layers when a load ends, before the request computes. {"rule": "on"} and {"drafts": "kept"} end them."""
+More steps, for controls: {"rule": "off"} makes keys that do not cover the next tokens and stores
+all draft KV. {"drafts": "zero"} zeroes the pages of draft layers at the end of a load, before the
+request computes. {"rule": "on"} and {"drafts": "kept"} end these."""
 
 import re
 import sys
@@ -43,7 +45,7 @@ def may_store(drafts, request_id, chunk):
 
 
 def note_drafts(scheduler):
-    """Notes what vLLM's scheduler is told of drafts."""
+    """Notes the drafts that vLLM's scheduler gets."""
     for name in ("update_draft_token_ids", "update_draft_token_ids_in_output"):
         told = getattr(scheduler, name)
 

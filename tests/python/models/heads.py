@@ -1,6 +1,7 @@
 """A drafter with random weights for the tiny Llama of shapes.py: a head of EAGLE.
 
-Random heads draft nearly the same whatever one position's KV is. This seed is known to draft otherwise with wrong draft KV."""
+Random heads draft nearly the same whatever one position's KV is. This seed is known to draft
+otherwise with wrong draft KV."""
 
 import json
 from pathlib import Path

@@ -1,5 +1,6 @@
-"""A tiny Nemotron-NAS, whose layers have 2 and 4 KV heads in turn: vLLM keeps them in one KV group, with pages of two sizes. transformers has no code for
-it, so that the configuration comes with the model (trust_remote_code)."""
+"""A tiny Nemotron-NAS, whose layers have 2 and 4 KV heads in turn: vLLM keeps the layers in one KV
+group, with pages of two sizes. transformers has no code for the model, so the configuration comes
+with the model (trust_remote_code)."""
 
 import json
 

@@ -1,7 +1,9 @@
-"""Connectors beside Larder that leave other bytes in the blocks. Each offers all of a prompt that begins with FIRST, once.
+"""Connectors beside Larder that leave other bytes in the blocks. Each offers all of a prompt that
+begins with FIRST, once.
 
-FailingNeighbour loads within the step, and tells vLLM afterwards that the blocks failed. ForeignNeighbour loads between steps, as NIXL
-does from an engine with other weights, and all is well."""
+FailingNeighbour loads within the step, and tells vLLM afterwards that the blocks failed.
+ForeignNeighbour loads between steps, like NIXL from an engine with other weights, without a
+failure."""
 
 from dataclasses import dataclass, field
 

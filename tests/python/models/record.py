@@ -1,7 +1,9 @@
-"""What ran, as one JSON file a setting in $LARDER_MODELS_RECORD, and the table of docs/reference/compatibility.md made of them.
+"""The rows that ran, as one JSON file a setting in $LARDER_MODELS_RECORD, and the table of
+docs/reference/compatibility.md made from these files.
 
-python tests/python/models/record.py DOCUMENT FOLDER...: writes the table between the document's markers, with a column of results for
-each folder, which holds the records of one version of vLLM; nothing that was not run."""
+python tests/python/models/record.py DOCUMENT FOLDER...: writes the table between the document's
+markers, with a column of results for each folder, which holds the records of one version of vLLM. A
+row that did not run is left out."""
 
 import json
 import os
@@ -49,7 +51,8 @@ def result_of(record):
 
 
 def table(versions):
-    """Markdown rows, in the order of the settings; hits in tokens. `versions`: {version: {name: record}}, the first one's numbers first."""
+    """Markdown rows, in the order of the settings; hits in tokens. `versions`: {version: {name:
+    record}}, the first one's numbers first."""
     lines = [f"| {' | '.join([*COLUMNS, *versions])} |", "|---" * (len(COLUMNS) + len(versions)) + "|"]
     names = {name for records in versions.values() for name in records}
     for name in sorted(names, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name)):

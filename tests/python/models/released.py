@@ -1,5 +1,5 @@
-"""Files out of a released vLLM wheel, without a download of its hundreds of megabytes: pip's index tells where it is, and HTTP ranges read
-the archive's directory and those files."""
+"""Files out of a released vLLM wheel, without a download of hundreds of megabytes. pip's index has
+the address, and HTTP ranges read the archive's directory and the wanted files."""
 
 import io
 import json
@@ -10,7 +10,7 @@ import zipfile
 
 
 def wheel_url(requirement):
-    """(version, address) of what pip would install."""
+    """(version, address) of the wheel that pip would install."""
     command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--no-deps", "--only-binary", ":all:", "-q"]
     command += ["--platform", "manylinux_2_28_x86_64", "--target", "/nonexistent", "--no-cache-dir", "--report", "-", requirement]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
@@ -61,6 +61,6 @@ def read_files(url, *names):
 
 
 def read_matching(url, wanted):
-    """{name: content} of the members of a wheel whose names are wanted."""
+    """{name: content} of the wanted members of a wheel."""
     with zipfile.ZipFile(io.BufferedReader(_Remote(url), 1 << 20)) as wheel:
         return {name: wheel.read(name).decode() for name in wheel.namelist() if wanted(name)}

@@ -1,4 +1,4 @@
-"""Every model shape and engine setting that is tried, and what is expected of it."""
+"""Every tried model shape and engine setting, and its expected result."""
 
 from dataclasses import dataclass, field
 
@@ -12,14 +12,15 @@ class Setting:
     ask: dict = field(default_factory=dict)  # fields of each request
     extra: dict = field(default_factory=dict)  # kv_connector_extra_config
     tokens: int = 600  # of the prompt
-    ahead: int = 0  # of these, what vLLM puts before it (an image)
+    ahead: int = 0  # the part of these that vLLM puts before the prompt (an image)
     hit: int = 512  # of these, from Larder
     local: int | None = None  # of these, from vLLM's own cache; None: as many
-    full: int | None = None  # from Larder for a prompt of the first `hit` tokens; None: all of them
-    chunks: int = 0  # what larderd commits in all; 0: not looked at
+    full: int | None = None  # from Larder for a prompt of the first `hit` tokens; None: all tokens
+    chunks: int = 0  # larderd's commits in all; 0: not checked
     pattern: int = 0  # the prompt repeats its first tokens: drafts for speculation
     max_tokens: int = 16
-    own_namespace: bool = True  # False: it may hit what other settings stored, so its prompt is its own
+    # False: the setting may hit chunks of other settings, so its prompt is its own
+    own_namespace: bool = True
     env: dict = field(default_factory=dict)
     processes: bool = False  # needs vLLM's engine core in a process of its own
     script: str = ""  # runs in place of offline_run.py
@@ -49,7 +50,7 @@ SETTINGS = [
         "Mistral with a window of 33, blocks of 32: the last token of a full hit needs a block that vLLM does not allocate",
         "window_33",
         {"block_size": 32},
-        tokens=520,  # a longer one forgets what was hit
+        tokens=520,  # a longer one forgets the hit
         full=256,
     ),
     Setting("gemma3", "Gemma 3: windows of 256 and full attention, hybrid allocation", "gemma3", tokens=800, hit=768, in_test=True),
@@ -71,8 +72,8 @@ SETTINGS = [
             "chunk", "llama4", full=384),
     Setting("llama4_96", "Llama 4, blocks of 32, prefill in steps of 96 tokens", "llama4", {"block_size": 32, "max_num_batched_tokens": 96},
             local=576, full=256),
-    # float32: MLA's prefill and decode are different kernels, whose rounding decides bfloat16's tokens. vLLM keeps no prefix cache
-    # for it.
+    # float32: MLA's prefill and decode are different kernels, whose rounding decides bfloat16's
+    # tokens. vLLM keeps no prefix cache for this.
     Setting("mla", "MLA (DeepSeek-V2 shape, float32)", "mla", {"dtype": "float32"}, local=0, chunks=2),
     Setting("mla_ranks", "MLA, tensor parallel 2: stored once", "mla", {"dtype": "float32", "tensor_parallel_size": 2}, local=0, chunks=2,
             processes=True),
@@ -94,15 +95,15 @@ SETTINGS = [
     Setting("pp2_no_window", "pipeline parallel 2, GPT-OSS with 3 layers and 1: the second stage has no window", "gpt_oss",
             {"pipeline_parallel_size": 2, **_PIPELINE}, env={"VLLM_PP_LAYER_PARTITION": "3,1"}, processes=True,
             refused=r"a pipeline stage without a layer of each KV group is not served yet"),
-    # float32: drafts are computed several at once, as no answer without them is.
+    # float32: several drafts are computed at once, unlike an answer without drafts.
     Setting("ngram", "n-gram speculation (float32)", llm={"speculative_config": _NGRAM, "dtype": "float32"}, pattern=100, max_tokens=150,
             own_namespace=False),
     Setting("salt", "cache_salt", ask={"salt": "one"}, own_namespace=False),
     Setting("qwen3_next", "Qwen3-Next: recurrent states (Gated DeltaNet) and full attention; blocks of 256", "qwen3_next", {"block_size": 256},
             full=0),
     Setting("qwen3_next_tp2", "Qwen3-Next, tensor parallel 2", "qwen3_next", {"tensor_parallel_size": 2, "block_size": 256}, full=0, processes=True),
-    # Blocks of fixed sizes: those that vLLM chooses for such models depend on the processor's kernels.
-    # float32: in bfloat16 vLLM alone gives other tokens where a prompt is computed in other steps.
+    # Blocks of fixed sizes: vLLM's own choice for such models depends on the processor's kernels.
+    # float32: in bfloat16 vLLM alone gives other tokens if a prompt is computed in other steps.
     Setting("lfm2", "LFM2: states of short convolutions and full attention (float32)", "lfm2", {"dtype": "float32"}, full=0),
     Setting("granite4", "Granite 4: states of Mamba2 and full attention (with a stand-in for vLLM's specification of Mamba2 on CPUs); blocks "
             "of 640", "granite4", {"block_size": 640}, tokens=1400, hit=1280, full=0, env={"LARDER_TEST_MAMBA2": "1"}, script="states_run.py"),

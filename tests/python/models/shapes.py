@@ -1,4 +1,5 @@
-"""Tiny models of many architectures with real random weights, and LoRA adapters for them. Made where they are not there yet."""
+"""Tiny models of many architectures with real random weights, and LoRA adapters for the models.
+Made if missing."""
 
 import json
 from pathlib import Path
@@ -35,8 +36,9 @@ _MLA = dict(
     n_group=1,
     topk_group=1,
     head_dim=64,
-    # As DeepSeek's own models. Without scaling, vLLM 0.32's rotary embedding for CPUs takes the wrong strides here: a prefill of
-    # several tokens computes other KV than decode, and no answer equals its own continuation, with Larder or without.
+    # Like DeepSeek's own models. Without scaling, vLLM 0.32's rotary embedding for CPUs takes the
+    # wrong strides here: a prefill of several tokens computes other KV than decode, and no answer
+    # equals its own continuation, with Larder or without.
     rope_parameters=dict(
         rope_type="yarn",
         rope_theta=10000.0,
@@ -167,7 +169,7 @@ def make_model(folder, shape, seed=0):
 
 
 def make_adapter(path, seed, layers=4, hidden=256, kv=128, rank=8):
-    """A LoRA adapter for the llama shape in PEFT's form; an adapter that stands there is written over."""
+    """A LoRA adapter for the llama shape in PEFT's form; replaces an adapter at the same path."""
     import torch
     from safetensors.torch import save_file
 
@@ -187,8 +189,8 @@ def make_adapter(path, seed, layers=4, hidden=256, kv=128, rank=8):
 
 
 def make_image_model(folder):
-    """A small BLIP-2, whose image becomes 16 tokens before the prompt, with the processor that vLLM needs. (Most other kinds need
-    torchvision, which a vLLM for CPUs comes without.)"""
+    """A small BLIP-2, whose image becomes 16 tokens before the prompt, with the processor that vLLM
+    needs. (Most other kinds need torchvision, which a vLLM for CPUs lacks.)"""
     import torch
     from tokenizers import AddedToken, Tokenizer, models
     from transformers import (

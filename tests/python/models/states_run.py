@@ -1,11 +1,13 @@
-"""offline_run.py of an engine with several groups of Larder, for controls: a load leaves a part out or takes the state of another prompt, and the answer
-must change.
+"""offline_run.py of an engine with several groups of Larder, for controls: a load leaves a part out
+or takes the state of another prompt, and the answer must change.
 
-Steps besides: {"clear": true} zeroes vLLM's KV tensors; {"load": PART} says how the loads behind it are made: "all", "tokens" (no state),
-"states" (no KV of tokens), "another" (the state of the first load of this engine instead of the right one) or a list of the groups that are loaded.
+More steps: {"clear": true} zeroes vLLM's KV tensors. {"load": PART} sets the form of the later
+loads: "all", "tokens" (no state), "states" (no KV of tokens), "another" (the state of this engine's
+first load instead of the right one) or a list of the loaded groups.
 
-Where LARDER_TEST_MAMBA2 is set, Mamba2 layers take the specification of other layers. vLLM 0.32's own asks for states from inside a step, which its
-scan for CPUs does not return (vLLM issue 54504), so that the first prefill over the end of a block ends the engine."""
+With LARDER_TEST_MAMBA2, Mamba2 layers take the specification of other layers. vLLM 0.32's own
+specification asks for states from inside a step, which vLLM's scan for CPUs does not return (vLLM
+issue 54504). The first prefill over the end of a block would end the engine."""
 
 import ctypes
 import os

@@ -1,4 +1,5 @@
-"""Larder beside other connectors: each configuration that the injector composes, and such as people write by hand, in a real vLLM.
+"""Larder beside other connectors: each configuration that the injector composes, and configurations
+written by hand, in a real vLLM.
 
 With a server: test_composed_servers.py."""
 
@@ -62,8 +63,8 @@ def alone(model, world, tmp_path_factory):
 @pytest.mark.parametrize("name", CONFIGS)
 # covers F-078
 def test_a_composed_engine_answers_alike_and_hits(name, model, alone, tmp_path):
-    """ExampleConnector names a prompt by all of its whole blocks, so that with another tail Larder is asked. The last ask finds zeroed KV
-    in Larder."""
+    """ExampleConnector names a prompt by all of its whole blocks, so Larder is asked for a prompt
+    with another tail. The last ask finds zeroed KV in Larder."""
     with start_larderd(tmp_path) as larderd:
         walk, config = Walk(larderd, tmp_path, model, env=ENV, dtype="float32"), on_a_cpu(CONFIGS[name], tmp_path / "example")
         steps = [ask(WHOLE), *walk.settled(), ask(WHOLE), *walk.settled(), ask(TAIL), *walk.settled()]

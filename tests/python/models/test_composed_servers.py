@@ -1,5 +1,6 @@
-"""`vllm serve` with each configuration that the injector can write, as the golden pods have them. tests/python/engine/test_composed_server.py
-runs one of them in `make test`; test_composed.py runs them without a server, and such as people write by hand."""
+"""`vllm serve` with each configuration of the injector, as in the golden pods.
+tests/python/engine/test_composed_server.py runs one of these in `make test`. test_composed.py runs
+all without a server, and also configurations written by hand."""
 
 import os
 from pathlib import Path
@@ -16,7 +17,7 @@ WRITTEN = written(HERE.parents[2])
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """With a tokenizer, as a server needs it."""
+    """With a tokenizer, which a server needs."""
     shape = dict(layers=4, hidden=256, intermediate=512, heads=8, kv_heads=4, head_dim=32, vocab=1024)
     return make_model(str(tmp_path_factory.mktemp("models") / "llama"), **shape)
 
@@ -45,5 +46,5 @@ def test_a_server_answers_hits_and_counts(name, model, tmp_path):
 @pytest.mark.parametrize("name", ["backend", "connector-multi"])
 # covers F-077
 def test_several_api_servers_do_so_too(name, model, tmp_path):
-    """As KServe's leaders have them: the statistics of an engine reach a process that made no connector."""
+    """Like KServe's leaders: the statistics of an engine reach a process without connectors."""
     serve(model, tmp_path, WRITTEN[name], "--api-server-count", "2")

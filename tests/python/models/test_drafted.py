@@ -1,5 +1,6 @@
-"""Drafters in real vLLM. The target verifies each draft, so wrong draft KV changes no token: these tests compare drafts, over 32 steps, with those of an
-engine that computes the prompt. float32, one thread: bfloat16 hides and makes differences."""
+"""Drafters in real vLLM. The target verifies each draft, so wrong draft KV changes no token. These
+tests therefore compare drafts, over 32 steps, with the drafts of an engine that computes the
+prompt. float32, one thread: bfloat16 hides and makes differences."""
 
 import random
 from pathlib import Path
@@ -40,7 +41,8 @@ def asked(tokens, **more):
 
 
 def named():
-    """A request that hits nothing: a second engine on a busy machine knows the name of its weights after it."""
+    """A request without a hit: after this request a second engine on a busy machine knows the name
+    of its weights."""
     return asked(list(range(3, 40)), off=True)
 
 
@@ -49,7 +51,7 @@ def alone(*prompts):
 
 
 def differing(one, other):
-    """The number of steps whose drafts differ. The last steps of a request are cut by its end."""
+    """The number of steps with different drafts. The end of a request cuts its last steps."""
     pairs = list(zip(one["proposed"], other["proposed"]))[:STEPS]
     assert len(pairs) >= 8
     return sum(mine != theirs for mine, theirs in pairs)
@@ -63,7 +65,8 @@ def larderd(tmp_path):
 
 @slow
 def test_a_head_drafts_as_if_it_had_computed_the_prompt(larderd, models, tmp_path):
-    """The key of a chunk covers the token behind it: a fork right behind a chunk does not hit this chunk."""
+    """The key of a chunk covers the next token: a fork right behind a chunk does not hit this
+    chunk."""
     with record.named("eagle", "EAGLE, a random head, 3 drafts a step (float32)", 600) as told:
         head = {"method": "eagle", "model": str(make_head(tmp_path))}
         walk, (whole, fork, other) = Drafted(larderd, tmp_path, models, head), texts()
@@ -115,7 +118,8 @@ def test_a_draft_model(kind, larderd, models, tmp_path):
 
 @slow
 def test_steps_without_the_drafter_store_nothing(larderd, models, tmp_path):
-    """vLLM leaves the drafter out of a step with a request that is longer than the draft model serves."""
+    """vLLM leaves the drafter out of a step with a request that is longer than the draft model
+    serves."""
     with record.named("draft_short", "a draft model that serves 300 tokens: chunks of steps with the drafter alone", 600) as told:
         speculative = {"method": "draft_model", "model": str(models("llama")), "max_model_len": 300}
         walk, (whole, _, _) = Drafted(larderd, tmp_path, models, speculative, max_num_batched_tokens=1024, max_num_scheduled_tokens=128, max_num_seqs=4), texts()

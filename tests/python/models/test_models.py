@@ -1,5 +1,5 @@
-"""Model shapes and engine settings, each in a vLLM of its own. LARDER_MODELS=all: every one, and a record for
-docs/reference/compatibility.md; else those that are a part of `make test`."""
+"""Model shapes and engine settings, each in a vLLM of its own. LARDER_MODELS=all: every one, and a
+record for docs/reference/compatibility.md; else only the settings of `make test`."""
 
 import os
 import re
@@ -65,8 +65,9 @@ def ask(tokens, max_tokens=16, **more):
 
 @slow
 def test_prompt_logprobs_are_right_and_never_hit(world, models, tmp_path):
-    """vLLM computes the whole prompt for them; what it computed is stored all the same, for requests without them. The control is
-    one of these: zeroed KV changes its answer, and none with prompt_logprobs."""
+    """vLLM computes the whole prompt for requests with prompt_logprobs. The computed chunks are
+    stored all the same, for requests without. The control has no prompt_logprobs: zeroed KV changes
+    its answer, and no answer with prompt_logprobs."""
     what = "prompt_logprobs: computed, never hit; stored for others"
     setting = Setting("prompt_logprobs", what, ask={"prompt_logprobs": 1}, own_namespace=False)
     with record.of(setting) as told:
@@ -100,8 +101,8 @@ def test_a_salt_is_a_cache_of_its_own(world, models, tmp_path):
 @slow
 @pytest.mark.parametrize("policy", ["fcfs", "priority"])
 def test_requests_preempted_for_want_of_blocks_are_answered_as_if_alone(policy, world, models, tmp_path):
-    """float32, so that a batch of another size computes the same tokens. Of 400 tokens 256 are a chunk; of what is asked again at
-    once, vLLM's own cache has the 384 of whole blocks."""
+    """float32, so that a batch of another size computes the same tokens. Of 400 tokens 256 are a
+    chunk. For a prompt asked again at once, vLLM's own cache has the 384 of whole blocks."""
     with record.named(f"preemption_{policy}", f"preemption, scheduling by {policy}; 8 requests at once", 400) as told:
         walk = llama_walk(
             world, models, tmp_path, scheduling_policy=policy, block_size=32, num_gpu_blocks_override=60, max_model_len=1600,
@@ -135,7 +136,8 @@ def test_requests_preempted_for_want_of_blocks_are_answered_as_if_alone(policy, 
 @slow
 # covers F-074
 def test_weights_changed_in_place_under_a_running_engine(world, models, tmp_path):
-    """After the reset the engine hits no KV of the old weights. An engine of the old files hits that KV, and none of the new weights."""
+    """After the reset the engine hits no KV of the old weights. An engine of the old files hits
+    that KV, and no KV of the new weights."""
     with record.named("weights_in_place", "weights changed in place, with reset_prefix_cache(reset_connector=True)", 600) as told:
         path = shutil.copytree(models("llama", 7), tmp_path / "model")
         walk, text = Walk(world, tmp_path, path), prompt("in place", 600)
@@ -152,9 +154,10 @@ def test_weights_changed_in_place_under_a_running_engine(world, models, tmp_path
 @slow
 # covers F-026
 def test_an_engine_that_sleeps(world, models, tmp_path):
-    """Asleep, its KV tensors are overwritten: while a request is set aside whose chunks are being stored, and between two requests. Nothing
-    is hit of before, by the rule of weights that are changed in place: vLLM resets its connector's cache for each sleep. float32, since the
-    request that is set aside computes anew in one step what it had computed in two kinds of them."""
+    """During sleep the KV tensors are overwritten: once beside a preempted request with stores
+    under way, and once between two requests. No earlier chunk is hit, by the rule of weights
+    changed in place: vLLM resets its connector's cache for each sleep. float32, since the preempted
+    request computes in one step what it had computed in two kinds of steps."""
     with record.named("sleep_mode", "sleep mode, the KV memory overwritten meanwhile (by a stand-in for vLLM's allocator)", 600) as told:
         walk = Walk(world, tmp_path, models("llama"), env={"VLLM_ENABLE_V1_MULTIPROCESSING": "1", "LARDER_TEST_SLOW_STORES_MS": "400"},
                     enable_sleep_mode=True, dtype="float32")
@@ -167,7 +170,7 @@ def test_an_engine_that_sleeps(world, models, tmp_path):
         assert kept["tokens"] == alone["tokens"]
         assert [one["hit"] for one in others] == [0, 512, 0, 512] and {one["local"] for one in others} == {0}
         assert all(one["tokens"] == alone["tokens"][:16] != zeroed["tokens"] for one in others)
-        # What is asked for twice while it is stored tells of nothing stored and nothing refused.
+        # A prompt asked twice during its store tells of no store and no refusal.
         stored = [one for one in re.findall(r"Stored (\d+) chunks, .*?(\d+) refused", log) if one != ("0", "0")]
         assert stored == [("0", "4"), ("4", "0"), ("4", "0")], "of what was not read before the memory went nothing is stored"
 
@@ -190,7 +193,8 @@ def test_two_models_of_equal_shape_at_one_path(world, models, tmp_path):
 @slow
 # covers F-097
 def test_adapters(world, models, tmp_path):
-    """An adapter hits its own KV; another one under the same name, number and path misses, and so does the model alone."""
+    """An adapter hits its own KV. Another adapter under the same name, number and path misses, and
+    so does the model alone."""
     path = tmp_path / "adapter"
     setting = Setting(
         "lora",

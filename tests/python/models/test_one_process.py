@@ -1,4 +1,5 @@
-"""Engines one after the other, and side by side, in one Python process: a notebook, or a service that makes its engine anew."""
+"""Engines one after the other, and side by side, in one Python process: a notebook, or a service
+that makes its engine anew."""
 
 from pathlib import Path
 

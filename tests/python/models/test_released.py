@@ -1,5 +1,6 @@
-"""The connector over the base classes of other vLLM releases, read out of their wheels, which have no build for a CPU: loads, leaves nothing
-abstract, takes what each hook is called with. The rest of vLLM is the installed one."""
+"""The connector over the base classes of other vLLM releases, read from wheels without a build for
+CPUs: the connector loads, leaves no method abstract, and takes the arguments of each hook. The rest
+of vLLM is the installed one."""
 
 import subprocess
 import sys

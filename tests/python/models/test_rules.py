@@ -1,4 +1,5 @@
-"""Rules of the connector's groups, each taken out of a copy of the package: the comparison of some setting must fail then."""
+"""Rules of the connector's groups, each taken out of a copy of the package: the comparison of some
+setting must fail then."""
 
 import os
 import shutil
@@ -9,7 +10,7 @@ from test_models import slow, walk_of
 from walk import judge, steps_of
 
 GROUPS, LOAD_PLAN = "larder/vllm/groups.py", "larder/vllm/load_plan.py"
-RULES = {  # what: setting, file, text, what stands there instead
+RULES = {  # what: setting, file, text, the text in its place
     "all blocks of a window are kept": (
         "gpt_oss_96",
         GROUPS,

@@ -1,5 +1,5 @@
-"""Recurrent states in real vLLM, with controls. Prompts end two tokens behind a boundary: a model of random weights forgets a state within some tens of
-tokens, and a wrong state would go unnoticed."""
+"""Recurrent states in real vLLM, with controls. Prompts end two tokens behind a boundary: a model
+of random weights forgets a state within some tens of tokens, which would hide a wrong state."""
 
 import glob
 import os
@@ -22,7 +22,8 @@ def part(name):
 
 @slow
 def test_states_of_forks_other_engines_and_wrong_states(models, tmp_path):
-    """One engine makes the states, a fork of its prompt makes the state of the place where it leaves, a second engine hits both."""
+    """One engine makes the states, a fork of its prompt makes the state of the fork's place, a
+    second engine hits both."""
     with start_larderd(tmp_path, "512MiB") as larderd, record.named("states", "Qwen3-Next: forks, a second engine, wrong states", 514) as told:
         walk = Walk(larderd, tmp_path, models("qwen3_next"), block_size=256)
         whole, other = prompt("states", 514), prompt("other states", 514)
@@ -64,7 +65,8 @@ def stored(walk, texts):
 
 
 def judge_fetched(texts, alone, results, hit=512):
-    """Each prompt was fetched by itself: one as ever, the others with a load that leaves a part out or takes another state."""
+    """Each prompt was fetched by itself: one unchanged, the others with a load that leaves a part
+    out or takes another state."""
     assert [one["hit"] for one in results] == [hit] * len(texts)
     assert results[0]["tokens"] == alone[0]["tokens"]
     for name, one, right in zip(("no state", "no KV of tokens", "the state of another prompt"), results[1:], alone[1:]):
@@ -84,7 +86,7 @@ HYBRIDS = {
 @slow
 @pytest.mark.parametrize("model", HYBRIDS)
 def test_states_come_back_from_disk(models, tmp_path, model):
-    """larderd is killed and started anew with an empty memory. What it has on its disk is hit."""
+    """larderd is killed and restarted with an empty memory. The chunks on its disk are hit."""
     (tmp_path / "disk").mkdir()
     how = "512MiB", f"larder-states-{os.getpid()}", f"disk:\n  path: {tmp_path}/disk\n  size: 1GiB\n  write: through\n"
     name, block, env = HYBRIDS[model]
@@ -117,7 +119,7 @@ def redis(tmp_path):
 
 
 def forget_states(redis, larderd):
-    """Deletes the states that the backend has; how many keys those were."""
+    """Deletes the backend's states; returns the number of deleted keys."""
     (states,) = (space["id"] for space in larderd.status()["namespaces"] if space["fingerprint"].endswith("chunks: states\n"))
     script = "local found = redis.call('KEYS', ARGV[1]) for _, key in ipairs(found) do redis.call('DEL', key) end return #found"
     return int(redis.ask(f'EVAL "{script}" 0 *{states}*').removeprefix(":"))
@@ -125,7 +127,8 @@ def forget_states(redis, larderd):
 
 @slow
 def test_states_come_from_redis(models, redis, tmp_path):
-    """A second larderd, whose memory is empty, and a second engine: what the first ones stored comes from the Redis of both."""
+    """A second larderd with an empty memory, and a second engine: the chunks of the first ones come
+    from the Redis of both."""
     extra = f"backend:\n  url: {redis.url}\n  prefix: shared\n"
     texts = [prompt(f"redis {i}", 514) for i in range(4)]
     with record.named("states_redis", "Qwen3-Next: states of another larderd, by Redis", 514) as told:

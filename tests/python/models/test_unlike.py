@@ -1,4 +1,5 @@
-"""Layers of unlike pages in one KV group of a real vLLM: each page size is a group of Larder, and a hit needs all of them."""
+"""Layers of unlike pages in one KV group of a real vLLM: each page size is a group of Larder, and a
+hit needs all groups."""
 
 from pathlib import Path
 
@@ -18,7 +19,8 @@ MODELS = {
 @slow
 @pytest.mark.parametrize("name", MODELS)
 def test_every_page_size_is_loaded_and_a_second_engine_hits_at_once(name, models, tmp_path):
-    """The scheduler does not know the attention of such layers. The workers tell it before the first request: the second engine hits with this request."""
+    """The scheduler does not know the attention of such layers. The workers report the attention
+    before the first request: the second engine hits with this request."""
     what = f"{name}, one KV group: a second engine's first request; controls for each page size"
     with start_larderd(tmp_path, "512MiB") as larderd, record.named(f"{name}_second", what, 600) as told:
         walk, whole = Walk(larderd, tmp_path, models(name), **MODELS[name]), prompt("unlike", 600)

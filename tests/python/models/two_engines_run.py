@@ -1,7 +1,9 @@
-"""two_engines_run.py JOB: engines made, asked and ended in one process, as in a notebook; writes its answers to the file that the job names.
+"""two_engines_run.py JOB: engines made, asked and ended in one process, as in a notebook; writes
+the answers to the file named in the job.
 
-Each step: {"make": name, options of LLM()}, {"end": name}, or {"ask": name, "tokens": [...]} with "off", as in offline_run.py. The
-answers are printed in order, and how many first tokens Larder's series in this process have counted as hits."""
+Each step: {"make": name, options of LLM()}, {"end": name}, or {"ask": name, "tokens": [...]} with
+"off", as in offline_run.py. Prints the answers in order, and the number of first tokens that
+Larder's series in this process have counted as hits."""
 
 import gc
 import json

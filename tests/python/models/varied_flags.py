@@ -1,5 +1,5 @@
-"""What operators commonly vary, one flag each: engines that differ in one of these alone share. tests/python/unit compares fingerprints,
-tests/python/names counts hits."""
+"""Flags that operators commonly vary, one each: engines that differ in one of these alone share.
+tests/python/unit compares fingerprints, tests/python/names counts hits."""
 
 # Arguments of vLLM's EngineArgs.
 ENGINE = {

@@ -1,4 +1,5 @@
-"""What one setting is put through: cold, local hit, hit from Larder, hits with and without a tail, and zeroed KV, in one vLLM."""
+"""The walk of one setting: cold, local hit, hit from Larder, hits with and without a tail, and
+zeroed KV, in one vLLM."""
 
 import json
 import os
@@ -8,7 +9,8 @@ from engines import prompt, run_offline
 
 TEST_LIBRARY = Path(os.environ["LARDER_LIBRARY"]).with_name("liblarder_test.so")
 TAIL = 40
-# More arguments of LLM(), as JSON: on a GPU {"block_size": 128, "attention_config": {"backend": "FLASH_ATTN"}}, say.
+# More arguments of LLM(), as JSON: on a GPU {"block_size": 128, "attention_config": {"backend":
+# "FLASH_ATTN"}}, say.
 MORE = json.loads(os.environ.get("LARDER_MODELS_LLM", "{}"))
 
 
@@ -39,7 +41,7 @@ class Walk:
 
 
 def prompts_of(setting):
-    """The prompt, its first `hit` tokens, and these with another tail."""
+    """The prompt, its first `hit` tokens, and these tokens with another tail."""
     seed = "common" if setting.own_namespace else setting.name
     tokens = prompt(seed, setting.pattern or setting.tokens)
     tokens = (tokens * (setting.tokens // len(tokens) + 1))[: setting.tokens - setting.ahead]
@@ -51,7 +53,8 @@ def prompts_of(setting):
 
 
 def steps_of(setting, walk, more=()):
-    """The order in which the results are named in `judge`. The results of `more` come before the last, of zeroed KV."""
+    """The order of the results' names in `judge`. The results of `more` come before the last
+    result, of zeroed KV."""
     whole, first, tail = prompts_of(setting)
 
     def ask(tokens, **fields):
@@ -64,7 +67,7 @@ def steps_of(setting, walk, more=()):
 
 
 def judge(setting, results):
-    """AssertionError, or what the table of docs/reference/compatibility.md tells."""
+    """AssertionError, or the row for the table of docs/reference/compatibility.md."""
     first_alone, tail_alone, cold, local, warm, first, tail, *_, zeroed = results
     seen = [(result["hit"], result["local"]) for result in (cold, local, warm, first, tail, zeroed)]
     assert seen[0] == (0, 0), f"nothing of another setting is hit: {seen}"

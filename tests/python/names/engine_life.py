@@ -4,9 +4,10 @@ from engines import run_offline
 
 
 def live(world, model, *steps, refused="", **llm):
-    """The answers of the steps that ask. Behind each ask larderd commits what was stored, and vLLM's own prefix cache is emptied, unless
-    the ask `keeps` it.
-    refused: a part of the reason for which the cache must be off; by default it must not be."""
+    """The answers of the steps that ask. Behind each ask larderd commits all stores, and vLLM's own
+    prefix cache is emptied, unless the ask `keeps` the cache.
+
+    refused: a part of the reason why the cache must be off; by default the cache must be on."""
     walked = [] if refused else [{"named": world.admin_socket}]
     for step in steps:
         walked.append(step)

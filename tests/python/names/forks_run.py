@@ -1,5 +1,6 @@
-"""forks_run.py: vLLM, imported once. Each line of its input is a job of offline_run.py with `env` and `log`: a forked process walks through
-the job, and a line of the output is its exit status. An engine starts in half the time so."""
+"""forks_run.py: vLLM, imported once. Each line of its input is a job of offline_run.py with `env`
+and `log`: a forked process walks through the job, and a line of the output is its exit status. An
+engine starts in half the time so."""
 
 import importlib
 import json

@@ -1,5 +1,6 @@
-"""offline_run.py of an engine whose adapters lie on a slow file system: reading their content takes HANG_S. The file LARDER_TEST_ADAPTER_READ
-appears behind each read. Steps besides: {"longest_step": true} gives the longest call of vLLM's scheduler so far, in seconds."""
+"""offline_run.py of an engine with adapters on a slow file system: reading their content takes
+HANG_S. The file LARDER_TEST_ADAPTER_READ appears behind each read. One more step: {"longest_step":
+true} gives the longest call of vLLM's scheduler so far, in seconds."""
 
 import os
 import pathlib

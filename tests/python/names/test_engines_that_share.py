@@ -1,4 +1,5 @@
-"""Engines that differ in what operators commonly vary share, with hits. Which flags do, one by one: tests/python/unit/test_sharing.py."""
+"""Engines that differ in commonly varied settings share, with hits. The flags one by one:
+tests/python/unit/test_sharing.py."""
 
 from engine_life import alone, ask, live
 from engines import prompt

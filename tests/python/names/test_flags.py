@@ -1,5 +1,5 @@
-"""Engines that differ in one flag which operators commonly vary hit each other's chunks: vLLM itself, one start for each flag. The
-fingerprints of more flags: tests/python/unit/test_sharing.py."""
+"""Engines that differ in one commonly varied flag hit each other's chunks: vLLM itself, one start
+for each flag. The fingerprints of more flags: tests/python/unit/test_sharing.py."""
 
 import json
 import os
@@ -24,7 +24,7 @@ READY_S = 400
 KEY = "a-secret"
 FORKS = Path(__file__).with_name("forks_run.py")
 LOGS = ["--enable-log-requests", "--uvicorn-log-level", "debug", "--max-log-len", "10", "--disable-log-stats"]
-# Arguments and environment of vLLM's server. Every server has a port of its own besides.
+# Arguments and environment of vLLM's server. Every server also has a port of its own.
 SERVERS = {
     "host": (["--host", "0.0.0.0"], {}),
     "api_key": (["--api-key", KEY], {}),
@@ -36,7 +36,8 @@ SERVERS = {
 
 @pytest.fixture(scope="module")
 def world(with_tokenizer, tmp_path_factory):
-    """A larderd, and lives of engines over it; an engine without flags has stored TEXT, and `answer` is its answer."""
+    """A larderd, and lives of engines over this larderd; an engine without flags has stored TEXT,
+    and `answer` is its answer."""
     folder = tmp_path_factory.mktemp("flags")
     with start_larderd(folder) as larderd:
         env = environment(larderd.socket, VLLM_ENABLE_V1_MULTIPROCESSING="0", OMP_NUM_THREADS="1")
@@ -76,14 +77,14 @@ def namespaces(larderd):
 
 @pytest.mark.parametrize("flag", varied_flags.ENGINE)
 def test_an_engine_with_this_flag_alone_hits(world, flag):
-    """Asked twice: the load of a hit may fail on a busy machine, where an engine's heartbeat is late. The engine stores nothing that it
-    could hit the second time, since it has no namespace of its own."""
+    """Asked twice: the load of a hit may fail on a busy machine with a late heartbeat. The engine
+    stores no chunk for the second hit, since the engine has no namespace of its own."""
     before, known = tokens_hit(world.larderd), namespaces(world.larderd)
     options = varied_flags.ENGINE[flag]
     *hits, without = live(world, ask(TEXT), ask(TEXT), alone(TEXT), **options)
     assert without["hit"] == 0 and all(hit["tokens"] == without["tokens"] for hit in hits)
     world.larderd.wait_until(lambda: tokens_hit(world.larderd) - before >= HIT, PATIENCE_S)
-    if not options.get("disable_log_stats"):  # else vLLM counts nothing
+    if not options.get("disable_log_stats"):  # else vLLM counts no hit
         assert max(hit["hit"] for hit in hits) == HIT
     assert namespaces(world.larderd) == known
 

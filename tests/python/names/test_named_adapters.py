@@ -1,4 +1,4 @@
-"""LoRA adapters are named by what vLLM loaded and by how it applies them."""
+"""LoRA adapters are named by the files that vLLM loaded and by vLLM's settings for adapters."""
 
 import shutil
 from pathlib import Path
@@ -33,7 +33,8 @@ def test_the_engines_target_modules(world, models, adapter):
 
 # covers F-088
 def test_an_adapter_that_is_overwritten_between_its_loading_and_its_first_request(world, models, adapter, tmp_path):
-    """A training loop's habit. vLLM answers by what it loaded; an engine that starts later holds the new one."""
+    """A training loop's habit. vLLM answers by the loaded files; a later engine has the new
+    adapter."""
     new = make_adapter(tmp_path / "new", 2)
     asked = named(adapter)
     load = {"add_lora": asked["lora"]}
@@ -46,7 +47,7 @@ def test_an_adapter_that_is_overwritten_between_its_loading_and_its_first_reques
 
 # covers F-089
 def test_an_adapter_that_vllm_lets_go_and_loads_again_from_other_files(world, models, adapter, tmp_path):
-    """One adapter at a time: each request of the other one evicts it."""
+    """One adapter at a time: each request of the other one evicts the first."""
     other, new = make_adapter(tmp_path / "other", 3), make_adapter(tmp_path / "new", 2)
     one, two = named(adapter), named(other, "b", 2)
     first, _, hit, _, second, second_alone, third = live(
@@ -62,10 +63,12 @@ def test_an_adapter_that_vllm_lets_go_and_loads_again_from_other_files(world, mo
 
 # covers F-095
 def test_kv_of_earlier_files_in_vllms_own_cache_is_not_stored_under_the_name_of_the_new_ones(world, models, adapter, tmp_path):
-    """vLLM's block hash has the adapter's name and path alone, and says itself that it serves old blocks. Other engines must not."""
+    """vLLM's block hash has only the adapter's name and path, and vLLM itself documents that it
+    serves old blocks. Other engines must not."""
     other, new = make_adapter(tmp_path / "other", 3), make_adapter(tmp_path / "new", 2)
     one, two = named(adapter), named(other, "b", 2)
-    wait = alone(prompt("meanwhile", 900), max_tokens=700, keeps=True)  # until the new files may be looked at
+    # until the new files may be looked at
+    wait = alone(prompt("meanwhile", 900), max_tokens=700, keeps=True)
     old, _, _, _, stale = live(
         world, models("llama"), ask(TEXT, keeps=True, **one), ask(TEXT, keeps=True, **two), {"copy": [str(new), str(adapter)]},
         ask(TEXT, keeps=True, **one), wait, ask(TEXT, keeps=True, **one), max_loras=1, max_cpu_loras=1, **LORA,

@@ -8,7 +8,7 @@ from engines import run_offline
 from safetensors.torch import load_file, save_file
 from shapes import make_model
 
-# 60 of 1,024 rows of the embeddings: none of them where the sampling of old looked.
+# 60 of 1,024 rows of the embeddings, outside of the rows that the old sampling read.
 ROWS = range(300, 360)
 HIT = 512  # chunks of 256 tokens, or blocks of 128
 
@@ -34,7 +34,7 @@ def prompt_of_rows():
 
 
 def ask_twice(world, model):
-    """(the answer without Larder, the answer with it) of one engine."""
+    """(the answer without Larder, the answer with Larder) of one engine."""
     ask = {"ask": prompt_of_rows(), "max_tokens": 12}
     settled = [{"settle": world.admin_socket}, {"reset": True}]
     steps = [{**ask, "off": True}, {"reset": True}, ask, *settled]

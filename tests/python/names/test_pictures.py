@@ -1,5 +1,5 @@
-"""A picture is named by its content: real vLLM engines, one after the other over one larderd, each a
-process of its own.
+"""A picture is named by its content: real vLLM engines, one after the other over one larderd, each
+a process of its own.
 
 Each answer is compared with the same engine's answer without the cache. Each test has a control in
 which another engine hits the KV of the same picture."""
@@ -76,8 +76,8 @@ def test_a_client_that_names_its_picture_as_another_one(engine):
 # covers F-084
 def test_kv_that_vllm_computed_from_another_picture_of_that_name_is_not_stored(engine):
     """vLLM's encoder cache has the client's picture when the victim's comes under the same name to
-    the same engine. That answer is vLLM's own fault, and stays in that engine. The processor's cache
-    is off, since it would replace the victim's picture before."""
+    the same engine. That answer is vLLM's own fault, and stays in that engine. The processor's
+    cache is off, since it would replace the victim's picture before."""
     options = {"mm_processor_cache_gb": 0}
     forged, mixed_up = engine(ask(2, named_as=1), ask(1), **options)
     victim, without = engine(ask(1), alone(1), **options)
@@ -102,7 +102,8 @@ def test_the_engines_way_to_read_a_picture(engine):
 
 
 def test_a_picture_that_comes_from_another_process_has_the_same_name(engine):
-    """vLLM's server sends tensors to the engine core, and sends none for a picture it sent before."""
+    """vLLM's server sends tensors to the engine core, and sends none for a picture it sent
+    before."""
     (stored,) = engine(ask(1))
     hit, again, other, without = engine(ask(1), ask(1), ask(2), alone(2), processes=True)
     assert (stored["hit"], hit["hit"], again["hit"], other["hit"]) == (0, HIT, HIT, 0)

@@ -8,9 +8,10 @@ TEXT = prompt("prefixes", 600)
 
 # covers F-066
 def test_an_embedding_engine_that_pools_by_mean_survives_its_second_request(world, with_tokenizer):
-    """Its pooler refuses a prompt of which a part was loaded: the engine's process died of it, and again after each restart."""
+    """The model's pooler refuses a prompt with a loaded part: the engine's process once died by
+    this, and again after each restart."""
     llm = {"runner": "pooling", "convert": "embed", "pooler_config": {"pooling_type": "MEAN"}, "skip_tokenizer_init": False}
-    for _ in range(2):  # the second life finds what the first one left
+    for _ in range(2):  # the second life finds the chunks of the first one
         one, two = live(
             world, with_tokenizer, {"embed": TEXT}, {"embed": TEXT}, refused="pooled by MEAN", env={"VLLM_ENABLE_V1_MULTIPROCESSING": "1"}, **llm
         )

@@ -18,7 +18,8 @@ ASLEEP = Path(__file__).parents[1] / "models" / "asleep_run.py"
 
 # covers F-074
 def test_weights_replaced_in_place_with_vllms_default_reset(world, models, tmp_path):
-    """The old KV is not served under the new weights, and KV of the new weights not to engines of the old files."""
+    """The old KV is not served under the new weights, and KV of the new weights not to engines of
+    the old files."""
     old, new = models("llama", 7), models("llama", 8)
     path = shutil.copytree(old, tmp_path / "model")
     change = [{"copy": [str(new), str(path)]}, {"reload": True}, {"reset": True}]
@@ -50,7 +51,8 @@ def redis_of(folder):
 
 # covers F-075
 def test_the_resets_of_one_engine_leave_a_shared_backend_as_it_is(models, tmp_path):
-    """Two nodes share one Redis. Weights that are replaced on one of them (a reset) take nothing from the other."""
+    """Two nodes share one Redis. Weights replaced on one node (a reset) take no chunk from the
+    other."""
     redis = redis_of(tmp_path)
 
     def node(name):
@@ -60,7 +62,7 @@ def test_the_resets_of_one_engine_leave_a_shared_backend_as_it_is(models, tmp_pa
         live(one, models("llama"), ask(TEXT))
         one.wait_until(lambda: one.status()["backend"]["chunks"] >= 4, PATIENCE_S)
         before = redis.wait_settled(4)
-        speed = alone(prompt("speed", 1500))  # a fetch is weighed against it
+        speed = alone(prompt("speed", 1500))  # the cost of a fetch is compared with this
         _, shared, new, newer = live(other, models("llama"), speed, ask(TEXT), EXTERNAL, ask(TEXT), EXTERNAL, ask(TEXT))
         assert [answer["hit"] for answer in (shared, new, newer)] == [512, 0, 0]
         assert redis.keys() >= before
@@ -70,7 +72,8 @@ def test_the_resets_of_one_engine_leave_a_shared_backend_as_it_is(models, tmp_pa
 
 # covers F-075
 def test_a_reset_while_redis_is_stopped_and_a_sleep(models, tmp_path):
-    """Redis cannot be told that chunks of before the reset are gone, and the larderd that knows ends. A sleep takes no chunk from others."""
+    """A reset cannot tell Redis that earlier chunks are gone, and the larderd that knows ends. A
+    sleep takes no chunk from others."""
     redis = redis_of(tmp_path)
     extra = f"backend:\n  url: {redis.url}\n  prefix: shared\n"
     stored, stopped, was_reset, back = (tmp_path / name for name in ("stored", "stopped", "reset", "back"))
@@ -92,7 +95,7 @@ def test_a_reset_while_redis_is_stopped_and_a_sleep(models, tmp_path):
 
     thread = threading.Thread(target=disturb)
     thread.start()
-    speed = alone(prompt("speed", 1500))  # a fetch is weighed against it
+    speed = alone(prompt("speed", 1500))  # the cost of a fetch is compared with this
     try:
         first, asleep, _, after = live(
             larderds[0], models("llama"), ask(TEXT), {"sleep": 1}, ask(TEXT), {"touch": str(stored)}, {"await": str(stopped)}, EXTERNAL,

@@ -1,5 +1,6 @@
-"""The worker's half over pages of the fake CUDA driver (tests/cuda/fake_driver), a real library and a real larderd: what its tests share. Each
-runs in a process of its own, which has "loaded CUDA" for good."""
+"""The worker's half over pages of the fake CUDA driver (tests/cuda/fake_driver), a real library and
+a real larderd: shared code of its tests. Each test runs in a process of its own, which has "loaded
+CUDA" for good."""
 
 import ctypes
 import os
@@ -63,11 +64,11 @@ class FakeDevice:
         return function
 
     def blocks(self, pages, first=0):
-        """What stands on BLOCKS pages from the `first` on: `.raw` reads and writes it."""
+        """The content of BLOCKS pages from the `first` on: `.raw` reads and writes the bytes."""
         return (ctypes.c_char * (BLOCKS * PAGE_BYTES)).from_address(self._view(pages + first * PAGE_BYTES))
 
     def fill(self, pages):
-        """Bytes that nobody has elsewhere, on the first blocks."""
+        """Unique bytes on the first blocks."""
         content = os.urandom(BLOCKS * PAGE_BYTES)
         self.blocks(pages).raw = content
         return content
@@ -104,14 +105,14 @@ class Engine:
             time.sleep(0.01)
 
     def store(self, number, first):
-        """Begins it, and its copies."""
+        """Begins the load, and its copies."""
         from larder.vllm.messages import StepWork
 
         self.half.bind_connector_metadata(StepWork(number=number, stores=[self.move(first)], computes=True))
         self.half.wait_for_save()
 
     def store_to_the_end(self, number, first):
-        """And larderd has them."""
+        """And larderd has the chunks."""
         self.store(number, first)
         self.until(lambda: self.ended() == {number: 1})
         self.until(lambda: self.client.lookup(KEY, 32) == 1)
@@ -123,7 +124,7 @@ class Engine:
         return report.ended if report is not None else {}
 
     def failed(self):
-        """Whose load has failed, once it has ended."""
+        """The requests with failed loads, after the end of the loads."""
         results = []
         self.until(lambda: results.append(self.half.get_transfer_results()) or results[-1][0])
         return results[-1][1]

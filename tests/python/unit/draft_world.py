@@ -1,7 +1,8 @@
-"""Blocks, requests and a drafter as vLLM has them, in small: what each draft page really holds.
+"""Blocks, requests and a drafter like vLLM's, in small: the true content of each draft page.
 
-The draft KV of a position is a value of its token, of the next token and, where the drafter has several layers, of the draft KV of all
-positions before. A step without the drafter leaves the old value."""
+The draft KV of a position is a value of its token, of the next token and, for a drafter with
+several layers, of the draft KV of all positions before. A step without the drafter leaves the old
+value."""
 
 import hashlib
 import random
@@ -47,7 +48,7 @@ class World:
         self.kv = draft_kv(lookahead, layers)
         self.pages = {block: [b"old"] * BLOCK for block in range(1, blocks + 1)}
         self.free = list(self.pages)
-        self.cached = {}  # by block hash, as vLLM's first block of it
+        self.cached = {}  # by block hash: vLLM's first block of the hash
         self.hash_of = {}
         self.held = dict.fromkeys(self.pages, 0)
         self.running = {}

@@ -1,4 +1,4 @@
-"""Small stand-ins for what vLLM and the library give the connector's halves."""
+"""Small stand-ins for the objects that vLLM and the library give to the connector's halves."""
 
 import hashlib
 from array import array
@@ -11,9 +11,9 @@ from larder.vllm.messages import WorkerReport
 from larder.vllm.scheduler import LarderConnectorScheduler
 from larder.vllm.setup import Setup
 
-# What tells the fingerprint of an engine whose weights are known.
+# The fingerprint's facts of an engine with known weights.
 NAMED = SimpleNamespace(poll=lambda wait_s=0: "engine: test\nweights: w\n")
-LATER = (None, False)  # what vLLM is told while something runs: ask again
+LATER = (None, False)  # the answer to vLLM during an operation: ask again
 
 
 def group(table=0, block_size=32, chunk_tokens=128, window=None, layers=("layer.0",)):
@@ -144,7 +144,8 @@ class Client:
         del self.fetches[ticket]
 
     def arrive(self, ticket, chunks=None, reason="done", elapsed_s=0.01):
-        """The first chunks of a fetch, all of them by default, are in memory now, and it has ended."""
+        """The first chunks of a fetch, all by default, are in memory now, and the fetch has
+        ended."""
         keys = self.fetches[ticket][0]
         chunks = len(keys) if chunks is None else chunks
         self.stored.update(keys[:chunks])
@@ -171,7 +172,7 @@ class Client:
         del self.probes[ticket]
 
     def answer_look(self, ticket, reason="done", elapsed_s=0.001, read_bytes_per_s=1_000_000_000):
-        """A look has ended, with what memory, disk and (where it was asked in time) the backend have."""
+        """A probe has ended, with the chunks of memory, disk and (if asked in time) the backend."""
         places = self.stored | self.on_disk | (self.in_backend if reason == "done" else set())
         keys = self.probes[ticket][0]
         there = next((i for i, key in enumerate(keys) if key not in places), len(keys))
@@ -217,7 +218,7 @@ def split(hashes, stride):
 
 
 class Request:
-    """A request whose block hashes are chained over its tokens, as vLLM's are."""
+    """A request whose block hashes are chained over its tokens, like vLLM's."""
 
     def __init__(self, request_id, tokens, block_size=32, **fields):
         self.request_id = request_id
@@ -256,7 +257,8 @@ def blocks(*tables):
 
 
 def step(new=(), cached=(), tables=None, preempted=(), added=None, resumed=()):
-    """A SchedulerOutput. new and cached: (request id, computed, scheduled); added: new blocks of those cached."""
+    """A SchedulerOutput. new and cached: (request id, computed, scheduled); added: new blocks of
+    the cached ones."""
     scheduled = {name: count for name, _, count in [*new, *cached]}
     return SimpleNamespace(
         scheduled_new_reqs=[

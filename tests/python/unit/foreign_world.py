@@ -1,6 +1,8 @@
-"""late_world beside another connector, which brings KV of other weights: asynchronously, within the step, or not at all.
+"""late_world beside another connector, which brings KV of other weights: asynchronously, within the
+step, or not at all.
 
-The worker knows of each block whether its content is this engine's KV, and counts stores of other blocks. That must never happen."""
+The worker knows of each block whether its content is this engine's KV, and counts stores of other
+blocks. The count must stay 0."""
 
 from array import array
 from dataclasses import dataclass, field
@@ -12,13 +14,15 @@ from vllm.distributed.kv_transfer.kv_connector.v1.multi_connector import MultiKV
 
 @dataclass
 class Loads(KVConnectorMetadata):
-    """By request id: (its block tables, the first token that is loaded, whether within the step)."""
+    """By request id: (block tables of the request, the first loaded token, whether within the
+    step)."""
 
     begun: dict = field(default_factory=dict)
 
 
 class Foreigner(KVConnectorBase_V1, SupportsHMA):
-    """Offers the prompts that `offers` chooses. offers(request, local tokens): (tokens, between steps?)."""
+    """Offers the prompts that `offers` chooses. offers(request, local tokens): (tokens, between
+    steps?)."""
 
     offers = staticmethod(lambda request, local: (0, False))
 
@@ -90,7 +94,8 @@ class ForeignWorker(Worker):
         for request_id, count in output.num_scheduled_tokens.items():
             begin, end = at[request_id], at[request_id] + count
             tables = self.tables[request_id]
-            # The first table alone: it has no window, behind which vLLM gives blocks to others.
+            # The first table alone, which has no window: vLLM gives blocks behind a window to
+            # others.
             is_foreign = not self.foreign.isdisjoint(tables[0][: -(-begin // BLOCK)])
             self._count_false_alarm(request_id, is_foreign)
             for table in tables:

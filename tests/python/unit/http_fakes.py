@@ -9,18 +9,20 @@ import threading
 
 
 class _Server(http.server.ThreadingHTTPServer):
-    request_queue_size = 64  # with 5, some of eight clients at once wait a second for their connection
+    # with 5, some of eight simultaneous clients wait a second for their connection
+    request_queue_size = 64
 
     def handle_error(self, request, client_address):
-        """A client that does not trust the certificate hangs up, which is no news on the standard error."""
+        """A client that does not trust the certificate hangs up. The server does not print this."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
 
 @contextlib.contextmanager
 def serving(answers, key=None, certificate=None):
-    """answers: {"GET /path": function of nothing that returns the body, or None for a 404}. key: asked for below /v1, as vLLM does.
-    certificate: of certificate_of(). Yields the server's URL."""
+    """answers: {"GET /path": function without arguments that returns the body, or None for a
+    404}. key: required below /v1, as in vLLM. certificate: of certificate_of(). Yields the
+    server's URL."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def _answer(self):
@@ -56,7 +58,8 @@ def serving(answers, key=None, certificate=None):
 
 
 def certificate_of(folder, names="IP:127.0.0.1", days=1):
-    """(file of a new private authority, file with a server's key and certificate by it)."""
+    """(file of a new private authority, file with a server's key and certificate by this
+    authority)."""
     made = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
     for command in (
         f"openssl req -x509 {made} -days 2 -subj /CN=authority -keyout ca.key -out ca.pem",
@@ -86,7 +89,8 @@ class FakeLarderd:
 
 
 class FakeVllm:
-    """An OpenAI server with vLLM's metrics; the second answer hits `hits` = (engine's own, external)."""
+    """An OpenAI server with vLLM's metrics; the second answer hits `hits` = (engine's own,
+    external)."""
 
     def __init__(self, hits=(0, 0), larderd=None):
         self.asked, self.hits, self.larderd = 0, hits, larderd

@@ -37,7 +37,7 @@ def with_pictures(request_id, *features, tokens=300, **fields):
 
 
 def digested(half, request, local_tokens=0):
-    """What vLLM is told once it is told something else than to ask again."""
+    """vLLM's first answer other than to ask again."""
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
         answer = half.get_num_new_matched_tokens(request, local_tokens)
@@ -50,8 +50,9 @@ def digested(half, request, local_tokens=0):
 def computed(half, request, table, local=0, encodes=True, freed=(), begin=None, external=0):
     """The keys of the chunks that are stored when one step computes a request's prompt.
 
-    local: tokens that vLLM's prefix cache has. encodes: the encoder runs on all pictures (True), on
-    those of these numbers, or on none, since vLLM's encoder cache has their embeddings (False)."""
+    local: tokens in vLLM's prefix cache. encodes: the encoder runs on all pictures (True), on
+    pictures of these numbers, or on no picture, since vLLM's encoder cache has the embeddings
+    (False)."""
     digested(half, request, local)
     half.update_state_after_alloc(request, blocks(table), external)
     return step_of(
@@ -60,7 +61,8 @@ def computed(half, request, table, local=0, encodes=True, freed=(), begin=None, 
 
 
 def step_of(half, request, table, begin, end=None, encodes=False, freed=(), kind="new"):
-    """The keys of the chunks that a step stores. It computes a request's tokens from `begin` on."""
+    """The keys of the chunks that a step stores. The step computes a request's tokens from `begin`
+    on."""
     name, inputs = (
         request.request_id,
         list(range(len(request.mm_features))) if encodes is True else encodes or [],

@@ -1,7 +1,8 @@
-"""vLLM's real scheduler and Larder's scheduler half over workers that are fakes: their stores and loads end up to some steps late, and
-their outputs reach the scheduler late, as with asynchronous scheduling and pipelines. No engine, no library, no larderd.
+"""vLLM's real scheduler and Larder's scheduler half over fake workers: stores and loads of the
+workers end up to some steps late, and the outputs reach the scheduler late, as with asynchronous
+scheduling and pipelines. No engine, no library, no larderd.
 
-The worker notes each block that is written while a store still reads it. That must never happen."""
+The worker notes each block written under the read of a store. There must be no such block."""
 
 from array import array
 from collections import Counter, deque
@@ -22,7 +23,7 @@ BLOCK, CHUNK = 32, 64
 
 
 class LateClient(Client):
-    """fakes.Client as the connector opens it."""
+    """fakes.Client, as opened by the connector."""
 
     def __init__(self, *_):
         super().__init__()
@@ -57,13 +58,15 @@ def work_of(output):
 
 
 class Worker:
-    """All ranks of an engine as one. zeroes_first: as vLLM's second runner, before it tells of preemptions. reads_later: as under its
-    first runner on a GPU, where a store reads from the next step on, unless that step writes its blocks or preempts its request.
-    ignores: parts of the message that it does not hear, for controls."""
+    """All ranks of an engine as one. zeroes_first: like vLLM's second runner, before the report of
+    preemptions. reads_later: like vLLM's first runner on a GPU, where a store reads from the next
+    step on, unless that step writes the store's blocks or preempts its request. ignores: parts of
+    the message that the worker does not hear, for controls."""
 
     def __init__(self, half, rng, late, zeroes_first=False, reads_later=False, ignores=()):
         self.half, self.rng, self.late, self.zeroes_first, self.ignores = half, rng, late, zeroes_first, ignores
-        self.reads_later, self.begun = reads_later, None  # begun: the work of the last step, where that stores
+        # begun: the work of the last step, if that step stores
+        self.reads_later, self.begun = reads_later, None
         self.ranks = half.setup.shards.stages * half.setup.shards.ranks
         self.tables, self.ended, self.kept, self.live, self.loads = {}, {}, set(), {}, {}
         self.step, self.counts = 0, Counter()
@@ -130,7 +133,7 @@ class Worker:
             self._end(number)
 
     def _end(self, number):
-        """Its chunks are in larderd's index, unless their blocks were taken."""
+        """The store's chunks are in larderd's index, unless their blocks were taken."""
         store = self.live.pop(number)
         self.ended[number] = self.ranks
         for move in store.moves if not store.overtaken else ():
@@ -204,7 +207,7 @@ class World:
         return [self.rng.randint(5, 500) for _ in range(count)]
 
     def run(self, requests):
-        """All of them, to the end of the last. REQUIRES: called once."""
+        """All steps, to the end of the last. REQUIRES: called once."""
         under_way = deque()
         while len(self.lengths) < requests or under_way or self.scheduler.has_requests():
             if len(self.lengths) < requests and self.rng.random() < 0.5:

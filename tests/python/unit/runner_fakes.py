@@ -1,4 +1,4 @@
-"""The connector over a worker's half that a test has made, for vLLM's model runners, which call its hooks."""
+"""The connector over a test's own worker half, for vLLM's model runners, which call the hooks."""
 
 from types import SimpleNamespace
 
@@ -13,5 +13,5 @@ def connector_over(half, client):
 
 
 def output_of(work):
-    """A SchedulerOutput, as far as the runners' hooks read it."""
+    """A SchedulerOutput, as far as the runners' hooks read the fields."""
     return SimpleNamespace(kv_connector_metadata=work, has_sync_kv_loads=False, finished_req_ids=set())

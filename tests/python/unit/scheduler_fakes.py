@@ -1,4 +1,5 @@
-"""The scheduler's half over a fake client: the fixtures and the steps of its tests, which import them."""
+"""The scheduler's half over a fake client: the fixtures and the steps of its tests, which import
+both."""
 
 import pytest
 
@@ -36,7 +37,8 @@ def no_wait(monkeypatch):
 
 
 def run_prefill(half, request, table, step_tokens, computed=0):
-    """Schedules the whole prompt in steps and stores what is asked; returns the (key, pages) of each chunk."""
+    """Schedules the whole prompt in steps and stores the requested chunks; returns the (key, pages)
+    of each chunk."""
     half.update_state_after_alloc(request, blocks(table), 0)
     stored = []
     while computed < request.num_tokens:

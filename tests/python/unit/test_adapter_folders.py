@@ -1,4 +1,5 @@
-"""A worker's look at an adapter's folder: on another thread, once a second at most, and no step waits for it."""
+"""A worker's look at an adapter's folder: on another thread, once a second at most, and no step
+waits for the look."""
 
 import ast
 import os
@@ -156,7 +157,8 @@ class TestVllmsOwnLoad:
 
     # covers F-089
     def test_what_was_seen_before_it_does_not_count_behind_it(self, folder, mount, clock):
-        """vLLM loads the adapter, lets it go, and the folder is overwritten, all within a second."""
+        """vLLM loads the adapter, unloads it, and the folder is overwritten, all within a
+        second."""
         held, manager = loaded_adapters.LoadedAdapters(), Manager()
         held._folders._clock = clock
         files = files_of(folder)
@@ -256,7 +258,7 @@ class TestWorker:
 
     # covers F-091
     def test_a_store_of_an_adapter_that_this_step_loads_waits_for_no_mount(self, half, client, files, mount, monkeypatch):
-        """vLLM loads the adapter between the two hooks: the files that it loaded then decide."""
+        """vLLM loads the adapter between the two hooks: the files of this load decide."""
         mount.hang()
         begin = time.monotonic()
         half.bind_connector_metadata(StepWork(computes=True, number=1, stores=[with_adapter(files)]))
@@ -283,7 +285,7 @@ def test_a_load_waits_as_long_as_a_name_of_its_adapter():
 
 # covers F-091
 def test_only_these_modules_of_the_connector_touch_a_file_system():
-    """A new one needs a reason why no step waits for it."""
+    """A new wait needs a reason why no step waits."""
     reasons = {
         "adapter_files": "runs on threads of background_reads alone",
         "naming": "/proc of the kernel, once, while the engine starts",

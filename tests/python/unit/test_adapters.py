@@ -1,4 +1,5 @@
-"""LoRA adapters by what vLLM loaded: read on another thread, named by content and settings, checked by the workers."""
+"""LoRA adapters by the files that vLLM loaded: read on another thread, named by content and
+settings, checked by the workers."""
 
 import json
 import os
@@ -91,7 +92,7 @@ def test_a_field_of_the_request_that_this_file_does_not_know_counts(folder):
 
 # covers F-091
 def test_files_that_hang_cost_one_adapter_alone(folder, tmp_path, monkeypatch):
-    """A network mount that does not answer: the engine's thread waits for nothing."""
+    """A network mount without an answer: the engine's thread does not wait."""
     monkeypatch.setattr(module, "READ_WAIT_S", 0.05)
     hang, slow = threading.Event(), str(tmp_path / "hanging")
     real = module.files_of
@@ -193,7 +194,7 @@ def test_what_is_known_is_bounded(folder):
 
 
 class Manager:
-    """What of vLLM's WorkerLoRAManager is wrapped."""
+    """The wrapped methods of vLLM's WorkerLoRAManager."""
 
     def __init__(self, lora_config=None):
         self.held = set()
@@ -208,7 +209,7 @@ class Manager:
 
 
 def seen(held, files, patience_s=20):
-    """What matches() says a second later."""
+    """The result of matches() a second later."""
     held._folders = AdapterFolders()
     until = time.monotonic() + patience_s
     while (answer := held.matches(7, files)) is None:

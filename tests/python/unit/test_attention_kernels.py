@@ -1,6 +1,7 @@
-"""The attention of an engine's layers: as a scheduler without layers lets vLLM choose it, and as the workers tell it.
+"""The attention of an engine's layers: by vLLM's choice for a scheduler without layers, and by the
+workers' reports.
 
-vLLM's own layers and selection. Its GPU backends are not here: stand-ins are chosen."""
+vLLM's own layers and selection. vLLM's GPU backends are not here: stand-ins are chosen."""
 
 from types import SimpleNamespace as Fake
 
@@ -26,7 +27,7 @@ from larder.vllm.worker import LarderConnectorWorker  # noqa: E402
 
 
 class Backend:
-    """What a layer has, as far as it is read."""
+    """The attributes of a layer that Larder reads."""
 
     @staticmethod
     def get_name():
@@ -95,7 +96,7 @@ class TestGuess:
         [(None, {}), (64, {}), (None, {"cache_dtype": "fp8"}), (64, {"cache_dtype": "fp8", "kv_cache_dtype_skip_layers": ["sliding_window"]})],
     )
     def test_what_a_layer_passes_is_passed(self, asked, window, cache):
-        """vLLM's own layer is made, and its call compared."""
+        """vLLM's own layer is made, and the call compared."""
         from vllm.model_executor.layers.attention.attention import Attention as Layer
 
         config, before = engine(**cache), torch.get_default_dtype()
@@ -103,7 +104,7 @@ class TestGuess:
         try:
             with set_current_vllm_config(config):
                 Layer(12, 64, 1.0, num_kv_heads=1, cache_config=config.cache_config, per_layer_sliding_window=window, prefix="model.layers.0.attn")
-        except Exception:  # the selection is what counts; this machine may have no such kernel
+        except Exception:  # the selection counts; this machine may have no such kernel
             pass
         finally:
             torch.set_default_dtype(before)
@@ -162,7 +163,7 @@ def test_workers_that_differ_in_different_steps_have_no_name_either(named):
 
 @pytest.fixture
 def named(monkeypatch):
-    """Naming of an engine whose weights are known."""
+    """Naming of an engine with known weights."""
     reader = Fake(start=lambda: None, stop=lambda: None, poll=lambda: "w", log_lines=lambda: ())
     monkeypatch.setattr(naming, "WeightsReader", lambda *_, **__: reader)
     monkeypatch.setattr(naming, "weights_source", lambda _: None)
@@ -187,7 +188,7 @@ def test_workers_that_never_report_are_told_of_once(named, monkeypatch, caplog):
 
 
 class World:
-    """Both halves: the scheduler's guess, and what the worker's layers have."""
+    """Both halves: the scheduler's guess, and the workers' layers."""
 
     def __init__(self, naming, guess, actual, monkeypatch):
         self.client, self.worker_client = Client(), WorkerClient()
@@ -224,7 +225,8 @@ class TestNames:
         assert world.half.off is None and world.worker.off is None
         assert len(world.worker_client.begun) == 1
         world.step(cached=[("first", 128, 1)], tables={"first": range(1, 5)})
-        assert len(world.worker_client.begun) == 1 + (guess is not None)  # the first request's too, where it had a name
+        # the first request's too, if the request had a name
+        assert len(world.worker_client.begun) == 1 + (guess is not None)
         (text,) = world.worker_client.namespaces
         assert attention().text() in text and list(world.client.open) == [text]
         number = world.client.open[text]

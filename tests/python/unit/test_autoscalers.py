@@ -1,5 +1,6 @@
-"""Pods with a cache and the operator's objects under the rules of what evicts, scales, admits and backs up pods (pod_rules.py), as
-docs/guides/autoscalers.md and docs/guides/backups.md tell them. A pod is compared with itself before the injection."""
+"""Pods with a cache and the operator's objects under the rules of programs that evict, scale, admit
+and back up pods (pod_rules.py), as told by docs/guides/autoscalers.md and docs/guides/backups.md. A
+pod is compared with the same pod before the injection."""
 
 import copy
 import re
@@ -29,7 +30,7 @@ SCHEDULING = "nodeSelector affinity tolerations topologySpreadConstraints schedu
 
 
 def of_a_controller(pod, kind="ReplicaSet"):
-    """As a controller makes it: the cases are single pods."""
+    """In a controller's form: the cases are single pods."""
     return pod | {"metadata": pod["metadata"] | {"ownerReferences": [{"kind": kind, "controller": True}]}}
 
 
@@ -54,7 +55,7 @@ def guide(root):
 
 
 def workloads(objects, kind):
-    """(file, pod of the workload, its replicas)."""
+    """(file, pod of the workload, replicas of the workload)."""
     of_kind = [(file, one) for file, one in objects if one["kind"] == kind]
     owner = {"Deployment": "ReplicaSet"}.get(kind, kind)
     assert of_kind
@@ -100,7 +101,8 @@ def test_the_autoscaler_rule_knows_the_other_reasons(pods):
 
 
 def test_another_node_takes_the_pod_as_before(pods):
-    """No constraint and no port of the node: FAQ.md of the cluster-autoscaler, "cannot be moved elsewhere due to scheduling constraints"."""
+    """No constraint and no port of the node: FAQ.md of the cluster-autoscaler, "cannot be moved
+    elsewhere due to scheduling constraints"."""
 
     def constraints(pod):
         spec = pod["spec"]
@@ -227,6 +229,7 @@ def test_velero_reads_the_volumes_that_it_read_before(pods, objects):
     wrong = usual(pods)
     del wrong["metadata"]["annotations"]["backup.velero.io/backup-volumes-excludes"]
     assert velero_reads(wrong, True) == {"larder-run", "larder-memory", "larder-payload"}
-    for kind in ("DaemonSet", "StatefulSet"):  # the selector of docs/guides/backups.md leaves their pods out
+    # the selector of docs/guides/backups.md leaves these pods out
+    for kind in ("DaemonSet", "StatefulSet"):
         for file, pod, _ in workloads(objects, kind):
             assert pod["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "larder-operator", file

@@ -1,4 +1,4 @@
-"""Block tables, of a vLLM that hands them out and of one that does not."""
+"""Block tables, of a vLLM that gives the tables out and of one that does not."""
 
 from types import SimpleNamespace as Fake
 
@@ -9,7 +9,8 @@ from larder.vllm.block_tables import BlockTables
 
 
 def step(new=(), cached=(), resumed=()):
-    """As vLLM 0.28 and older tell. new and cached: (request id, what is added to its tables)."""
+    """The report of vLLM 0.28 and older. new and cached: (request id, additions to the request's
+    tables)."""
     return Fake(
         scheduled_new_reqs=[Fake(req_id=name, block_ids=tables) for name, tables in new],
         scheduled_cached_reqs=Fake(
@@ -39,7 +40,8 @@ class Counted:
 
 @pytest.fixture
 def told():
-    """A step of vLLM's own KV cache manager, with a request of 60,000 blocks in each of two groups."""
+    """A step of vLLM's own KV cache manager, with a request of 60,000 blocks in each of two
+    groups."""
     manager = pytest.importorskip("vllm.v1.core.kv_cache_manager")
     output = pytest.importorskip("vllm.v1.core.sched.output")
     if not hasattr(output, "KVConnectorBlockState"):

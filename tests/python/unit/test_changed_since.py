@@ -20,7 +20,7 @@ def model(tmp_path):
 
 
 def later():
-    """A moment that is behind all that was written, by the clock of the file system."""
+    """A moment behind all writes, by the clock of the file system."""
     time.sleep(0.02)
     now = time.time()
     time.sleep(0.02)

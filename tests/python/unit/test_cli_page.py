@@ -1,4 +1,5 @@
-"""docs/reference/cli.md is the --help of the four programs. LARDER_TEST_WRITE_GOLDEN=1 writes the page."""
+"""docs/reference/cli.md is the --help of the four programs. LARDER_TEST_WRITE_GOLDEN=1 writes the
+page."""
 
 import os
 import re

@@ -1,4 +1,5 @@
-"""The Python client against the real library, without a larderd: everything is a miss, nothing waits, errors have names."""
+"""The Python client against the real library, without a larderd: every look-up misses, no call
+waits, errors have names."""
 
 import ctypes
 import gc
@@ -39,7 +40,8 @@ def test_without_larderd_all_is_a_miss_at_once(client):
 def test_a_transfer_keeps_what_it_points_at():
     transfer = Client._transfer(b"".join([b"h" * 32, b"i" * 32]), 32, b"".join([b"\0", b"p" * 4095]), 0, 0, 0)
     gc.collect()
-    others = [bytes(4096) for _ in range(100)] + [bytes(64) for _ in range(100)]  # where it lay, if it is gone
+    # the place of a missing library
+    others = [bytes(4096) for _ in range(100)] + [bytes(64) for _ in range(100)]
     address = ctypes.c_void_p.from_buffer(transfer, type(transfer).pages.offset).value
     assert ctypes.string_at(address, 4096) == b"\0" + b"p" * 4095 and others
     assert ctypes.string_at(ctypes.c_void_p.from_buffer(transfer, type(transfer).hashes.offset).value, 64) == b"h" * 32 + b"i" * 32
@@ -118,7 +120,7 @@ def test_without_larderd_nothing_is_below_its_memory(client):
     probed = client.probe_poll(7, 60_000)
     assert (probed.chunks, probed.late, probed.read_bytes_per_s) == (0, False, 0)
     client.probe_end(7)
-    assert time.monotonic() - begin < 30  # not the 60 s that it would wait
+    assert time.monotonic() - begin < 30  # not the 60 s of the wait
 
 
 def test_what_is_kept_by_hand_needs_larderd(client):

@@ -1,4 +1,5 @@
-""".ci/code_map.py writes the map of the code from the READMEs of the folders, and finds an old map."""
+""".ci/code_map.py writes the map of the code from the READMEs of the folders, and finds an old
+map."""
 
 import shutil
 import subprocess

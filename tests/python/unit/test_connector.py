@@ -66,7 +66,7 @@ def test_what_nobody_expected_is_said_by_each(monkeypatch, told):
     assert told == [("WARNING", "Larder is off for this engine: liblarder.so cannot be loaded")] * 2
 
 
-# What belongs to the library or to Python, and tells a user nothing.
+# Values of the library or of Python without a meaning for users.
 INTERNAL = r"larder_[a-z]+|LarderError|OSError|invalid argument|out of range|resource exhausted|failed precondition|\bunsupported\b|unavailable"
 
 
@@ -118,7 +118,7 @@ def test_a_call_that_the_library_refused_is_told_once():
 
 
 def test_a_library_of_another_release_is_named(monkeypatch, tmp_path):
-    """It loads, and lacks a function."""
+    """The library loads, and lacks a function."""
     import ctypes.util
 
     monkeypatch.setattr(native, "_library", None)
@@ -128,7 +128,7 @@ def test_a_library_of_another_release_is_named(monkeypatch, tmp_path):
 
 
 def test_the_hooks_of_a_layer_are_left_out(monkeypatch):
-    """vLLM asks for them only where metadata is set; two calls for each layer of each step."""
+    """vLLM calls these hooks only with metadata; two calls for each layer of each step."""
     worker = make(KVConnectorRole.WORKER, monkeypatch, connector.Unsupported("not served yet"))
     worker.bind_connector_metadata(COMPUTES)
     assert not worker.has_connector_metadata()
@@ -156,6 +156,7 @@ def test_late_lines_come_from_the_pump_with_their_own_time_and_place(told):
 
 
 def test_without_a_pump_a_late_line_is_written_at_once(told):
-    """A half without a connector, as in the tests of the halves: its lines had no owner and came at the interpreter's exit."""
+    """A half without a connector, as in the tests of the halves: the lines had no owner and came at
+    the interpreter's exit."""
     fail_safe.late.info("Storing %d tokens", 512)
     assert told == [("INFO", "Storing 512 tokens")]

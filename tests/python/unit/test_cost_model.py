@@ -1,4 +1,5 @@
-"""Load or recompute: what is asked for and how long it is waited for, at any speed of device and engine."""
+"""Load or recompute: the requested chunks and the length of the wait, at any speed of device and
+engine."""
 
 import pytest
 
@@ -37,7 +38,8 @@ def below(bytes_per_s, serving=True, latency_ns=1_000_000):
 
 @pytest.mark.parametrize(
     ("bytes_per_s", "chunks"),
-    # A chunk: 1.5 ms; 30 ms; 100 ms, of which 20 fit into the fifth of 10.24 s; 150 ms, nearly half of 0.32 s; and more than that.
+    # A chunk: 1.5 ms; 30 ms; 100 ms, of which 20 fit into the fifth of 10.24 s; 150 ms, nearly half
+    # of 0.32 s; and more.
     [(1e9, 32), (50e6, 32), (15e6, 20), (10e6, 13), (9e6, 0), (1e6, 0), (1, 0)],
 )
 # covers F-047
@@ -196,7 +198,7 @@ class TestWhetherToLook:
             plan = choice.probe(4096)
             choice.probed(plan, plan.deadline_s, late=True)
             clock.now += 300
-        for _ in range(3):  # what is usual comes down
+        for _ in range(3):  # the usual value comes down
             choice.probed(choice.probe(4096), 0.001, late=False)
         assert choice.probe(4096) is not None
         plan = choice.probe(4096)
@@ -237,14 +239,15 @@ def ends(hybrid, *chunks):
 
 @pytest.mark.parametrize(("bytes_per_s", "end"), [(1e9, 32), (25e6, 32), (20e6, 8), (12e6, 8)])
 def test_of_several_ends_the_largest_that_comes_in_time(hybrid, bytes_per_s, end):
-    """32 chunks are computed in 10.24 s, of which a fifth is for the fetch. With the state they are 51 MB, and 8 chunks 15 MB."""
+    """32 chunks are computed in 10.24 s, of which a fifth is for the fetch. With the state they are
+    51 MB, and 8 chunks 15 MB."""
     plan = hybrid.plan_ends(below(bytes_per_s), ends(hybrid, 8, 32), 4096)
     assert plan.offer.end == plan.chunks == end and plan.compute_s == pytest.approx(end * 0.32)
     assert plan.estimate_s <= plan.deadline_s <= 0.25 * 4096 / 400
 
 
 def test_a_state_that_is_slower_than_computing_is_left_below(hybrid):
-    """It would come in time, after 1.5 s, and 8 chunks are computed in 2.56 s."""
+    """The chunk would come in time, after 1.5 s, and 8 chunks are computed in 2.56 s."""
     assert hybrid.plan_ends(below(10e6), ends(hybrid, 8), 4096) is None
     assert hybrid.plan_ends(below(12e6), ends(hybrid, 8), 4096) is not None
 

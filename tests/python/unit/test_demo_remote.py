@@ -1,4 +1,5 @@
-"""What make demo REMOTE=redis says of its tokens: a prompt that was loaded in part is no comparison, and no wrong byte."""
+"""The report of make demo REMOTE=redis about its tokens: a prompt loaded in part is no comparison,
+and no wrong byte."""
 
 import sys
 

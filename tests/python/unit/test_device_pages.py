@@ -1,4 +1,5 @@
-"""The worker's half over pages of the fake CUDA driver: no GPU, and nothing is proved about one. What a CUDA error does to the engine is: nothing."""
+"""The worker's half over pages of the fake CUDA driver: no GPU, and no proof about a GPU. A CUDA
+error does not disturb the engine."""
 
 import ctypes
 import sys
@@ -9,7 +10,7 @@ pytest.importorskip("vllm")
 
 from device_fakes import BLOCKS, PAGE_BYTES, PAGES, Engine, FakeDevice, larderd, run_on_device  # noqa: E402, F401
 
-ILLEGAL_ADDRESS = 700  # CUDA_ERROR_ILLEGAL_ADDRESS, after which nothing of the context works
+ILLEGAL_ADDRESS = 700  # CUDA_ERROR_ILLEGAL_ADDRESS, after which every call of the context fails
 
 
 def test_a_cuda_error_turns_the_cache_off_and_leaves_the_engine_alone(larderd):

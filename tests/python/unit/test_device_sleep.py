@@ -1,5 +1,6 @@
-"""An engine on the fake CUDA driver falls asleep by our backend and wakes up: its KV memory goes while a copy is asked for, and other memory is at
-its addresses then. A copy that touches memory that is away is CUDA's error 700 there too, for good."""
+"""An engine on the fake CUDA driver falls asleep by our backend and wakes up: the KV memory goes
+during a requested copy, and other memory has its addresses then. A copy that touches missing memory
+is CUDA's error 700 there too, for good."""
 
 import sys
 import time

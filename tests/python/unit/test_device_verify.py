@@ -1,4 +1,5 @@
-"""liblarder_test.so believes a slot's bytes where a test says so, on a device too: without it, the controls of tests/python/models prove nothing on a GPU."""
+"""liblarder_test.so takes a slot's bytes without verification on request of a test, on a device
+too. Without this, the controls of tests/python/models have no meaning on a GPU."""
 
 import os
 import sys
@@ -41,7 +42,7 @@ def main(driver, socket):
     assert loaded(8) == set() and device.blocks(pages, 8).raw == content
     zero()
     assert loaded(12) == {"r"}, "verified"
-    engine.until(lambda: engine.client.lookup(KEY, 32) == 0)  # larderd has dropped it
+    engine.until(lambda: engine.client.lookup(KEY, 32) == 0)  # larderd has dropped the chunk
     engine.store_to_the_end(2, 0)
     zero()
     Path(os.environ["LARDER_TEST_SKIP_VERIFY"]).touch()

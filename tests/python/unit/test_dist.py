@@ -52,7 +52,8 @@ def dpkg(field, *packages):
 
 
 def faults(document):
-    """Breaches of the rules of SPDX 2.3 that matter here. pyspdxtools knows all rules (run by hand)."""
+    """Breaches of the rules of SPDX 2.3 that matter here. pyspdxtools knows all rules (run by
+    hand)."""
     if (document["spdxVersion"], document["dataLicense"], document["SPDXID"]) != (
         "SPDX-2.3",
         "CC0-1.0",

@@ -1,4 +1,4 @@
-"""Whose tokens the draft pages of a request stand for."""
+"""The tokens behind the draft pages of a request."""
 
 import random
 
@@ -50,7 +50,8 @@ class TestHits:
     @pytest.mark.parametrize(("layers", "behind"), [(1, True), (2, False), (None, False)])
     # covers F-262
     def test_a_block_of_vllms_cache_that_was_computed_with_another_next_token(self, layers, behind):
-        """R1 = P x; R2 = P y has the last block of P in a second block of the same hash; R3 = R2's prompt hits the first one."""
+        """R1 = P x; R2 = P y has the last block of P in a second block of the same hash; R3 = R2's
+        prompt hits the first one."""
         engine = Engine(layers=layers)
         engine.compute("R1", [*P, 7], [1, 2, 3, 4, 5])
         engine.compute("R2", [*P, 8], [1, 2, 3, 6, 7], local=12)
@@ -206,7 +207,7 @@ class TestLoads:
         assert engine.good("r") == [True, True]
 
     def test_a_load_that_fails_before_the_next_step(self):
-        """vLLM admits the request once more, behind a request whose blocks it then hits."""
+        """vLLM admits the request once more, behind a request whose blocks are then hit."""
         engine = Engine()
         engine.admit("r", [*P, 7, 9], [1, 2, 3, 4, 5], external=16)
         engine.admit("s", [*P, 7], [6, 7, 8, 9, 10])

@@ -1,5 +1,6 @@
-"""vLLM saves KV after the drafter of a step has run. Otherwise a store could read old draft pages. Read out of the sources of this vLLM's two model
-runners; `make test-models` runs it under the other version as well."""
+"""vLLM saves KV after the drafter of a step has run. Otherwise a store could read old draft pages.
+Read from the sources of this vLLM's two model runners; `make test-models` also runs the test under
+the other version."""
 
 import inspect
 import re

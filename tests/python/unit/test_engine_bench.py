@@ -1,4 +1,4 @@
-"""How bench-engine counts hooks, what interval it prints, and which row its goals take."""
+"""The counts of hooks in bench-engine, the printed interval, and the row for the goals."""
 
 import sys
 
@@ -40,7 +40,8 @@ def test_more_hooks_than_the_file_holds_are_refused(tmp_path):
 
 
 def test_the_interval_is_of_order_statistics(bench):
-    # Of 11 values the 2nd and the 10th hold the median with 98.8%; the 3rd and the 9th only with 93.5%.
+    # Of 11 values the 2nd and the 10th hold the median with 98.8%; the 3rd and the 9th only with
+    # 93.5%.
     assert bench.median_interval([float(i) for i in range(1, 12)]) == (2, 6, 10)
     assert bench.median_interval([3.0, 1.0, 2.0]) == (1, 2, 3)  # too few to leave any out
     assert bench.median_interval([5.0]) == (5, 5, 5)

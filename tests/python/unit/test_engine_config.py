@@ -1,4 +1,5 @@
-"""The closed world: every field of every part of this vLLM's configuration is in the fingerprint, or on the list with a reason."""
+"""The closed world: every field of every part of this vLLM's configuration is in the fingerprint,
+or on the list with a reason."""
 
 import dataclasses
 import functools
@@ -48,7 +49,8 @@ class Other:
 
 
 def bare(kind, **values):
-    """An object of the configuration with the values given and None for the rest, whatever vLLM would say to it."""
+    """An object of the configuration with the given values and None for the rest, without vLLM's
+    checks."""
     made = object.__new__(kind)
     for field in dataclasses.fields(kind):
         object.__setattr__(made, field.name, values.get(field.name))
@@ -137,7 +139,8 @@ def test_attributes_that_are_no_fields_count_too():
 
 
 def test_a_property_that_one_process_has_asked_for_is_no_difference():
-    """With its workers in one process the scheduler shares a configuration that the model was built from."""
+    """With its workers in one process the scheduler shares a configuration that the model was built
+    from."""
     config = with_leaf("model_config.dtype", "x")
     before = engine_config.fields_of(config)
     kind = type(config.model_config)

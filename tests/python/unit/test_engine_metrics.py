@@ -1,4 +1,4 @@
-"""What vLLM's own metrics say of Larder: first tokens by hit and miss, and how they reach the front end."""
+"""Larder in vLLM's own metrics: first tokens by hit and miss, and their way to the front end."""
 
 import pytest
 
@@ -141,7 +141,8 @@ KINDS = (prometheus_client.Gauge, prometheus_client.Counter, prometheus_client.H
 
 
 def engine(model, names=("model_name", "engine"), indexes=(0,)):
-    """What vLLM makes in the process that has the engine's statistics, in the registry of that process."""
+    """The objects of vLLM in the process with the engine's statistics, in the registry of that
+    process."""
     config = type("Config", (), {"kv_transfer_config": None})()
     values = {index: [model, str(index), *names[2:]] for index in indexes}
     return LarderConnector.build_prom_metrics(config, {kind: kind for kind in KINDS}, list(names), values)
@@ -154,7 +155,8 @@ def seen(model, cache="hit", **more):
 
 @pytest.fixture
 def registry():
-    """The process's, which vLLM uses. It has others' collectors too, also such as have no name."""
+    """The process's registry, which vLLM uses. The registry has others' collectors too, also
+    collectors without a name."""
 
     class Other:
         def collect(self):
@@ -198,7 +200,7 @@ def test_a_name_that_is_somebody_elses_makes_room(registry):
 
 
 def test_an_engine_without_metrics_goes_on(monkeypatch):
-    """vLLM asks for them at its start, and tells them at each step."""
+    """vLLM asks for the metrics at its start, and reports them at each step."""
 
     def refuse(**_):
         raise RuntimeError("no metrics here")

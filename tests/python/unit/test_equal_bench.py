@@ -1,4 +1,4 @@
-"""What bench-equal counts as a turn, and which places of its turns the goals take."""
+"""The turns that bench-equal counts, and the places of its turns that the goals take."""
 
 import importlib
 import sys
@@ -25,7 +25,7 @@ class Larderd:
 
 
 class Engine:
-    """Its answers are the prompts; each ask loads `tokens`."""
+    """The answers are the prompts; each ask loads `tokens`."""
 
     def __init__(self, larderd, tokens):
         self.larderd, self.tokens, self.most_waiting = larderd, tokens, []

@@ -1,4 +1,5 @@
-"""Fetches of the scheduler's half against fakes: when vLLM is told to ask again, when no more, and what is given free when."""
+"""Fetches of the scheduler's half against fakes: when vLLM is told to ask again, when no more, and
+when chunks are freed."""
 
 import pytest
 
@@ -25,7 +26,7 @@ def half(client):
 
 @pytest.fixture
 def request_below(client):
-    """A request of three chunks, all of them below memory."""
+    """A request of three chunks, all below memory."""
     request = Request("r", range(400))
     client.on_disk.update(chunk_keys(request))
     return request
@@ -87,7 +88,7 @@ def test_a_request_fetches_once(half, client, request_below):
     client.arrive(client.the_fetch(), 1, "absent")
     assert half.get_num_new_matched_tokens(request_below, 0) == (128, True)
     half.update_state_after_alloc(request_below, blocks(range(1, 20)), 128)
-    client.stored.clear()  # preempted, and what it had was evicted
+    client.stored.clear()  # preempted, and the request's chunks were evicted
     assert half.get_num_new_matched_tokens(request_below, 0) == (0, False)
     half.request_finished(request_below)
     assert half.get_num_new_matched_tokens(request_below, 0) == LATER, "it is another request's name now"
@@ -171,7 +172,8 @@ def test_several_requests_fetch_at_once(half, client):
 
 
 class TestAnIdleEngine:
-    """It steps all the time while a request waits; on few processors that would take them from larderd."""
+    """The scheduler steps all the time while a request waits; on few processors the steps would
+    take larderd's processor."""
 
     def test_waits_a_little_for_a_fetch(self, half, client, request_below):
         half.get_num_new_matched_tokens(request_below, 0)

@@ -1,4 +1,5 @@
-"""The text of a fingerprint: its digest covers all, its lines name what was set, and its length has a bound."""
+"""The text of a fingerprint: the digest covers all fields, the lines name the set fields, and the
+length has a bound."""
 
 import json
 import os
@@ -44,7 +45,7 @@ def test_neither_a_value_nor_a_name_can_forge_a_line():
 
 
 def of_length(length):
-    """A list of layers, as quantization_config and --hf-overrides have it."""
+    """A list of layers, as in quantization_config and --hf-overrides."""
     layers = (f"model.layers.{number}.mlp.experts.{number % 7}" for number in range(length))
     value, size = [], 0
     for layer in layers:

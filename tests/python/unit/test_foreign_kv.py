@@ -1,4 +1,5 @@
-"""Under vLLM's real scheduler no KV of another connector, and none that was computed behind such KV, is stored under this engine's name."""
+"""Under vLLM's real scheduler no KV of another connector, and no KV computed behind such KV, is
+stored under this engine's name."""
 
 import random
 
@@ -19,11 +20,12 @@ from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
 
 
 def run(model, monkeypatch, specs, blocks, depth, between, seeds=2, change=lambda half: None, options=None, **worker):
-    """What was counted over all seeds. between: how many of the neighbour's loads run between steps."""
+    """Counts over all seeds. between: the number of the neighbour's loads between steps."""
     config = config_of(model, blocks, depth, monkeypatch)
     own = config.kv_transfer_config
     larder = {"kv_connector": "LarderConnector", "kv_connector_module_path": "larder.vllm", "kv_role": "kv_both",
-              "kv_connector_extra_config": {**own.kv_connector_extra_config, **(options or {})}}  # fmt: skip
+              # fmt: skip
+              "kv_connector_extra_config": {**own.kv_connector_extra_config, **(options or {})}}
     neighbour = {"kv_connector": "Foreigner", "kv_connector_module_path": "foreign_world", "kv_role": "kv_both"}
     config.kv_transfer_config = KVTransferConfig(
         kv_connector="MultiConnector", kv_role="kv_both", kv_load_failure_policy="recompute", engine_id=own.engine_id,
@@ -112,7 +114,7 @@ def told(output, within=False):
 
 
 def stored(half, output, within=False):
-    """(request id, chunks) of what a step stores."""
+    """(request id, chunks) of the stores of a step."""
     stores = half.build_connector_meta(told(output, within)).stores
     for move in stores:
         half.client.stored.update(split(move.parts[0].hashes, 32))
@@ -151,7 +153,7 @@ class TestRequests:
         assert stored(half, later) == [] and half._tracked["r"].due_tokens == float("inf")
 
     def test_chunks_before_it_are_stored(self, half):
-        """vLLM's own hit comes first. Its chunks are stored where larderd does not have them."""
+        """vLLM's own hit comes first. Chunks of the hit that larderd lacks are stored."""
         admit(half, Request("r", range(300)), TABLE, local=160)
         stored(half, step())
         assert begin(half, "r", 288, TABLE) == [("r", 1)]
@@ -224,7 +226,7 @@ class TestBlocks:
         assert begin(half, "q", 160, other) == []
 
     def test_another_request_hits_them_in_the_step_of_their_load(self, half):
-        """Of a load within the step vLLM has the blocks in its cache at once."""
+        """The blocks of a load within the step are in vLLM's cache at once."""
         other = [*TABLE[:5], *range(21, 26)]
         admit(half, Request("r", range(300)), TABLE)
         admit(half, Request("q", range(300)), other, local=160)

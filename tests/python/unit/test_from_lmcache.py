@@ -1,4 +1,5 @@
-"""docs/guides/from-lmcache.md: every line of its tables, run. (The rows of settings are run by lmcache_docs_test.cc.)"""
+"""docs/guides/from-lmcache.md: every line of its tables, run. (lmcache_docs_test.cc runs the rows
+of settings.)"""
 
 import json
 import os
@@ -12,7 +13,7 @@ from harness.process import Process
 
 
 def rows(page, heading):
-    """(left, right) cells of the table below a heading, without the two lines of its head."""
+    """(left, right) cells of the table below a heading, without the two lines of the head."""
     section = page.split(f"## {heading}\n")[1].split("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")][2:]
     assert len(lines) >= 4, heading
@@ -33,7 +34,7 @@ def page(root):
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory, root):
-    """A larderd on a port and sockets of its own, and how a user's shell would reach it."""
+    """A larderd on a port and sockets of its own, and the way of a user's shell to this larderd."""
     folder = tmp_path_factory.mktemp("from_lmcache")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -66,7 +67,7 @@ def test_every_command_has_a_counterpart_that_runs(page, world):
         if command is None:
             continue
         if command.endswith("larderd"):
-            command += " --check-config"  # it would take the memory that the line gives it
+            command += " --check-config"  # larderd would take the memory of the line
         done = world(command)
         assert done.returncode == 0, (theirs, command, done.stderr)
         assert done.stdout, command

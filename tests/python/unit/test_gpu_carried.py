@@ -1,4 +1,5 @@
-"""What `make carry-gpu` makes runs on a machine that has no compiler, no network and none of our libraries: .ci/gpu.sh."""
+"""The output of `make carry-gpu` runs on a machine without a compiler, a network and our libraries:
+.ci/gpu.sh."""
 
 import json
 import os
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-# Debian's own Python, which has neither PyTorch nor pytest, and nothing of this environment, no home either.
+# Debian's own Python, without PyTorch and pytest, and without this environment and a home.
 BARE = {"PATH": "/usr/bin:/bin", "LARDER_PYTHON": "/usr/bin/python3"}
 
 
@@ -43,7 +44,8 @@ def test_the_tests_run_on_what_was_carried(root, carried):
 
 @pytest.fixture
 def bench(root, carried, tmp_path):
-    """bench(NAME=value): its end, and its reports by name, in a tree that has the sources and nothing that was built."""
+    """bench(NAME=value): the end of the bench, and its reports by name, in a tree with sources and
+    without a build."""
     for folder in (".ci", "e2e/harness", "shim/python", "tests/bench", "tests/engine"):
         shutil.copytree(root / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
 
@@ -77,7 +79,8 @@ def test_some_of_the_bench_can_be_run_alone(bench):
 
 
 def test_larderd_has_the_drivers_library_of_the_machine(bench):
-    """Where LD_LIBRARY_PATH says, and not among those that were carried: here the one that has no GPU behind it."""
+    """In the folders of LD_LIBRARY_PATH, and not among the carried files: here the driver without a
+    GPU."""
     ran, reports = bench(GPU_PARTS="G6", LD_LIBRARY_PATH=str(Path(os.environ["LARDER_LIBRARY"]).parent / "fake_cuda"))
     assert ran.returncode == 0, ran.stdout + ran.stderr
     rows = reports["gpu_copies"]["rows"]
@@ -90,12 +93,13 @@ def test_without_it_nothing_is_run(root, tmp_path):
 
 
 def test_make_builds_nothing_where_all_was_carried(root, tmp_path):
-    """A tree with build/gpu in which nothing was ever built; and one in which it was."""
+    """A tree with build/gpu and without a build; and one with a build."""
     (tmp_path / "build" / "gpu").mkdir(parents=True)
     (tmp_path / "build" / "gpu" / "commit").write_text("abc1234\n")
     (tmp_path / "Makefile").write_text((root / "Makefile").read_text())
 
-    env = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}  # the make that runs the tests is not its parent
+    # the make that runs the tests is not its parent
+    env = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
 
     def steps():
         command = ["make", "-n", "test-gpu", "bench-gpu"]

@@ -1,4 +1,5 @@
-"""make bench-gpu's copies, of real bytes, over the driver of tests/cuda that has no GPU behind it. No time is judged."""
+"""make bench-gpu's copies, of real bytes, over the driver of tests/cuda without a GPU. No time is
+judged."""
 
 import json
 import os
@@ -8,7 +9,7 @@ from pathlib import Path
 
 
 def over_the_fake(root, script, *arguments, **environment):
-    """What it printed. Its first argument is the library of the arms."""
+    """The output of the process. The first argument is the library of the arms."""
     library = Path(os.environ["LARDER_LIBRARY"]).with_name("libgpu_arms.so")
     fake = library.parent / "fake_cuda"
     assert library.exists() and fake.exists(), "make build"
@@ -130,7 +131,7 @@ def test_loads_are_asked_for_through_python_over_the_fake_driver(root, tmp_path)
 
 
 def test_pages_of_each_size_are_touched_and_registered_or_it_says_why_not(root):
-    """Real pages of this machine, of 1 GiB too, registered with the driver that has no GPU behind it."""
+    """Real pages of this machine, of 1 GiB too, registered with the driver without a GPU."""
     script = """
 import json, sys
 import gpu_register

@@ -1,5 +1,5 @@
-"""make bench-gpu's G1 to G8 without a GPU: what is made of the times, what is judged and what is said not to be measured. The copies themselves:
-test_gpu_copies_over_fake.py."""
+"""make bench-gpu's G1 to G8 without a GPU: the figures from the times, the judged rows and the rows
+without a measurement. The copies themselves: test_gpu_copies_over_fake.py."""
 
 import contextlib
 import json
@@ -80,7 +80,7 @@ def test_a_way_that_is_not_there_is_a_row_that_says_so(one_way, bench):
     rows = one_way.measure(arms, 16 << 10, one_way.Scale(64, 16, 2))
     missing = [row["way"] for row in rows if "not_measured" in row]
     assert missing == ["kernel, 4 SMs", "kernel, 8 SMs", one_way.BARE]
-    assert one_way.judge(rows) == []  # nothing of these can be met
+    assert one_way.judge(rows) == []  # these goals cannot be met
     (auto,) = [row for row in rows if row["way"] == "auto, 8 SMs"]
     assert auto["chosen"] == "as auto goes" and not any("chosen" in row for row in rows if row is not auto), "what `auto` takes stands in its row"
     assert arms.checked == ["plain"] * 4 + ["batch", "auto"], "what was loaded is compared, of every way, the ceilings too"
@@ -92,7 +92,8 @@ def test_a_way_that_is_not_there_is_a_row_that_says_so(one_way, bench):
 
 
 def test_a_side_is_judged_by_the_time_in_which_both_ran(both_ways):
-    # Loads of a byte a second until 20; stores begin at 10, with two a second, and go on alone, faster.
+    # Loads of a byte a second until 20; stores begin at 10, with two a second, and go on alone,
+    # faster.
     loads = [float(second) for second in range(1, 21)]
     stores = [10 + n / 2 for n in range(21)] + [20 + n / 100 for n in range(1, 50)]
     assert both_ways.rates(loads, stores, 1) == (pytest.approx(1.0), pytest.approx(2.0))

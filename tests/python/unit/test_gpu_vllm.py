@@ -1,4 +1,5 @@
-"""A vLLM made small for one kind of GPU (.ci/gpu_vllm.py), and the benchmark that asks it (tests/bench/gpu_vllm_bench.py), without a GPU."""
+"""A vLLM made small for one kind of GPU (.ci/gpu_vllm.py), and the benchmark over such a vLLM
+(tests/bench/gpu_vllm_bench.py), without a GPU."""
 
 import struct
 import subprocess
@@ -33,7 +34,7 @@ def fat_binary(*images):
 
 
 def library_of(folder, *fat_binaries):
-    """A shared library that holds them as nvcc's do."""
+    """A shared library with fat binaries like nvcc's."""
     (folder / "fat").write_bytes(b"".join(fat_binaries))
     source = '.section .nv_fatbin,"a"\n.incbin "fat"\n.section .note.GNU-stack,"",@progbits\n'
     (folder / "fat.s").write_text(source)
@@ -66,7 +67,7 @@ def test_a_library_without_gpu_code_stays(trimmer, tmp_path):
 
 
 class FakeEngine:
-    """Answers as a vLLM that hits what it was told to."""
+    """Answers like a vLLM with the given hits."""
 
     def __init__(self, loads=True):
         self._loads, self._own, self._stored = loads, set(), set()

@@ -1,4 +1,5 @@
-"""Several KV groups, shards and adapters in the connector's halves: what is kept of a window, what is loaded where, who stores."""
+"""Several KV groups, shards and adapters in the connector's halves: the kept part of a window, the
+place of a load, the writer of a store."""
 
 import hashlib
 import time
@@ -123,7 +124,7 @@ class TestGeometry:
 
 
 class TestReplicatedHeads:
-    """vLLM 0.32 tells of them for MLA alone."""
+    """vLLM 0.32 reports the fields for MLA alone."""
 
     def shards(self, heads, ranks, specs=None, overrides=None, **fields):
         model = Fake(
@@ -146,7 +147,8 @@ class TestReplicatedHeads:
         assert shards_of(Fake(tensor_parallel_size=4), caches(full()), Fake()).replicas == 1
 
     def test_not_where_a_nested_part_names_heads(self):
-        """Nemotron-NAS: vLLM takes the heads of the first attention block for those of all."""
+        """Nemotron-NAS: vLLM takes the heads of the first attention block as those of all
+        blocks."""
         blocks = [{"attention": {"n_heads_in_group": heads, "no_op": False}} for heads in (2, 1)]
         assert self.shards(4, 8) == 2
         assert self.shards(4, 8, num_key_value_heads=None, block_configs=blocks) == 1
@@ -214,14 +216,15 @@ class TestScheduler:
         assert self.store(half, Request("r", range(128)), list(range(1, 5)), [0, 0, 0, 24]) == []
 
     def test_blocks_before_the_kept_ones_may_be_gone(self, half):
-        """Prefill in steps smaller than a chunk: the window has passed the chunk's first blocks when it fills."""
+        """Prefill in steps smaller than a chunk: the window has passed the chunk's first blocks
+        when the chunk fills."""
         request = Request("r", range(128))
         (found,) = self.store(half, request, list(range(1, 5)), [0, 0, 23, 24], computed=96)
         assert found[1] == (chunk_keys(request), [23, 24])
 
 
 class Recorder(WorkerClient):
-    """What is stored, by group: the pages of each chunk."""
+    """The stores by group: the pages of each chunk."""
 
     def __init__(self):
         super().__init__()
@@ -286,7 +289,8 @@ class TestWorker:
         import torch
 
         half = LarderConnectorWorker(two_groups(), client)
-        shared = torch.zeros(10, 4096, dtype=torch.uint8)  # groups may stand on the same memory, at different blocks
+        # groups may stand on the same memory, at different blocks
+        shared = torch.zeros(10, 4096, dtype=torch.uint8)
         half.register_kv_caches({"layer.0": shared, "layer.1": shared})
         assert client.groups == [[(shared.data_ptr(), 4096, 4096, 10)]] * 2
 
@@ -302,7 +306,7 @@ class TestAdapters:
         return Request(name, range(300), lora_request=lora)
 
     def answer(self, half, request):
-        """What the scheduler is told once the adapter's files are read."""
+        """The report to the scheduler after the adapter's files are read."""
         until = time.monotonic() + 20
         while (answer := half.get_num_new_matched_tokens(request, 0)) == LATER:
             assert time.monotonic() < until

@@ -106,7 +106,8 @@ def test_a_namespace_is_dropped(root, env, tmp_path):
         engine.set_namespace(f"engine: test\nchunk_tokens: {TOKENS}\n", "m", TOKENS, [(4096, 2, 1)])
         assert engine.wait_attached(10_000)
         deadline, spaces = time.monotonic() + 30, []
-        while not spaces and time.monotonic() < deadline:  # the status tells what larderd saw at its last tick
+        # the status shows the state at larderd's last tick
+        while not spaces and time.monotonic() < deadline:
             spaces = json.loads(follow("larderctl status --json", env, tmp_path))["namespaces"]
         (space,) = spaces
         assert "0 chunks" in follow(command.replace("NAMESPACE", space["id"]), env, tmp_path)

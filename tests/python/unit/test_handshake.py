@@ -1,4 +1,5 @@
-"""The workers' word before the first request: who tells it, who hears it, and that no other connector's is lost."""
+"""The workers' report before the first request: sender and receiver of the report, and other
+connectors' reports are not lost."""
 
 import pickle
 from types import SimpleNamespace
@@ -35,7 +36,7 @@ class Foreign(KVConnectorHandshakeMetadata):
 
 
 class Neighbour(ExampleConnector):
-    """A connector that needs the metadata of its workers, as NIXL does."""
+    """A connector that needs the metadata of its workers, like NIXL."""
 
     got = []
 
@@ -50,7 +51,7 @@ class Neighbour(ExampleConnector):
 
 
 class Name(Naming):
-    """Of an engine whose weights are known, and whose attention is not."""
+    """Of an engine with known weights and unknown attention."""
 
     def __init__(self):
         self._facts, self._attention, self._configuration = "engine: test\n", None, ({}, set())
@@ -130,7 +131,7 @@ class TestWorker:
 
 # covers F-261
 def test_beside_another_connector_a_worker_tells_nothing(make, monkeypatch):  # noqa: F811
-    """A MultiConnector takes the first word for that of all its children."""
+    """A MultiConnector takes the first report as that of all its children."""
     monkeypatch.setattr(Neighbour, "got", [])
     monkeypatch.setitem(KVConnectorFactory._registry, "Neighbour", lambda: Neighbour)
     outer, _ = make(multi(multi(LARDER), {"kv_connector": "Neighbour", "kv_role": "kv_both"}), KVConnectorRole.WORKER)

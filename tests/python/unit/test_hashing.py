@@ -1,4 +1,4 @@
-"""hash_tokens() against vLLM's own functions, called as vLLM calls them for a request."""
+"""hash_tokens() against vLLM's own functions, called as in vLLM for a request."""
 
 import random
 from types import SimpleNamespace

@@ -1,4 +1,5 @@
-"""The container image that `make image` builds without Docker: its layout, its size, its owner, its payload, and the same bytes every time."""
+"""The container image that `make image` builds without Docker: layout, size, owner and payload of
+the image, and the same bytes every time."""
 
 import hashlib
 import json
@@ -43,7 +44,7 @@ def files(image, manifest):
 
 
 def blob(archive, descriptor):
-    """The bytes that a descriptor names: its digest and size must hold, as an OCI client checks them."""
+    """The bytes that a descriptor names: digest and size must hold, as an OCI client checks."""
     data = archive.extractfile("blobs/sha256/" + descriptor["digest"].removeprefix("sha256:")).read()
     assert descriptor["digest"] == "sha256:" + hashlib.sha256(data).hexdigest()
     assert descriptor["size"] == len(data)
@@ -111,7 +112,7 @@ def test_payload_runs_where_it_was_installed(root, image, manifest, tmp_path):
     program = "import larder, larder.vllm, larder._native as n; print(n.library_path())"
     done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == str(volume / "python" / "larder" / "liblarder.so")
-    # Found by PYTHONPATH alone, as the wheel is by where it is installed.
+    # Found by PYTHONPATH alone, as the wheel is found in its installation.
     program = (
         "from importlib.metadata import entry_points, version\n"
         "(point,) = [p for p in entry_points(group='vllm.general_plugins') if p.name == 'larder']\n"

@@ -1,4 +1,5 @@
-"""Interpreters that end without vLLM's shutdown, as a notebook's: the last lines are written, and the clients are closed."""
+"""Interpreters that end without vLLM's shutdown, such as a notebook's: the last lines are written,
+and the clients are closed."""
 
 import os
 import subprocess
@@ -8,7 +9,7 @@ import pytest
 
 pytest.importorskip("vllm")
 
-# An engine that nobody shuts down, in its first lines; one that was shut down is beside it.
+# An engine without a shutdown, in its first lines; an engine after its shutdown is beside it.
 UNENDED = """
 import logging, os, sys
 from types import SimpleNamespace
@@ -62,7 +63,7 @@ def test_an_interpreter_that_ends_without_a_shutdown_writes_the_last_lines_and_c
 
 # covers F-054
 def test_an_interpreter_that_ends_waits_so_long_at_most_for_copies():
-    """As where a GPU hangs, or larderd was stopped in mid-copy: closing would wait for them without end."""
+    """As with a hanging GPU, or a larderd stopped in mid-copy: closing would wait without end."""
     text = run_to_exit("kept._client.running = 2")
     assert "2 copies from and to KV pages have not ended" in text and "client closed" not in text
 
@@ -79,7 +80,8 @@ assert os.waitpid(child, 0)[1] == 0
 
 
 def test_at_the_exit_of_the_interpreter_a_closed_log_is_left_alone():
-    """Whoever ran the engine has closed the stream of vLLM's log by then: a notebook, pytest."""
+    """The owner of the engine's process has closed the stream of vLLM's log by then: a notebook,
+    pytest."""
     text = run_to_exit("""
 handler.stream = open("/dev/null", "w")
 handler.stream.close()

@@ -127,7 +127,7 @@ def test_another_kind_of_value_has_none(value):
 
 @pytest.mark.parametrize("address", [1234, [1, 2], "name"])
 def test_an_address_has_none(address):
-    """As vLLM's cache in shared memory has it in a tensor's place."""
+    """The form of vLLM's cache in shared memory in a tensor's place."""
     with pytest.raises(Undigested) as refused:
         item_digest.item_digest(item(address))
     assert refused.value.reason == "hidden"

@@ -1,5 +1,5 @@
-"""Pictures in prompts, against fakes: whose KV a request hits, when it waits, and when it has no
-cache. All block hashes are equal."""
+"""Pictures in prompts, against fakes: the KV that a request hits, when a request waits, and when a
+request has no cache. All block hashes are equal."""
 
 import threading
 import time
@@ -32,7 +32,7 @@ def uncached(half):
 
 
 def stored_later(half, request, table, token):
-    """The keys that steps of one token each store, once it is known whether they may."""
+    """The keys that steps of one token each store, once the permission is known."""
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
         keys = step_of(half, request, table, token, kind="cached")
@@ -111,7 +111,7 @@ class TestNames:
 class TestWaiting:
     @pytest.fixture
     def goes_on(self, monkeypatch):
-        """Digests are made when it is set."""
+        """Digests are made when this is set."""
         event, real = threading.Event(), item_digest._digest_of
         monkeypatch.setattr(
             item_digest, "_digest_of", lambda one: event.wait(SECONDS) and real(one)
@@ -158,7 +158,8 @@ class TestWaiting:
 
     @pytest.mark.parametrize(("value", "stored"), [(1.0, 2), (2.0, 0)])
     def test_embeddings_whose_digest_is_not_there_yet(self, half, goes_on, value, stored):
-        """A request without the cache, which does not wait for its digest, has encoded them."""
+        """A request without the cache, which does not wait for its digest, has encoded the
+        items."""
         goes_on.set()
         one = item(1.0)
         digested(half, with_pictures("first", feature(one)))
@@ -287,7 +288,7 @@ class TestSessions:
 
 
 def test_a_client_alone_has_no_pictures():
-    """An engine that is off follows none."""
+    """An engine that is off follows no item."""
     half = LarderConnectorScheduler(None, None)
     half.turn_off("a test")
     assert half.get_num_new_matched_tokens(one_picture("r"), 0) == MISS

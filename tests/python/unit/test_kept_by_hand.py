@@ -1,4 +1,5 @@
-"""Prefetch, pin, unpin and evict through every door: Python, HTTP and larderctl, on a real larderd."""
+"""Prefetch, pin, unpin and evict through every interface: Python, HTTP and larderctl, on a real
+larderd."""
 
 import ctypes
 import json
@@ -83,7 +84,7 @@ def test_states_come_with_the_chunks_that_they_stand_for(larderd):
         assert client.prefetch(some, 32, states=states) == (4, 1, 0), "three chunks and the last state"
         assert client.prefetch(some, 32, ns=states) == (1, 3, 0)
         with pytest.raises(LarderError, match="^larder_probe_each: "):
-            client.probe_each(some, 32, 100, states)  # it shares no backend
+            client.probe_each(some, 32, 100, states)  # this larderd shares no backend
         space = namespace_id(FINGERPRINT)
         assert ctl(larderd, "pin", space, *[one.hex() for one in hashes()]).stdout == "pinned 3 of 4 hashes, 1 absent\n"
         assert larderd.wait_settled()["memory"]["slots"]["pinned"] == 4

@@ -1,5 +1,6 @@
-"""`kubectl larder` as Krew installs it: the manifest by Krew's own rules (its internal/index/validation), and the archive unpacked as Krew
-does, with the program running from it. Krew itself is not run: it is in no package."""
+"""`kubectl larder` as Krew installs the plug-in: the manifest by Krew's own rules (Krew's
+internal/index/validation), and the archive unpacked like Krew does, with the program running from
+the archive. Krew itself is not run: no package has Krew."""
 
 import hashlib
 import os
@@ -41,7 +42,7 @@ def platform_faults(platform):
 
 
 def faults(manifest, name="larder"):
-    """What Krew would refuse it for."""
+    """Krew's reasons for a refusal."""
     spec = manifest["spec"]
     if manifest["apiVersion"] != "krew.googlecontainertools.github.com/v1alpha2" or manifest["kind"] != "Plugin":
         yield "apiVersion, kind"
@@ -98,7 +99,8 @@ def test_what_krew_refuses_is_found(said):
 
 
 def test_it_runs_from_where_krew_unpacks_it(made, tmp_path):
-    """Krew takes files and folders alone, from no suspicious path, and links PATH's kubectl-larder to `bin`."""
+    """Krew takes only files and folders, from no suspicious path, and links PATH's kubectl-larder
+    to `bin`."""
     with tarfile.open(archive_of(made)) as archive:
         assert [one.name for one in archive if not one.isreg() or ".." in one.name or one.name.startswith("/")] == []
         names = archive.getnames()

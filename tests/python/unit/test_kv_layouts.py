@@ -1,6 +1,8 @@
-"""KV pages as vLLM allocates them for each kind of attention, layout and kernel: each page must be found, whole and alone.
+"""KV pages as vLLM allocates them for each kind of attention, layout and kernel: each page must be
+found, whole and alone.
 
-vLLM's own allocation, on the CPU. The kernel blocks are those of its CUDA backends (their get_supported_kernel_block_sizes)."""
+vLLM's own allocation, on the CPU. The kernel blocks are those of vLLM's CUDA backends
+(get_supported_kernel_block_sizes)."""
 
 import ctypes
 import json
@@ -60,7 +62,8 @@ def allocate(specs, layout, kernel_blocks):
 
 
 def registered(kv_cache_config, tensors, kernel_blocks):
-    """[(layer, (address, stride, bytes, count))] that the library is given. The fingerprint is given the kernel blocks."""
+    """[(layer, (address, stride, bytes, count))] for the library, and the kernel blocks for the
+    fingerprint."""
     groups, _ = groups_of(kv_cache_config, 0)
     given = []
     client = Fake(register_pages=lambda number, layers: given.extend(zip(groups[number].layers, layers)))
@@ -70,7 +73,7 @@ def registered(kv_cache_config, tensors, kernel_blocks):
 
 
 def check(tensor, address, stride, size, count):
-    """Each block of the layer is one of these pages, whole, and nothing else."""
+    """Each block of the layer is one of these pages, whole and without other bytes."""
     assert count == BLOCKS
     backing = tensor.untyped_storage()
     every = torch.empty(0, dtype=torch.int8).set_(backing)
@@ -127,8 +130,9 @@ for backend in AttentionBackendEnum:
 
 
 def kernel_blocks_of_vllm():
-    """{backend: (whether MLA, kernel block sizes in tokens)} of the backends of this vLLM that import here; of a multiple the first two. In a process of its own: the
-    library of a late one (built for another processor) may end it."""
+    """{backend: (whether MLA, kernel block sizes in tokens)} of the backends of this vLLM that
+    import here; of a multiple the first two. In a process of its own: the library of a late backend
+    (built for another processor) may end the process."""
     ran = subprocess.run([sys.executable, "-c", BACKENDS], capture_output=True, text=True, timeout=120)
     told = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("[")]
     return {name: (is_mla, sizes) for name, is_mla, sizes in told}
@@ -182,7 +186,7 @@ class Backend:
 
 
 class TestKernelBlocks:
-    """As vLLM chooses them (select_common_block_size), which the fingerprint must know."""
+    """vLLM's choice (select_common_block_size), which the fingerprint must know."""
 
     def of(self, monkeypatch, spec, layout, *sizes):
         from vllm.v1.attention.backend import MultipleOf

@@ -1,5 +1,6 @@
-"""Under vLLM's real scheduler no block is written while a store reads it, however late stores end, and no block is lost; the controls, in
-which one part of the protocol is left out, see blocks written."""
+"""Under vLLM's real scheduler no block is written while a store reads the block, however late
+stores end, and no block is lost. The controls, each without one part of the protocol, see blocks
+written."""
 
 import json
 import random
@@ -74,7 +75,7 @@ def config_of(model, blocks, depth, monkeypatch, v2=False):
 
 
 def run(model, monkeypatch, specs, blocks, depth, seeds, v2=False, change=lambda half: None, **worker):
-    """What was counted over all seeds."""
+    """Counts over all seeds."""
     config = config_of(model, blocks, depth, monkeypatch, v2)
     hash_function = get_hash_fn_by_name(config.cache_config.prefix_caching_hash_algo)
     total = None
@@ -88,7 +89,8 @@ def run(model, monkeypatch, specs, blocks, depth, seeds, v2=False, change=lambda
 
 
 WINDOWS = [full(), window(64)]
-# KV in fp8 beside layers that are left out of it (--kv-cache-dtype-skip-layers): pages of one size, of two precisions.
+# KV in fp8 beside layers without fp8 (--kv-cache-dtype-skip-layers): pages of one size, of two
+# precisions.
 MIXED = [full(), full(torch.uint8, heads=8)]
 
 

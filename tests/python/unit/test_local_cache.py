@@ -1,4 +1,5 @@
-"""vLLM names a block by the name and path of its adapter: its cache keeps blocks of files that were replaced."""
+"""vLLM names a block by the name and path of its adapter: vLLM's cache keeps blocks of replaced
+files."""
 
 from types import SimpleNamespace
 
@@ -12,7 +13,8 @@ def request(number=1, name="a", path="/adapters/a"):
 
 
 def cache(*loads):
-    """Of an engine whose workers have told these loads, one after the other, and that had a request of adapter 1."""
+    """Of an engine whose workers have reported these loads, one after the other, and that had a
+    request of adapter 1."""
     made = LocalCache()
     made.seen(request().lora_request)
     for number, files in loads:
@@ -34,7 +36,7 @@ def test_an_adapter_that_is_loaded_again_from_other_files_is_older_in_vllms_cach
 
 
 def test_one_that_is_unloaded_and_loaded_from_the_same_path_has_another_number():
-    """The servers of vLLM number each load; its block hashes do not have the number."""
+    """The servers of vLLM number each load; vLLM's block hashes do not have the number."""
     again = request(2)
     made = cache((1, OLD))
     made.seen(again.lora_request)

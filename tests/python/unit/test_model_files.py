@@ -1,4 +1,4 @@
-"""Which files of a model count: all but those that are known not to, by format and by kind."""
+"""The files of a model that count: all but the known exceptions, by format and by kind."""
 
 import fnmatch
 import json
@@ -9,7 +9,7 @@ import pytest
 from larder import model_files
 from larder.model_files import HARMLESS, TooManyFiles, files_below
 
-# Folder as a hub repository has it. True: counts in format auto.
+# Folder like a hub repository. True: counts in format auto.
 REPOSITORY = {
     "config.json": True,
     "model-00001-of-00002.safetensors": True,
@@ -116,7 +116,7 @@ def test_an_index_says_which_of_the_files_are_read(tmp_path):
 
 
 def test_what_vllm_reads_itself_counts(tmp_path):
-    """vLLM's own choice over every format: a file that it reads is never left out."""
+    """vLLM's own choice over every format: a file that vLLM reads is never left out."""
     default_loader = pytest.importorskip("vllm.model_executor.model_loader.default_loader")
     from vllm.config.load import LoadConfig
 

@@ -1,4 +1,5 @@
-"""Larder as a child of vLLM's own MultiConnector: the fields that vLLM reads from the outermost configuration, and statistics."""
+"""Larder as a child of vLLM's own MultiConnector: the fields that vLLM reads from the outermost
+configuration, and statistics."""
 
 import copy
 from types import SimpleNamespace
@@ -36,7 +37,8 @@ def told(monkeypatch):
 
 @pytest.fixture
 def make(monkeypatch, told):
-    """make(config): (the outermost connector, its configuration), as vLLM's scheduler makes it. Larder's part has no larderd."""
+    """make(config): (the outermost connector, its configuration), like vLLM's scheduler. Larder's
+    part has no larderd."""
 
     def refuse(*_):
         raise connector.Unsupported("a test without larderd")
@@ -134,7 +136,7 @@ def test_a_vllm_that_hides_what_others_load_is_refused(make, told, monkeypatch):
 
 
 class Scheduler:
-    """What of vLLM's is looked at."""
+    """The fields of vLLM that Larder looks at."""
 
     def __init__(self, connector, recompute, defers=True, batches=2):
         self.connector = connector
@@ -161,7 +163,8 @@ def served(make):
 
 
 @pytest.mark.parametrize("state, field", [(dict(recompute=False), "kv_load_failure_policy"),
-                                          (dict(recompute=True, defers=False), "kv_role")])  # fmt: skip
+                                          # fmt: skip
+                                          (dict(recompute=True, defers=False), "kv_role")])
 # covers F-078
 def test_a_scheduler_that_does_otherwise_turns_the_cache_off(state, field, served):
     outer, half = served

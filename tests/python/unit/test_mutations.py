@@ -17,7 +17,8 @@ text = 'return 1;'
 instead = 'return 2;'
 tests = ["a_test Suite.Case"]
 """
-# The tree's test passes while the rule is in place. Without the rule it waits for the file `go_on`.
+# The tree's test passes while the rule is in place. Without the rule the test waits for the file
+# `go_on`.
 PROGRAM = """#!/bin/sh
 grep -q 'return 1;' shim/rule.cc && exit 0
 touch mutated

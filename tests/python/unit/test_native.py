@@ -36,7 +36,7 @@ PROBE_REASONS = "DONE LATE FAILED BOUND".split()
 
 @pytest.fixture(scope="module")
 def compiled(root, tmp_path_factory):
-    """What a C program that includes larder.h prints, as {name: number}."""
+    """The output of a C program that includes larder.h, as {name: number}."""
     lines = [f'printf("{c} %zu\\n", sizeof({c}));' for c in STRUCTS]
     for c, python in STRUCTS.items():
         lines += [f'printf("{c}.{f[0]} %zu\\n", offsetof({c}, {f[0]}));' for f in python._fields_]

@@ -1,4 +1,5 @@
-"""KV that another connector loads within a step is not stored: vLLM learns after the step that it is none."""
+"""KV that another connector loads within a step is not stored: vLLM learns of a failed load only
+after the step."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Keys that cover the tokens behind a chunk, and the scheduler's half with them."""
+"""Keys that cover the tokens behind a chunk, and the scheduler's half with such keys."""
 
 import pytest
 
@@ -73,7 +73,7 @@ class TestKeys:
         assert keys(130, 3) != keys(131, 3) == keys_of(request, 3, last=1)
 
     def test_a_prompt_of_embeddings_has_no_keys(self):
-        """Its token ids are zeros."""
+        """The prompt's token ids are zeros."""
         request = Request("r", [0] * 300, prompt_embeds=object())
         assert keys_of(request, 1) == [] and len(keys_of(request, 0)) == 2
 
@@ -149,7 +149,8 @@ class TestStores:
 
 
 class TestDraftKv:
-    """The scheduler's half with a drafter of one layer, whose steps have 250 tokens of a request at most."""
+    """The scheduler's half with a drafter of one layer, whose steps have 250 tokens of a request at
+    most."""
 
     def half(self, **changes):
         return half_of(1, drafts=Drafts("eagle", 1, 250, 1), **changes)

@@ -1,5 +1,5 @@
-"""restricted-v2, OpenShift's constraint for users, before and after the injection. docs/guides/openshift.md refers to this test: no
-OpenShift cluster was at hand."""
+"""restricted-v2, OpenShift's constraint for users, before and after the injection.
+docs/guides/openshift.md refers to this test: no OpenShift cluster was at hand."""
 
 import copy
 

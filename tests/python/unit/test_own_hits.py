@@ -1,4 +1,5 @@
-"""The part of an equal prompt that vLLM's own cache can give to a request: what SharedLoads counts on, asked of vLLM's own manager."""
+"""The part of an equal prompt that vLLM's own cache can give to a request: the assumption of
+SharedLoads, asked of vLLM's own manager."""
 
 import pytest
 
@@ -50,7 +51,8 @@ def cached():
 @pytest.mark.parametrize("tokens", [BLOCK, BLOCK + 1, 2 * BLOCK - 1, 2 * BLOCK, 4 * BLOCK, 4 * BLOCK + 1, MOST])
 # covers F-043
 def test_a_request_waits_for_as_much_as_vllm_would_share(cached, tokens):
-    """The last block of a prompt of whole blocks is in vLLM's cache, and vLLM computes it all the same."""
+    """The last block of a prompt of whole blocks is in vLLM's cache, and vLLM computes the block
+    all the same."""
     loads = SharedLoads(setup(block_size=BLOCK, chunk_tokens=BLOCK))
     request = cached.request(f"asks {tokens}", tokens)
     blocks, own = cached.own_hit(request)
@@ -60,7 +62,8 @@ def test_a_request_waits_for_as_much_as_vllm_would_share(cached, tokens):
 
 # covers F-043
 def test_a_block_that_vllm_does_not_share_comes_into_a_block_of_the_requests_own(cached):
-    """Larder can give vLLM tokens, not the number of a block: the tokens get a new block, and are loaded into it."""
+    """Larder can give vLLM tokens, not the number of a block: the tokens get a new block, and are
+    loaded into this block."""
     request = cached.request("asks for all", MOST)
     blocks, own, *_ = cached.manager.get_computed_blocks(request)
     here = {"num_new_computed_tokens": own, "new_computed_blocks": blocks}

@@ -1,5 +1,5 @@
-"""`kubectl larder why`, of two real larderd whose engines do not share: a kubectl that serves files stands for the cluster, and passes
-what is asked of a pod's larderd on to the real one."""
+"""`kubectl larder why`, of two real larderd whose engines do not share. A kubectl that serves files
+stands for the cluster, and passes requests to a pod's larderd on to the real one."""
 
 import json
 import os
@@ -84,7 +84,7 @@ class World:
         return {finding["reason"]: finding for finding in json.loads(done.stdout)["findings"]}
 
     def wait_for(self, name, reason):
-        """larderd reads what engines report twice a second or so."""
+        """larderd reads the engines' reports about twice a second."""
         deadline = time.monotonic() + 60
         while reason not in (found := self.why(name)):
             assert time.monotonic() < deadline, found
@@ -118,7 +118,7 @@ def test_without_an_engine_it_says_so(world):
 
 
 def test_an_engine_that_has_not_named_its_weights(world):
-    """It attaches without a namespace."""
+    """The engine attaches without a namespace."""
     with attach(world, "llm-a", "") as client:
         assert list(world.why("llm-a")) == ["WeightsBeingRead"]
         client.add_namespace(text(), 1000)

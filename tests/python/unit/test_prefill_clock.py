@@ -1,4 +1,5 @@
-"""What the prefill clock tells is what the engine computed: of a GPU the time between two events, and never the time of the launch."""
+"""The prefill clock measures the engine's computation: of a GPU the time between two events, and
+never the time of the launch."""
 
 from types import SimpleNamespace
 
@@ -94,7 +95,7 @@ def test_on_the_host_a_pass_takes_until_it_has_returned():
 
 
 def test_torchs_events_have_time_and_follow_the_stream_of_the_moment(monkeypatch):
-    """vLLM leaves the default stream for one of its own, which torch tells of by device."""
+    """vLLM leaves the default stream for one of its own, which torch reports by device."""
     asked, streams = [], iter(("default", "own"))
 
     class Event:
@@ -136,7 +137,8 @@ class TestWorker:
         assert (report.prefill_tokens, report.prefill_ns) == (TOKENS, 300_000_000)
 
     def test_the_order_for_copies_is_no_part_of_a_pass(self, half, client, gpu):
-        """Events stand between the orders: what is queued for copies in bind() comes before, what is saved after."""
+        """Events stand between the orders: copies queued in bind() come before, saved ones
+        after."""
         half.bind_connector_metadata(StepWork(number=1, loads=[move("l")], stores=[move("a")], prefill_tokens=TOKENS, computes=True))
         gpu.queue(20)
         half.finish_forward()

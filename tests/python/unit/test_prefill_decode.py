@@ -1,4 +1,5 @@
-"""The example's proxy between engines that are fakes: what each is asked, and who answers when one is lost."""
+"""The example's proxy between fake engines: the requests to each, and the answering engine after a
+loss."""
 
 import importlib.util
 import json
@@ -19,7 +20,7 @@ from larder.server import ServerError
 
 
 class Engine:
-    """Notes what it is asked, and answers with its own name."""
+    """Notes its requests, and answers with its own name."""
 
     def __init__(self, name, status=200):
         self.asked = []
@@ -146,7 +147,7 @@ def test_without_either_it_says_so(start, prefill, decode):
 
 
 def test_engines_behind_tls_with_a_key_of_the_clients(example, tmp_path, monkeypatch):
-    """The key goes through, and a private authority is trusted where it is named."""
+    """The key goes through, and a private authority is trusted when named."""
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     authority, certificate = certificate_of(tmp_path)
     with serving(FakeVllm().answers, key="secret", certificate=certificate) as engine:

@@ -28,7 +28,7 @@ def opted_out(name, value, **fields):
 
 def test_a_digest_that_comes_while_two_are_compared():
     class Late(Future):
-        """Has its result from the second look on."""
+        """Has a result from the second look on."""
 
         looks = 0
 
@@ -113,7 +113,8 @@ class TestEncoderCache:
 
 
 def test_a_drafter_reads_the_picture_behind_its_last_token(client):
-    """The drafter's KV of token 127 is of the embedding at token 128, which vLLM's encoder cache has from another picture."""
+    """The drafter's KV of token 127 is of the embedding at token 128, which vLLM's encoder cache
+    has from another picture."""
     for lookahead, stored in ((0, 1), (1, 0)):
         half = LarderConnectorScheduler(setup(lookahead=lookahead), client, NAMED)
         client.stored.clear()
@@ -178,7 +179,7 @@ class TestPrefixCache:
         assert computed(half, again, [*TABLE[:5], *OTHER], local=160, freed=[NAME]) == []
 
     def test_a_block_that_a_running_request_is_given_in_the_same_step(self, half):
-        """ "other" runs, and vLLM schedules it before "again", which hits."""
+        """"other" runs, and vLLM schedules it before "again", which hits."""
         computed(half, picture("first", 1.0, tokens=160), TABLE)
         other, again = picture("other", 2.0, tokens=300), picture("again", 1.0)
         digested(half, other)
@@ -304,7 +305,7 @@ class TestLoads:
         assert computed(half, picture("again", 1.0), hit, local=160) == []
 
     def test_a_block_into_which_another_picture_is_loaded(self, half):
-        """vLLM may let others hit it before the request that loads computes anything."""
+        """vLLM may let others hit the block before the loading request computes."""
         computed(half, picture("first", 1.0, tokens=160), TABLE)
         computed(half, picture("other", 2.0), OTHER, freed=[NAME])
         loading, again = picture("loading", 2.0), picture("again", 1.0)

@@ -1,4 +1,5 @@
-"""query_twice as a user meets it: the lines of the demo, and one line, never a traceback, where something is missing."""
+"""query_twice for a user: the lines of the demo, and one line, never a traceback, after an
+error."""
 
 import os
 import re
@@ -44,7 +45,7 @@ def test_another_kind_of_server_is_one_line(capsys, tmp_path):
 
 
 def told_of(capsys, tmp_path, answer):
-    """What is told of a server that answers one connection with these bytes."""
+    """The message about a server that answers one connection with these bytes."""
     prompt = tmp_path / "p.txt"
     prompt.write_text("hello")
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -129,7 +130,7 @@ def test_without_metrics_and_reset_the_source_is_unknown(capsys, tmp_path):
 
 
 def test_a_cache_whose_blocks_are_just_being_stored_is_reset_when_they_are():
-    """vLLM 0.32 says that it could not; older ones answer nothing."""
+    """vLLM 0.32 reports the failed reset; older versions answer with an empty body."""
     answers = ['{"success": false}', '{"success": false}', '{"success": true}', ""]
     with serving({"POST /reset_prefix_cache": lambda: answers.pop(0)}) as url:
         assert completions.reset_prefix_cache(url)

@@ -1,4 +1,5 @@
-"""Recurrent states in the scheduler's half: where a hit ends, which states are stored, and under which names."""
+"""Recurrent states in the scheduler's half: the end of a hit, the stored states, and their
+names."""
 
 from dataclasses import replace
 from types import SimpleNamespace as Fake

@@ -1,6 +1,6 @@
-"""The closed world over other releases of vLLM: every field of their configuration and every variable that they count is in the
-fingerprint, or on the list. Their fields are recorded (tests/python/models/config_fields.py); `make test-models` compares the records
-with the wheels."""
+"""The closed world over other releases of vLLM: every field of the configuration and every counted
+variable is in the fingerprint, or on the list. The fields are recorded
+(tests/python/models/config_fields.py); `make test-models` compares the records with the wheels."""
 
 import dataclasses
 from pathlib import Path
@@ -15,7 +15,7 @@ from test_engine_config import LEAVES, is_listed  # noqa: E402
 from larder.vllm import engine_config, engine_variables, identity  # noqa: E402
 
 RECORDS = config_fields.records()
-# What the installed vLLM does not have, and may change KV.
+# Fields that the installed vLLM does not have, and that may change KV.
 COUNTED = {
     "attention_config.use_fp4_indexer_cache", "attention_config.use_prefill_decode_attention", "cache_config.calculate_kv_scales",
     "cache_config.user_specified_mamba_block_size", "compilation_config.pass_config.enable_sp",
@@ -88,7 +88,7 @@ def test_every_field_is_in_the_fingerprint_or_on_the_list(release):
 @pytest.mark.parametrize("release", RECORDS)
 # covers F-065
 def test_every_field_that_the_installed_vllm_does_not_have_is_sorted(release):
-    """A field that is on no list costs hits until somebody has read what it does."""
+    """An unlisted field costs hits until a person has read its purpose."""
     known = INSTALLED | {".".join(path.split(".")[:end]) for path in INSTALLED for end in range(1, 6)}
     new = {path for path in RECORDS[release]["fields"] if path not in known and not is_listed(path)}
     assert new - COUNTED == set()
@@ -111,7 +111,8 @@ def test_the_lists_name_only_what_a_tested_release_has():
 
 # covers F-065
 def test_a_client_s_key_that_vllm_0_24_counts_neither_separates_nor_is_shown(monkeypatch):
-    """vLLM 0.24 has VLLM_API_KEY among its compile factors. The text of a fingerprint is in logs and in larderd's status."""
+    """vLLM 0.24 has VLLM_API_KEY among its compile factors. The text of a fingerprint is in logs
+    and in larderd's status."""
     from vllm import envs
 
     assert "VLLM_API_KEY" in RECORDS["0.24.0"]["variables"]

@@ -1,4 +1,5 @@
-"""How bench-rivals and bench-serve judge what they measured, part by part, and what their users ask."""
+"""The judgement of bench-rivals and bench-serve about their measurements, part by part, and the
+requests of their users."""
 
 import random
 import sys
@@ -35,7 +36,7 @@ def test_a_kill_row(_path):
     import rivals_bench
     import rivals_kill as kill
 
-    # The hit at 11.1 still comes from what the engine had mapped.
+    # The hit at 11.1 still comes from the engine's mapped memory.
     seen = answers(kill, (9.0, 0.1, 512, ""), (9.95, 0.7, 0, ""), (11.1, 0.1, 512, ""), (11.2, 0.5, 0, ""), (11.7, 0.1, 512, ""))
     row = kill.row_of("larder", 0.5, seen, killed=10.0, back=11.0, stopped=23.0)
     assert row["slowest_s"] == 0.7 and row["rehit_s"] == pytest.approx(0.8) and row["unanswered"] == ""

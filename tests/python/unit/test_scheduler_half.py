@@ -1,4 +1,5 @@
-"""The scheduler's half against fakes: what hits, what is loaded where, and what no exception may do."""
+"""The scheduler's half against fakes: the hits, the place of each load, and no exception leaves the
+half."""
 
 import pickle
 from types import SimpleNamespace
@@ -110,7 +111,8 @@ class TestLoads:
         assert half.get_num_new_matched_tokens(request, 0) == (256, True), "a load that fails after an abort is not remembered for ever"
 
     def test_failed_pages_are_what_the_load_may_write(self, client):
-        """For a vLLM that is told of them by page. What it has hit by itself others may share."""
+        """For a vLLM that hears of failures by page. Others may share the blocks of vLLM's own
+        hit."""
         half = LarderConnectorScheduler(setup(fails_by_page=True), client, NAMED)
         request = Request("r", range(300))
         store_all(client, request)
@@ -153,7 +155,8 @@ class TestLoads:
         self.load(half, request, 64, range(1, 11))
         assert ("request", 300 - 64, 256 - 64) in client.calls
         assert client.reported == [(native.DECIDED_LOAD, chunk_keys(request), 0)], "also the one of which it has a part"
-        half.update_state_after_alloc(request, blocks(range(1, 11)), 0)  # vLLM's second call, after the load
+        # vLLM's second call, after the load
+        half.update_state_after_alloc(request, blocks(range(1, 11)), 0)
         assert [c for c in client.calls if c[0] == "request"] == [("request", 236, 192)]
 
 
@@ -178,15 +181,16 @@ class TestLoads:
 
 
 class TestQuietSteps:
-    """What nearly every step of a running engine is: it must cost next to nothing."""
+    """Nearly every step of a running engine has this form: the step must cost next to no time."""
 
     def test_running_requests_are_not_looked_at_before_their_next_chunk_can_be_full(self, half, client):
         request = Request("r", range(200))
         table = list(range(1, 21))
         run_prefill(half, request, table, 200)
-        half.build_connector_meta(step(cached=[("r", 200, 1)], tables={"r": table}))  # sees that the first chunk is stored
+        # sees that the first chunk is stored
+        half.build_connector_meta(step(cached=[("r", 200, 1)], tables={"r": table}))
         client.fail = "lookup"
-        half._tracked["r"].request = None  # whoever looks at it raises
+        half._tracked["r"].request = None  # any look at this raises
         for computed in range(201, 255):
             assert half.build_connector_meta(step(cached=[("r", computed, 1)])) is COMPUTES
         half._tracked["r"].request = request

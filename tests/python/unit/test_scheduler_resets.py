@@ -1,4 +1,4 @@
-"""The scheduler's half and a reset of the cache: what is older than it is neither stored nor found."""
+"""The scheduler's half and a reset of the cache: older chunks are neither stored nor found."""
 
 from types import SimpleNamespace
 
@@ -14,14 +14,16 @@ from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
 
 
 def test_pages_older_than_a_reset_are_not_stored(half, client):
-    """With weights changed in place they would verify for ever under the namespace of the new ones."""
+    """With weights changed in place such chunks would verify for ever under the namespace of the
+    new weights."""
     old = Request("old", range(512))
     table = list(range(1, 17))
     half.update_state_after_alloc(old, blocks(table), 0)
     half.build_connector_meta(step(new=[("old", 0, 200)], tables={"old": table}))
     client.stored.clear()
     assert half.reset_cache() is True
-    half.update_state_after_alloc(old, blocks(table), 0)  # as vLLM does again when an asynchronous load has ended
+    # like vLLM's second call after the end of an asynchronous load
+    half.update_state_after_alloc(old, blocks(table), 0)
     assert half.build_connector_meta(step(cached=[("old", 200, 312)], tables={"old": table})).stores == []
     half.request_finished(old)
     half.prefix_cache_emptied()
@@ -29,7 +31,8 @@ def test_pages_older_than_a_reset_are_not_stored(half, client):
 
 
 def test_pages_older_than_a_reset_are_not_stored_when_a_load_fails_after_it(half, client):
-    """vLLM did not reset its own blocks then, one of which was being loaded: it recomputes behind those that it hits by itself."""
+    """vLLM did not reset its own blocks then, one of which was being loaded: vLLM recomputes behind
+    its own hits."""
     old = Request("old", range(512))
     table = list(range(1, 17))
     store_all(client, old)
@@ -44,7 +47,8 @@ def test_pages_older_than_a_reset_are_not_stored_when_a_load_fails_after_it(half
 
 # covers F-075
 def test_a_reset_leaves_what_others_may_use(half, client):
-    """Each /sleep resets: it once emptied the model's chunks in the shared backend, for all pods."""
+    """Each /sleep resets: a reset once emptied the model's chunks in the shared backend, for all
+    pods."""
     store_all(client, Request("s", range(512)))
     before = set(client.stored)
     for _ in range(3):
@@ -54,7 +58,7 @@ def test_a_reset_leaves_what_others_may_use(half, client):
 
 # covers F-075
 def test_what_is_being_fetched_is_let_go(client):
-    """An engine that sleeps would keep it in larderd's memory for as long."""
+    """A sleeping engine would keep the chunks in larderd's memory during the whole sleep."""
     half = measured_half(client)
     client.tier, client.on_disk = FAST, set(chunk_keys(Request("r", range(512))))
     request = Request("r", range(600))
@@ -65,7 +69,8 @@ def test_what_is_being_fetched_is_let_go(client):
 
 
 class TestWhatVllmsOwnCacheKeeps:
-    """vLLM's default reset and a change of weights leave the connector or vLLM's cache alone: a hit there may be older than its name."""
+    """vLLM's default reset and a change of weights leave the connector or vLLM's cache alone: a hit
+    there may be older than its name."""
 
     def stores(self, half, name, local):
         request, table = Request(name, range(512)), list(range(1, 17))
@@ -77,7 +82,8 @@ class TestWhatVllmsOwnCacheKeeps:
 
     # covers F-095
     def test_kv_of_before_a_change_of_weights_is_not_stored_in_the_namespace_of_after(self, half):
-        """vLLM goes on to serve it. An engine that then empties vLLM's cache would load it from larderd."""
+        """vLLM goes on to serve the block. An engine that then empties vLLM's cache would load it
+        from larderd."""
         half.weights_change("update_weights")
         assert not self.stores(half, "hits vLLM's old blocks", 256)
         assert self.stores(half, "computes all", 0)
@@ -86,7 +92,8 @@ class TestWhatVllmsOwnCacheKeeps:
 
 
 class TestAfterAReset:
-    """Weights may have been changed in place. An engine that was started from the old files has the old fingerprint."""
+    """Weights may have been changed in place. An engine started from the old files has the old
+    fingerprint."""
 
     def stored_lines(self, half, request):
         half.get_num_new_matched_tokens(request, 0)
@@ -125,7 +132,7 @@ class TestAfterAReset:
 
     # covers F-075
     def test_each_reset_has_a_fresh_namespace_and_closes_the_one_before(self, half, client):
-        """A backend that was stopped, or a disk that was restored, brings back what a drop once took away."""
+        """A stopped backend, or a restored disk, brings back chunks that a drop once took away."""
         for number in range(3):
             half.reset_cache()
             half.get_num_new_matched_tokens(Request(f"r{number}", range(300)), 0)

@@ -1,4 +1,4 @@
-"""What the scheduler's half has stored and when, and whose blocks are kept until they are read."""
+"""The stores of the scheduler's half, and the blocks kept until the copies have read them."""
 
 import pickle
 from types import SimpleNamespace
@@ -16,12 +16,12 @@ from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
 
 
 class TestBlocksUnderCopies:
-    """Stores go on after their step; their blocks are given to nobody meanwhile."""
+    """Stores go on after their step; no other request gets the blocks meanwhile."""
 
     TABLE = list(range(1, 9))
 
     def stored_by(self, half, request):
-        """A step that fills all of the request and stores it: its number."""
+        """A step that fills and stores the whole request: the step's number."""
         half.update_state_after_alloc(request, blocks(self.TABLE), 0)
         work = half.build_connector_meta(step(new=[(request.request_id, 0, request.num_tokens)], tables={request.request_id: self.TABLE}))
         assert work.stores
@@ -98,7 +98,8 @@ class Pool:
 
 
 class TestHeldBlocks:
-    """vLLM's second runner zeroes new blocks before it tells of preemptions: what is stored stays out of its pool."""
+    """vLLM's second runner zeroes new blocks before the report of preemptions: blocks under a store
+    stay out of vLLM's pool."""
 
     TABLE = list(range(1, 9))
 
@@ -147,7 +148,8 @@ class TestHeldBlocks:
 
 
 class TestWindowBlocks:
-    """A step waits for the stores of those blocks of windows alone that it writes."""
+    """A step waits for the stores of the window blocks that the step writes, and for no other
+    store."""
 
     FULL, WINDOW = list(range(1, 9)), list(range(11, 19))
 
@@ -165,9 +167,10 @@ class TestWindowBlocks:
             (dict(), ()),
             (dict(cached=[("r", 256, 1)], added={"r": ([9], [19])}), ()),
             (dict(cached=[("r", 256, 1), ("s", 64, 1)], added={"s": ([21], [14])}), (1,)),
-            (dict(cached=[("s", 64, 1)], added={"s": ([13], [22])}), (1,)),  # whichever group it goes to
+            (dict(cached=[("s", 64, 1)], added={"s": ([13], [22])}), (1,)),  # in any group
             (dict(new=[("s", 0, 64)], tables={"s": ([21, 22], [17, 23])}), (1,)),
-            (dict(new=[("s", 64, 64)], tables={"s": ([21, 22, 23], [0, 17, 24])}), ()),  # a hit of vLLM's own is not written
+            # a hit of vLLM's own is not written
+            (dict(new=[("s", 64, 64)], tables={"s": ([21, 22, 23], [0, 17, 24])}), ()),
             (dict(new=[("s", 64, 64)], tables={"s": ([21, 22, 23], [0, 25, 18])}), (1,)),
             (dict(cached=[("s", 64, 64)], added={"s": ([1, 2, 3], [13, 14, 26])}, resumed=["s"]), ()),
             (dict(cached=[("s", 0, 64)], added={"s": ([1, 2, 3], [13, 14, 26])}, resumed=["s"]), (1,)),
@@ -195,14 +198,14 @@ class TestWindowBlocks:
         assert half.build_connector_meta(step()).rewritten == ()
 
     def test_nor_those_of_a_load_that_has_ended(self, half):
-        """vLLM tells of the request's blocks once more when it goes on."""
+        """vLLM reports the request's blocks once more when the request goes on."""
         request = Request("s", range(300))
         request.num_computed_tokens = 128
         half.update_state_after_alloc(request, blocks([1, 2, 3, 4, 35], [13, 14, 17, 18, 39]), 0)
         assert half.build_connector_meta(step()).rewritten == ()
 
     def test_a_look_up_that_was_not_the_last_tells_nothing(self, half, client):
-        """vLLM's own blocks were evicted meanwhile, and Larder was not asked about it."""
+        """vLLM's own blocks were evicted meanwhile, and Larder was not asked about these."""
         request = Request("s", range(256))
         store_all(client, request)
         half.get_num_new_matched_tokens(request, 128)

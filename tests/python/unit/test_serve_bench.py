@@ -1,4 +1,5 @@
-"""bench-serve from its users to its rows, against servers that answer at once and count hits as vLLM does."""
+"""bench-serve from its users to its rows, against servers that answer at once and count hits like
+vLLM."""
 
 import contextlib
 import json
@@ -19,7 +20,8 @@ def bench(root):
 
 
 class Fake:
-    """Every request hits 1,024 tokens in the arm's cache from the second on. `tokens`: how many each answer has."""
+    """Every request hits 1,024 tokens in the arm's cache from the second on. `tokens`: the number
+    in each answer."""
 
     def __init__(self, tokens=None):
         self.asked, self.resets, self.tokens = 0, 0, tokens

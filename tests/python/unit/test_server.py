@@ -1,4 +1,5 @@
-"""Servers of other people: with an API key, with TLS by a private authority. What a user is told where one of these is missing."""
+"""Servers with an API key, or with TLS by a private authority, and the message to a user without
+key or authority."""
 
 import socket
 import threading
@@ -89,7 +90,7 @@ class TestKeys:
         assert "Authorization" not in Server("http://x", "")._headers
 
     def test_every_tool_takes_the_variables(self, monkeypatch):
-        """Those that have a URL alone: the demo, the benchmarks, the tests."""
+        """The callers with only a URL: the demo, the benchmarks, the tests."""
         monkeypatch.setenv("OPENAI_API_KEY", "secret")
         with serving(FakeVllm().answers, key="secret") as url:
             assert completions.first_model(url) == "m"

@@ -1,4 +1,5 @@
-"""What the connector refuses, by name, and what it derives; on stand-ins for vLLM's configuration."""
+"""The refusals of the connector, by name, and the derived setup; on stand-ins for vLLM's
+configuration."""
 
 import os
 import re
@@ -141,7 +142,7 @@ def test_a_vllm_that_is_told_of_failed_loads_by_page_has_one_group_alone(monkeyp
 
 
 def on(monkeypatch, device):
-    """vLLM takes itself to be on such a device. Nothing runs on one."""
+    """vLLM takes itself to be on such a device. No code runs on the device."""
     from vllm import platforms
     from vllm.v1.attention import selector
 
@@ -259,8 +260,9 @@ def test_sleep_by_another_backend_is_refused():
 @pytest.mark.parametrize("dtype", ["int4_per_token_head", "int8_per_token_head", "fp8_per_token_head", "fp8"])
 @pytest.mark.parametrize(("v2", "warms_up", "fills_late"), [(False, True, True), (True, False, True), (True, True, False)])
 def test_scales_that_the_first_pass_overwrites_are_refused(monkeypatch, models, dtype, v2, warms_up, fills_late):
-    """vLLM's own configuration. Its Triton kernels set the scales of all tokens to 1 at the first pass that sees the cache, which is a
-    request's behind its load unless the engine has warmed up."""
+    """vLLM's own configuration. vLLM's Triton kernels set the scales of all tokens to 1 at the
+    first pass that sees the cache, which is a request's behind its load unless the engine has
+    warmed up."""
     from vllm.config import vllm as of_engine
     from vllm.engine.arg_utils import EngineArgs
     from vllm.v1.kv_cache_interface import FullAttentionSpec as Spec
@@ -342,7 +344,7 @@ def test_a_vllm_that_would_start_its_hash_chain_at_random_is_given_a_seed(monkey
 
     monkeypatch.delattr(kv_cache_utils, "resolve_none_hash_seed")  # as in vLLM 0.24
     monkeypatch.delattr(kv_cache_utils, "NONE_HASH", raising=False)
-    monkeypatch.setenv("PYTHONHASHSEED", "any")  # so that it is unset again afterwards
+    monkeypatch.setenv("PYTHONHASHSEED", "any")  # so that the variable is unset again afterwards
     monkeypatch.delenv("PYTHONHASHSEED")
     given = setup_of(config(named()), caches(spec())).facts
     assert os.environ.pop("PYTHONHASHSEED") == "0"
@@ -364,7 +366,7 @@ def test_the_hash_seed_is_part_of_the_namespace(monkeypatch):
 
 # covers F-066
 def test_layers_that_attend_in_both_directions_are_refused():
-    """HRM-Text and other prefix LMs: the KV of a chunk depends on the text behind it."""
+    """HRM-Text and other prefix LMs: the KV of a chunk depends on the text behind the chunk."""
     both = spec()
     both.non_causal = True
     with pytest.raises(Unsupported, match="attend in both directions"):
@@ -394,7 +396,8 @@ def test_a_prefix_that_vllm_does_not_reuse_is_refused_with_the_reason(model, rea
 
 # covers F-067
 def test_prefix_caching_that_is_off_is_served_only_where_the_reason_is_harmless():
-    """The user's own flag on a decoder that generates text, and MLA on a CPU, leave the KV of a prefix as it is."""
+    """The user's own flag on a decoder that generates text, and MLA on a CPU, leave the KV of a
+    prefix unchanged."""
     for model, served in (({}, True), ({"runner_type": "pooling"}, False), ({"attn_type": "encoder_only"}, False)):
         made = engine(**model)
         made.cache_config.enable_prefix_caching = False
@@ -417,7 +420,8 @@ def test_prefix_caching_that_vllm_switches_off_for_one_architecture_is_off_for_l
         except Unsupported as reason:
             assert "vLLM has switched prefix caching off" in str(reason)
     assert served == ["GptOssForCausalLM", "LlamaForCausalLM"]
-    monkeypatch.setenv("VLLM_BATCH_INVARIANT", "1")  # for which vLLM has kernels that cannot continue a prefix
+    # for which vLLM has kernels that cannot continue a prefix
+    monkeypatch.setenv("VLLM_BATCH_INVARIANT", "1")
     with pytest.raises(Unsupported, match="vLLM has switched prefix caching off"):
         setup_of(made, caches(spec()))
 

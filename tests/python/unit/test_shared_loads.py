@@ -1,4 +1,5 @@
-"""Equal prompts that arrive together: one of them loads, the others wait and then hit vLLM's own cache. And each way in which that fails."""
+"""Equal prompts that arrive together: one prompt loads, the others wait and then hit vLLM's own
+cache. And each failure of this rule."""
 
 import itertools
 from types import SimpleNamespace
@@ -55,7 +56,8 @@ def equal(count, tokens=400, client=None, **fields):
 
 
 def admit(half, request, local=0):
-    """vLLM asks for the request and, unless it shall ask again, gives it blocks. Returns the answer."""
+    """vLLM asks for the request and, unless told to ask again, gives the request blocks. Returns
+    the answer."""
     external, _ = answer = half.get_num_new_matched_tokens(request, local)
     if external is not None:
         half.update_state_after_alloc(request, blocks(TABLE), external)
@@ -164,7 +166,7 @@ class TestWhoHasMore:
 
     # covers F-043
     def test_it_may_wait_for_one_after_the_other(self, half, client):
-        """The short prompt loads first; what two long ones have behind it is loaded by one of them."""
+        """The short prompt loads first; one of two long ones loads the part behind."""
         store_all(client, Request("s", range(1024)))
         admit(half, Request("short", range(300)))
         long = [Request(name, range(600)) for name in "ab"]
@@ -175,7 +177,7 @@ class TestWhoHasMore:
 
     # covers F-043
     def test_a_prompt_that_a_reset_preempted_loads_for_all(self, half, client):
-        """vLLM tells of it in the step that begins the load anew."""
+        """vLLM reports the preemption in the step that begins the load anew."""
         first, other = equal(2, client=client)
         admit(half, first)
         assert admit(half, other) == LATER
@@ -345,7 +347,7 @@ class TestBounds:
 
     # covers F-043
     def test_a_request_does_not_wait_for_itself(self, half, client):
-        """vLLM asks again for one that it had no blocks for, and for one that it has preempted."""
+        """vLLM asks again for a request without blocks, and for a preempted one."""
         (first,) = equal(1, client=client)
         admit(half, first)
         assert half.get_num_new_matched_tokens(first, 0) == (384, True)
@@ -367,7 +369,8 @@ class TestOthersChunks:
     # covers F-043
     def test_a_salt_is_in_the_keys(self, half, client):
         admit(half, equal(1, client=client)[0])
-        salted = Request("s", [-7, *range(399)])  # as vLLM does: the first block's hash differs, and all behind it
+        # as in vLLM: the first block's hash differs, and so do all later hashes
+        salted = Request("s", [-7, *range(399)])
         store_all(client, salted)
         assert admit(half, salted) == (384, True)
 
@@ -390,7 +393,7 @@ class TestOthersChunks:
 
 
 class TestFetches:
-    """What is below larderd's memory comes up once, and is loaded once."""
+    """Chunks below larderd's memory are promoted once, and loaded once."""
 
     @pytest.fixture
     def client(self):

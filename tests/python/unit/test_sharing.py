@@ -1,5 +1,5 @@
-"""Real configurations of this vLLM, one flag changed at a time: what operators commonly vary leaves the fingerprint as it is, and what
-changes KV does not."""
+"""Real configurations of this vLLM, one flag changed at a time: commonly varied flags leave the
+fingerprint unchanged, and flags that change KV change the fingerprint."""
 
 import os
 
@@ -13,7 +13,7 @@ from larder.vllm.identity import text_of  # noqa: E402
 
 BASE = {"max_model_len": 2048, "skip_tokenizer_init": True, "enforce_eager": True}
 
-# What operators commonly vary: each shares.
+# Flags that operators commonly vary: engines share.
 SHARES = {
     **varied_flags.ENGINE,
     "logprobs_mode": {"logprobs_mode": "raw_logits"},
@@ -39,7 +39,8 @@ SHARES = {
     "data_parallel_rpc_port": {"data_parallel_rpc_port": 30000},
     "master_addr": {"master_addr": "10.0.0.1"},
 }
-# What decides KV, or may: each is a namespace of its own, and the line that says so.
+# Flags that decide KV, or may: each is a namespace of its own, and the line of the text with the
+# flag.
 SEPARATES = {
     "dtype": ("float32", "model_config.dtype"),
     "quantization": ("fp8", "model_config.quantization"),
@@ -82,7 +83,7 @@ def test_what_operators_commonly_vary_shares(text, base, flag):
 
 @pytest.fixture(scope="module")
 def of_server(text):
-    """of_server(*flags): the text of an engine behind vLLM's server that was started with these flags besides."""
+    """of_server(*flags): the text of an engine behind vLLM's server with these additional flags."""
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.entrypoints.launchers.cli_args import make_arg_parser, validate_parsed_serve_args
     from vllm.utils.argparse_utils import FlexibleArgumentParser

@@ -1,4 +1,5 @@
-"""vLLM's sleep mode: its own classes over a recording allocator, the worker's half over a recording client."""
+"""vLLM's sleep mode: vLLM's own classes over a recording allocator, the worker's half over a
+recording client."""
 
 import sys
 from types import SimpleNamespace as Fake
@@ -27,7 +28,7 @@ ASLEEP = ["abandon", "leave", "sleep"]
 
 
 class SleepyClient(Client):
-    """`running`: what each look at its state tells in turn, the last one for good."""
+    """`running`: the result of each look at the state in turn, the last one for good."""
 
     def __init__(self, calls):
         super().__init__()
@@ -56,7 +57,7 @@ class SleepyClient(Client):
 
 
 class Allocator:
-    """vLLM's, as far as its backend calls it."""
+    """vLLM's, as far as vLLM's backend calls it."""
 
     def __init__(self, calls):
         self.calls, self.fails = calls, False
@@ -115,7 +116,7 @@ def configuration(**more):
 
 @pytest.fixture
 def backend(half, allocator):
-    """As vLLM's worker makes it at its first sleep."""
+    """As made by vLLM's worker at the first sleep."""
     config = configuration()
     sleep_mode.take_part(config)
     return Worker.sleep_mode_backend.fget(Fake(_sleep_mode_backend=None, vllm_config=Fake(model_config=config)))
@@ -134,7 +135,8 @@ class TestOrder:
     def test_what_was_begun_or_submitted_is_given_up(self, backend, half, client, calls):
         half.bind_connector_metadata(StepWork(number=1, stores=[move("a")], computes=True))
         half.wait_for_save()
-        half.bind_connector_metadata(StepWork(number=2, stores=[move("a")], computes=True))  # and never saved
+        # and never saved
+        half.bind_connector_metadata(StepWork(number=2, stores=[move("a")], computes=True))
         backend.suspend(1)
         assert calls == ["abandon", "overtake 1", "leave", "sleep"]
         client.ended = [1]
@@ -150,7 +152,7 @@ class TestOrder:
         assert calls[1:] == ["wake ['kv_cache']", "back"]
 
     def test_the_kv_memory_alone(self, backend, calls):
-        """release_kv_cache_memory(), then a sleep with all of it."""
+        """release_kv_cache_memory(), then a sleep with all memory."""
         backend.discard(("weights",))
         backend.discard(("kv_cache",))
         assert calls == ["discard ('weights',)", "abandon", "leave", "discard ('kv_cache',)"]
@@ -292,10 +294,10 @@ class TestConfiguration:
         config = Fake(enable_sleep_mode=False, enable_cumem_allocator=True, sleep_mode_backend="cumem")
         sleep_mode.take_part(config)
         assert config.sleep_mode_backend == "larder"
-        sleep_mode.check(config)  # in the same process the scheduler finds what the worker has written
+        sleep_mode.check(config)  # in the same process the scheduler finds the worker's entry
 
     def test_no_configuration_tells_of_it_by_itself(self):
-        """Else the name would be somebody's option, and there were no need to write it."""
+        """Else the name would be a user's option, and there were no need to write the name."""
         from vllm.engine.arg_utils import EngineArgs
 
         assert not hasattr(EngineArgs, "sleep_mode_backend")

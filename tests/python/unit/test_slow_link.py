@@ -1,4 +1,4 @@
-"""The slow network of the benchmarks: as many bytes a second as it says, and all of them in order."""
+"""The slow network of the benchmarks: the given number of bytes a second, in order."""
 
 import socket
 import threading
@@ -33,7 +33,7 @@ def link():
 
 
 def megabyte(connection):
-    """Seconds until it is here."""
+    """Seconds until the bytes are here."""
     began, got = time.monotonic(), b""
     connection.sendall(b"?")
     while len(got) < len(MEGABYTE):

@@ -1,4 +1,5 @@
-"""The namespaces that one engine has open: bounded, the least recently used goes first, and none of those in use."""
+"""The open namespaces of one engine: bounded, the least recently used goes first, and no namespace
+in use."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,5 @@
-"""Fetches of an engine with recurrent states against fakes: which state is brought up, with which chunks, and what a part of them is worth."""
+"""Fetches of an engine with recurrent states against fakes: the promoted state, its chunks, and the
+worth of a part."""
 
 from dataclasses import replace
 
@@ -65,7 +66,7 @@ def states(place, request, *ends):
 
 
 def asked(client):
-    """What the fetches ask for: (chunks of attention, ends of states)."""
+    """The requests of the fetches: (chunks of attention, ends of states)."""
     tokens = [keys for keys, _ in client.fetches.values() if not isinstance(keys[0], tuple)]
     states = [key for keys, _ in client.fetches.values() for key in keys if isinstance(key, tuple)]
     return [len(keys) for keys in tokens], states
@@ -181,9 +182,9 @@ class TestFetches:
         states(client.on_disk, one, 2)
         half.get_num_new_matched_tokens(one, 0)
         assert one.shared_prefix_boundary == 0
-        client.stored.update(chunk_keys(one))  # another request has computed all of them meanwhile
+        client.stored.update(chunk_keys(one))  # another request has computed all chunks meanwhile
         arrive(client)
-        one.shared_prefix_boundary = 0  # vLLM sets it before each question
+        one.shared_prefix_boundary = 0  # vLLM sets the boundary before each question
         assert half.get_num_new_matched_tokens(one, 0) == (256, True)
         assert one.shared_prefix_boundary == 512
 
@@ -351,7 +352,8 @@ class TestProbes:
         assert asked(client) == ([4], [(SPACE, chunk_keys(one)[3])])
 
     def test_await_is_content_where_the_prompt_ends_with_a_chunk(self, half, client):
-        """The other engine has the state behind the last chunk, and a hit here ends before that chunk."""
+        """The other engine has the state behind the last chunk, and a hit here ends before that
+        chunk."""
         client.tier = SHARED
         one = Request("r", range(512), kv_transfer_params={"larder": "await"})
         attention(client.in_backend, one, 4)
@@ -363,7 +365,8 @@ class TestProbes:
 
     @pytest.mark.parametrize("here", [0, 1])
     def test_states_are_asked_about_where_tokens_can_be_found(self, client, one, monkeypatch, here):
-        """larderd asks the backend about so many keys, the first of the tokens and the last of the states."""
+        """larderd asks the backend about the given number of keys, the first of the tokens and the
+        last of the states."""
         monkeypatch.setattr(tier_probes, "MOST_KEYS", 4)
         half = LarderConnectorScheduler(setup(groups=(group(), STATE), shards=Shards(ranks=2)), client, NAMED)
         client.tier = SHARED

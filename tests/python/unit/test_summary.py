@@ -1,4 +1,4 @@
-"""What make test says in its last line: .ci/summary.py."""
+"""The last line of make test: .ci/summary.py."""
 
 import pathlib
 import subprocess

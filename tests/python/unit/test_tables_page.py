@@ -1,4 +1,4 @@
-"""docs/design/tables.md names each bound with its value: both are those of the code."""
+"""docs/design/tables.md names each bound with its value: both equal the code."""
 
 import re
 import subprocess
@@ -12,7 +12,7 @@ UNITS = {None: 1, "KiB": 1 << 10, "MiB": 1 << 20}
 
 @pytest.fixture(scope="module")
 def values(root):
-    """By name, all values that a constant of C++ of that name has, where they are numbers."""
+    """By name, all numeric values of a C++ constant of that name."""
     files = subprocess.run(["git", "ls-files", "shim/*.h", "shim/*.cc", "sidecar/*.h", "sidecar/*.cc", "cuda/*.h", "cuda/*.cc"], cwd=root, capture_output=True, text=True, timeout=60)
     found = {}
     for path in files.stdout.split():
@@ -45,6 +45,7 @@ def bounds(root):
 def test_each_bound_has_the_value_of_the_code(root, values):
     told = list(bounds(root))
     assert len(told) > 20, "the page names the constants"
-    told.remove(("kLastNamespaceGeneration", (1 << 22) - 2))  # of other constants: protocol/index_layout.h
+    # of other constants: protocol/index_layout.h
+    told.remove(("kLastNamespaceGeneration", (1 << 22) - 2))
     other = [f"{name}: {value} on the page, {sorted(values.get(name, ()))} in the code" for name, value in told if value not in values.get(name, ())]
     assert other == []

@@ -1,4 +1,5 @@
-"""KV events of the tier against fakes: what is announced when it is there, reported removed when it is gone, and bounded."""
+"""KV events of the tier against fakes: announced after the chunk's arrival, reported removed after
+its loss, and bounded."""
 
 import types
 
@@ -18,7 +19,7 @@ SPACE = Space(0)
 
 
 def shown(hashes):
-    """As events have them."""
+    """The form of events."""
     return [maybe_convert_block_hash(one) for one in hashes]
 
 
@@ -140,7 +141,7 @@ def test_steps_that_follow_at_once_cost_nothing(world):
     world.events.note(request, SPACE, 0, keys_of(request, 1))
     assert world.events.take() == []
     world.client.stored.update(request.block_hashes)
-    world.client.fail = "lookup"  # it would be asked
+    world.client.fail = "lookup"  # the chunk would be asked for
     assert world.events.take() == []
 
 

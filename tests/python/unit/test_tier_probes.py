@@ -1,4 +1,5 @@
-"""Looks of the scheduler's half against fakes: when larderd is asked about the backend, and what comes of its answer."""
+"""Probes of the scheduler's half against fakes: when larderd is asked about the backend, and the
+result of each answer."""
 
 import pytest
 
@@ -36,7 +37,7 @@ def half(client):
 
 @pytest.fixture
 def request_shared(client):
-    """A request of three chunks, all of them in the backend."""
+    """A request of three chunks, all in the backend."""
     request = Request("r", range(400))
     client.in_backend.update(chunk_keys(request))
     return request
@@ -135,7 +136,7 @@ def test_the_engines_own_blocks_may_grow_or_go_while_a_look_runs(half, client, r
     half.request_finished(request_shared)
     half.get_num_new_matched_tokens(request_shared, 128)
     client.answer_look(client.the_probe())
-    # Of the first chunk nobody has asked.
+    # No question covered the first chunk.
     assert half.get_num_new_matched_tokens(request_shared, 0) == (0, False)
 
 

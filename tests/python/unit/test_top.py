@@ -16,7 +16,8 @@ ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
 
 @pytest.fixture
 def world(tmp_path):
-    """start() a larderd with files of its own, and the command line of a larderctl that asks it."""
+    """start() a larderd with files of its own, and the command line of a larderctl for this
+    larderd."""
     binaries = os.environ["LARDER_TEST_BIN"]
     config = tmp_path / "larder.yaml"
     config.write_text(
@@ -48,7 +49,7 @@ def on_a_terminal(command):
 
 
 def read_until(master, pattern, timeout_s=60):
-    """All that was drawn until `pattern` stands in it."""
+    """All drawn text until `pattern` appears."""
     drawn, end = b"", time.monotonic() + timeout_s
     while not re.search(pattern, drawn):
         ready, _, _ = select.select([master], [], [], max(0, end - time.monotonic()))
@@ -63,7 +64,7 @@ def read_until(master, pattern, timeout_s=60):
 
 
 def end_of(pid, master):
-    """How it ended, reading on so that it never waits for us."""
+    """The exit status; reads on so that the command never waits for the test."""
     for _ in range(1200):
         if select.select([master], [], [], 0)[0]:
             try:

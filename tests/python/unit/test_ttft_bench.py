@@ -1,4 +1,5 @@
-"""What bench-ttft counts as a warm round, which row its goals take, and how it ends when something is missing."""
+"""The warm rounds that bench-ttft counts, the row for the goals, and the end of the bench after an
+error."""
 
 import importlib.util
 import os

@@ -1,4 +1,5 @@
-"""What bench-ttft-disk counts as served from the disk, which row its goals take, and that a machine without a throttle is named."""
+"""Answers that bench-ttft-disk counts as served from the disk, the row for the goals, and the
+message on a machine without a throttle."""
 
 import importlib.util
 import types
@@ -14,7 +15,7 @@ def bench(root):
     try:
         spec = importlib.util.spec_from_file_location("ttft_disk_bench", root / "tests" / "bench" / "ttft_disk_bench.py")
         module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module  # its dataclasses look there
+        sys.modules[spec.name] = module  # the module's dataclasses look there
         spec.loader.exec_module(module)
     finally:
         sys.path.pop(0)
@@ -23,8 +24,9 @@ def bench(root):
 
 @pytest.fixture
 def world(bench, tmp_path, monkeypatch):
-    """A Bench over an engine with a cache of its own and a Larder, and a log that each request with Larder adds `line` to. What follows
-    on a prompt depends on whether its chunks were computed or are from a cache."""
+    """A Bench over an engine with a cache of its own and a Larder, and a log to which each request
+    with Larder adds `line`. The continuation of a prompt depends on whether its chunks were
+    computed or came from a cache."""
     log = tmp_path / "vllm.log"
     log.write_text("")
     world = types.SimpleNamespace(bench=bench.Bench(types.SimpleNamespace(url="", log=log), None), line="", cold=[1, 2], warm=[1, 3],

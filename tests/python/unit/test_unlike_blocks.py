@@ -1,4 +1,5 @@
-"""Several groups of Larder over one block table of vLLM (layers of unlike pages) in the connector's halves."""
+"""Several groups of Larder over one block table of vLLM (layers of unlike pages) in the connector's
+halves."""
 
 from dataclasses import replace
 from types import SimpleNamespace as Fake
@@ -60,7 +61,8 @@ def test_a_store_reads_the_same_blocks_in_each_group_of_a_table(half):
 
 
 def test_a_states_boundary_is_stored_when_each_table_has_it(client):
-    """Two groups over one table and one over another: one block for each table, one part for each group."""
+    """Two groups over one table and one over another: one block for each table, one part for each
+    group."""
     states = [replace(group(table, layers=(f"s.{i}",)), blocks=1, state=True) for i, table in enumerate((1, 1, 2))]
     half = LarderConnectorScheduler(setup(groups=(group(), *states)), client, NAMED)
     request, tables = Request("r", range(600)), (list(range(10, 30)), [0] * 20, [0] * 20)
@@ -73,7 +75,8 @@ def test_a_states_boundary_is_stored_when_each_table_has_it(client):
 
 
 def test_blocks_that_are_handed_out_are_counted_in_the_blocks_of_their_table():
-    """Of two hit tokens' tables, the second has blocks four times as long: its second block is new."""
+    """Of two hit tokens' tables, the second has blocks four times as long: the table's second block
+    is new."""
     found = WindowBlocks((unlike(0, "a", window=WINDOW), unlike(0, "b", window=WINDOW), group(1, block_size=128, window=WINDOW)))
     found._stored = {1: {32}, 2: {42}}
     found.allocated(blocks([31, 32], [41, 42]), 64)

@@ -1,5 +1,5 @@
-"""KV groups whose layers have pages of several sizes, as vLLM makes and allocates them: both halves of the connector find the same groups, and every page is
-found, whole and alone."""
+"""KV groups whose layers have pages of several sizes, made and allocated by vLLM: both halves of
+the connector find the same groups, and every page is found, whole and alone."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -48,7 +48,8 @@ def layers(*specs, repeats=2):
 
 V32 = layers(mla(cache_dtype_str="fp8_ds_mla"), indexer())
 DRAFT = {**layers(full()), "draft.layers.0": full(heads=2)}
-# Blocks of 16 tokens, so that vLLM keeps the windows apart in two groups, each with one specification.
+# Blocks of 16 tokens, so that vLLM keeps the windows apart in two groups, each with one
+# specification.
 GEMMA4 = layers(window(heads=4, head=64), full(heads=2, head=256))
 LOCAL = ChunkedLocalAttentionSpec(block_size=16, num_kv_heads=4, head_size=64, dtype=torch.bfloat16, attention_chunk_size=256)
 STATE = MambaSpec(block_size=16, shapes=((3, 64), (4, 16)), dtypes=(torch.bfloat16, torch.float32), mamba_cache_mode="align", page_size_padded=16384)
@@ -108,7 +109,8 @@ def test_both_halves_find_the_same_groups_and_the_same_lines(name, layout):
 
 
 def runs_of(specs, layout):
-    """{block table: [(begin, end) of each page that the library is given, in bytes of vLLM's memory]}, and the size of this memory."""
+    """{block table: [(begin, end) of each page of the library, in bytes of vLLM's memory]}, and the
+    size of this memory."""
     config, _ = configured(specs, layout)
     tensors, (groups, _) = tensors_of(config, layout), groups_of(config, 0)
     given = []
@@ -129,7 +131,7 @@ def runs_of(specs, layout):
 
 
 def check_alone(runs, end):
-    for found in runs.values():  # tables share memory: a block belongs to one of them at a time
+    for found in runs.values():  # tables share memory: a block belongs to one table at a time
         found.sort()
         assert found[-1][1] <= end
         assert all(one[1] <= other[0] for one, other in zip(found, found[1:])), "no page reaches into another"
@@ -141,7 +143,8 @@ def test_every_page_is_found_whole_and_alone(name, layout):
 
 
 def test_tables_of_unlike_blocks():
-    """MiMo-V2: full attention with 4 KV heads, windows with 8, values narrower than keys. vLLM gives one of the two longer blocks, or packs the layers."""
+    """MiMo-V2: full attention with 4 KV heads, windows with 8, values narrower than keys. vLLM
+    gives one of the two longer blocks, or packs the layers."""
     apart, chunk = groups_of(configured(MIMO, "LBHNC")[0], 0)
     assert [(one.block_size, one.span, one.blocks) for one in apart] == [(32, 8, 8), (16, 16, 8)] and chunk == 256
     packed, chunk = groups_of(configured(MIMO, "BLHNC")[0], 0)
@@ -152,7 +155,8 @@ def test_tables_of_unlike_blocks():
 
 
 def test_packed_groups_of_one_specification_are_as_any_group():
-    """Gemma 4 in layouts with the layers inside a block: vLLM wraps groups of a single specification too."""
+    """Gemma 4 in layouts with the layers inside a block: vLLM wraps groups of a single
+    specification too."""
     worker, scheduler = configured(GEMMA4, "BLHNC")
     assert {type(group.kv_cache_spec) for group in worker.kv_cache_groups} == {UniformTypeKVCacheSpecs}
     (workers, _), (schedulers, _) = groups_of(worker, 0), groups_of(scheduler, 0)
@@ -187,7 +191,7 @@ def test_a_vllm_that_does_not_tell_the_pages_of_unlike_layers_is_not_served():
 
 
 def test_a_worker_whose_pages_are_not_those_of_the_tensors_is_refused():
-    """It would open another namespace than the scheduler, and never hit."""
+    """Such an engine would open another namespace than the scheduler, and never hit."""
     worker, _ = configured(V32, "LBHNC")
     worker.kv_cache_tensors[1].block_stride += 1
     with pytest.raises(Unsupported, match=r"pages of 8449 bytes for the layer model.layers.0.1, and its specification has other pages"):
@@ -203,14 +207,16 @@ def test_layers_of_several_specifications_in_one_tensor_are_refused():
 
 
 def v4(name, ratio=None, tail=None, head=512, **more):
-    """Specifications of DeepSeek V4, of plain full-cache rows: of compressed MLA, of windows (of compressor states too, in float32)."""
+    """Specifications of DeepSeek V4, of plain full-cache rows: of compressed MLA, of windows (of
+    compressor states too, in float32)."""
     common = dict(num_kv_heads=1, max_tp_shards=1, head_size=head, alignment=512, **more)
     if ratio:
         return MLAAttentionSpec(block_size=256, dtype=torch.bfloat16, tokens_per_state=ratio, model_version="deepseek_v4", **common)
     return SlidingWindowMLASpec(block_size=name, dtype=torch.float32 if name < 64 else torch.bfloat16, sliding_window=tail, **common)
 
 
-# In layers of ratio 4: compressed KV, keys of an indexer, a window, states of both compressors; of ratio 128: without the indexer.
+# In layers of ratio 4: compressed KV, keys of an indexer, a window, states of both compressors; of
+# ratio 128: without the indexer.
 V4 = layers(
     *(v4(256, 4), v4(256, 4, head=128), v4(64, tail=128), v4(4, tail=8, head=2048), v4(4, tail=8, head=512)),
     *(v4(256, 128), v4(64, tail=128), v4(8, tail=128, head=1024)),
@@ -289,7 +295,7 @@ def test_lines_of_other_groups_stay_as_they_are(name):
 
 
 class TestRefusals:
-    """The scheduler knows the first layer alone: the worker finds these, and tells them."""
+    """The scheduler knows only the first layer: the worker finds these layers, and reports them."""
 
     def of(self, first, other):
         found = UniformTypeKVCacheSpecs(block_size=first.block_size, kv_cache_specs={"a": first, "b": other})

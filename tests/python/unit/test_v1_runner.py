@@ -1,6 +1,8 @@
-"""The worker's half under the mixin of vLLM's first model runner: what it stores, and when, where vLLM saves late or never.
+"""The worker's half under the mixin of vLLM's first model runner: the stores, and their times with
+a late or missing save of vLLM.
 
-vLLM's own context manager runs the hooks. On a GPU, which a fake stream stands in for, the first runner saves before it samples."""
+vLLM's own context manager runs the hooks. On a GPU, which a fake stream stands in for, the first
+runner saves before it samples."""
 
 import pytest
 
@@ -90,7 +92,7 @@ class TestOnAGpu:
         assert client.submitted and client.streams == [(77, 0, 0)]
 
     def test_an_engine_that_has_nothing_else_to_do_stores_all_the_same(self, stage, client):
-        """vLLM steps on while a request that has ended keeps its blocks."""
+        """vLLM steps on while an ended request keeps its blocks."""
         stage.step(store(1, "a"))
         stage.step(StepWork(kept=("a",)))
         assert client.submitted

@@ -1,4 +1,5 @@
-"""The worker's half under vLLM's second model runner, CUDA's default: its own ActiveKVConnector calls the hooks. No GPU: a fake stream."""
+"""The worker's half under vLLM's second model runner, CUDA's default: vLLM's own ActiveKVConnector
+calls the hooks. No GPU: a fake stream."""
 
 from types import SimpleNamespace
 
@@ -103,7 +104,7 @@ def test_a_store_of_a_preempted_request_is_overtaken_before_the_pass(active, cli
 
 
 def test_a_pass_that_fails_is_not_stored(active, half, client):
-    """This runner then calls no hook behind it."""
+    """This runner then calls no later hook."""
     active.pre_forward(output_of(StepWork(number=1, stores=[move("a")], computes=True)), BATCH)
     step(active, COMPUTES)
     assert not client.submitted and "never saved" in half.off
@@ -125,7 +126,7 @@ def test_a_step_without_a_pass_waits_for_nothing_on_a_gpu(active, client):
 
 @pytest.mark.parametrize(("data_parallel", "waits"), [(True, 0), (False, IDLE_WAIT_MS)])
 def test_a_data_parallel_rank_on_a_cpu_does_not_wait_either(client, data_parallel, waits):
-    """The others' steps would wait for it."""
+    """The others' steps would wait for this one."""
     half = named(LarderConnectorWorker(setup(data_parallel=data_parallel), client))
     half.bind_connector_metadata(StepWork(loads=[move("a")], computes=True))
     half.get_transfer_results()

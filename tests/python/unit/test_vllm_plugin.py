@@ -1,4 +1,4 @@
-"""vLLM finds LarderConnector by its name alone, in processes that have imported nothing of Larder."""
+"""vLLM finds LarderConnector by its name alone, in processes without an import of Larder."""
 
 import os
 import subprocess
@@ -13,7 +13,8 @@ from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
 from larder import vllm_plugin  # noqa: E402
 from larder.vllm.connector import LarderConnector  # noqa: E402
 
-# As vLLM's logger does: it has the configuration, and statistics of another process. One import of vLLM for all cases, each a fork.
+# Like vLLM's logger: the process has the configuration, and statistics of another process. One
+# import of vLLM for all cases, each a fork.
 LOGGER = """
 import os, sys
 from vllm.config.kv_transfer import KVTransferConfig
@@ -60,7 +61,8 @@ case("neither", source)
 
 @pytest.fixture(scope="module")
 def logged(root, tmp_path_factory):
-    """What the logger of a process says, by case. In a pod the metadata lies beside the package, on PYTHONPATH."""
+    """The logger's output in a process, by case. In a pod the metadata lies beside the package, on
+    PYTHONPATH."""
     beside, source = tmp_path_factory.mktemp("python"), root / "shim" / "python"
     script = f". <(sed -n '/^copy_entry_points() {{/,/^}}/p' .ci/image/rootfs.sh); copy_entry_points {source}/pyproject.toml {beside}"
     subprocess.run(["bash", "-euc", script], cwd=root, check=True)
@@ -74,12 +76,13 @@ def logged(root, tmp_path_factory):
 @pytest.mark.parametrize("case", ["no-import", "other-plugins", "no-metadata"])
 # covers F-077
 def test_a_process_reads_the_statistics_of_a_connector_that_it_never_made(case, logged):
-    """By the entry point alone; where the user's list of plugins leaves it out; where there is the package alone."""
+    """By the entry point alone; with a list of plug-ins that leaves the entry point out; with only
+    the package."""
     assert "first tokens, hit" in logged[case] and "first tokens, miss" in logged[case]
 
 
 def test_without_either_vllm_ends(logged):
-    """The control: else the cases above prove nothing."""
+    """The control: else the cases above prove no rule."""
     assert "'LarderConnector' is not registered" in logged["neither"]
 
 

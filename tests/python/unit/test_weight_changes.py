@@ -1,4 +1,5 @@
-"""Which calls to the workers move an engine to a namespace of its own: all but those that are known to leave the weights alone."""
+"""The calls to the workers that move an engine to a namespace of its own: all but the calls known
+to leave the weights alone."""
 
 import types
 
@@ -34,7 +35,7 @@ def half(monkeypatch):
 
 
 def core(model_config=None):
-    """An EngineCore whose workers answer with what they were asked."""
+    """An EngineCore whose workers answer with the request."""
     made = object.__new__(EngineCore)
     made.vllm_config = types.SimpleNamespace(model_config=model_config)
     made.model_executor = types.SimpleNamespace(collective_rpc=lambda method, timeout, args, kwargs: [(method, timeout, args, kwargs)])
@@ -69,7 +70,7 @@ def test_a_call_that_leaves_the_weights_alone_is_not_told(half, call):
 
 # covers F-096
 def test_a_trainer_that_loads_weights_into_the_model_itself_is_told(half, monkeypatch):
-    """In one process with the engine it needs no call to the workers."""
+    """In one process with the engine a trainer needs no call to the workers."""
 
     class Model:
         def load_weights(self, weights):
@@ -103,7 +104,7 @@ def test_what_is_done_to_another_engine_of_the_process_is_not_told(half):
 
 
 def test_another_engine_that_starts_changes_no_weights(half, monkeypatch):
-    """Its model may be of the same class."""
+    """The new model may be of the same class."""
     from vllm.model_executor.model_loader.base_loader import BaseModelLoader
 
     class Model:

@@ -1,5 +1,5 @@
-"""Weights identity: equal bytes agree wherever they lie, one changed byte does not, and a file is
-read once."""
+"""Weights identity: equal bytes agree in any place, one changed byte does not, and a file is read
+once."""
 
 import dataclasses
 import os
@@ -69,8 +69,8 @@ def test_a_copy_elsewhere_at_another_time_is_the_same(model, tmp_path):
 
 # covers F-070
 def test_sixty_rows_drawn_anew_are_another_model(model):
-    """W5: the same names, sizes and header; none of the rows lies at a place that the sampling of
-    old looked at."""
+    """W5: the same names, sizes and header; the changed rows lie outside of the places that the old
+    sampling read."""
     before, size = identity(model), (model / "model.safetensors").stat().st_size
     write_model(model, retrained=True)
     assert (model / "model.safetensors").stat().st_size == size
@@ -125,7 +125,7 @@ def test_a_file_is_read_once_and_again_when_it_changed(model, tmp_path, reads, m
 
 
 def test_a_file_that_was_just_written_is_not_remembered(model, tmp_path, reads):
-    """It may be written once more and keep its stamp."""
+    """The file may be written once more and keep its stamp."""
     memo = str(tmp_path / "memo")
     identity(model, memo_path=memo)
     reads.clear()
@@ -138,8 +138,8 @@ def test_a_file_that_was_just_written_is_not_remembered(model, tmp_path, reads):
 
 # covers F-071
 def test_a_change_while_it_is_read_is_seen(model, monkeypatch):
-    """The folder changes behind the file that was just hashed: the bytes that were read are of no
-    one state, and is read again."""
+    """The folder changes behind the file that was just hashed: the bytes belong to no one state,
+    and are read again."""
     real, changes = weights.hash_file, iter([True, False])
 
     def hash_file(path, *arguments):

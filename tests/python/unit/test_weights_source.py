@@ -139,7 +139,7 @@ def test_others_count_with_names_of_their_own(model, tmp_path):
 
 @pytest.fixture
 def hub(tmp_path, monkeypatch):
-    """A cache as huggingface_hub lays it out: large files by SHA-256, small ones by Git's hash."""
+    """A cache laid out by huggingface_hub: large files by SHA-256, small ones by Git's hash."""
     cache = tmp_path / "hub"
     repository = cache / "models--org--name"
     snapshot = repository / "snapshots" / COMMIT
@@ -201,7 +201,7 @@ def lines(folder, *formats, **fields):
 
 @pytest.mark.parametrize("own_class", [True, False])
 def test_formats_that_read_other_files_of_one_folder_are_other_weights(tmp_path, own_class):
-    """The files are those of two models whose names no format leaves out."""
+    """Files of two models with names that every format reads."""
     folder = write(tmp_path / "m", "config.json", "one.safetensors", "two.pt", "model-rank-0-part-0.safetensors")
     formats = ("safetensors", "pt", "sharded_state", "npcache")
     assert len(lines(folder, *formats, own_class=own_class)) == len(formats)

@@ -1,4 +1,5 @@
-"""The wheel: carries the library, names its platform, and works where it is installed, without any variable."""
+"""The wheel: carries the library, names its platform, and works in its installation, without any
+variable."""
 
 import importlib.util
 import os

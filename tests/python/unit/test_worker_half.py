@@ -1,4 +1,4 @@
-"""The worker's half against fakes: pages as bytes, every load reported once, and nothing raised."""
+"""The worker's half against fakes: pages as bytes, every load reported once, and no exception."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -46,7 +46,8 @@ class TestPages:
         [
             torch.zeros(10, 4, 8, 32, dtype=torch.bfloat16),  # half a page
             torch.zeros(2, 10, 2048, dtype=torch.uint8).transpose(0, 1),  # K and V apart
-            torch.zeros(4096 * 2, dtype=torch.uint8).as_strided((2, 4096), (2048, 1)),  # overlapping
+            # overlapping
+            torch.zeros(4096 * 2, dtype=torch.uint8).as_strided((2, 4096), (2048, 1)),
             [torch.zeros(10, 4096, dtype=torch.uint8)],
         ],
     )
@@ -73,7 +74,7 @@ class TestPages:
 
 
 class TestStream:
-    """Pages on a GPU: copies come behind what the engine has queued."""
+    """Pages on a GPU: copies come behind the queued work of the engine."""
 
     @pytest.fixture
     def half(self, client):
@@ -121,7 +122,7 @@ class TestStream:
 
     # covers F-055
     def test_workers_on_another_machine_than_the_scheduler_go_off(self, client):
-        """Ray may place them there: their larderd is another one."""
+        """Ray may place workers there: their larderd is another one."""
         half = LarderConnectorWorker(setup(), client)
         half.bind_connector_metadata(StepWork(namespace="engine: test\n", host="another kernel's boot"))
         assert "several machines" in half.off and client.namespaces == []
@@ -158,7 +159,7 @@ class TestLoads:
     def test_only_a_step_without_a_forward_pass_waits_for_loads(self, half, client):
         half.bind_connector_metadata(StepWork())
         half.get_transfer_results()
-        assert client.waits == []  # nothing is loaded
+        assert client.waits == []  # the worker loads no chunk
         half.bind_connector_metadata(StepWork(loads=[move("a")]))
         half.get_transfer_results()
         half.bind_connector_metadata(StepWork(computes=True))
@@ -251,8 +252,9 @@ def test_without_a_client_every_hook_answers():
 
 # covers F-081
 def test_pages_of_a_second_engine_of_the_process_end_the_cache_of_both(half, monkeypatch):
-    """vLLM has one connector for the workers of a process: which engine a step is of, nothing says. The end of one engine takes the
-    connector from the other, so that the schedulers of both must know without a step."""
+    """vLLM has one connector for the workers of a process, and the engine of a step is unknown. The
+    end of one engine takes the connector from the other, so the schedulers of both must know
+    without a step."""
     monkeypatch.setattr(one_process, "_shared", False)
     scheduler = LarderConnectorScheduler(setup(), SchedulerClient(), NAMED)
     monkeypatch.setattr(one_process.weight_changes, "_HALVES", {scheduler: None})

@@ -1,4 +1,5 @@
-"""What the worker's half stores: every store reported once, while its copies are under way, and nothing raised."""
+"""The stores of the worker's half: every store reported once, during its copies, and no
+exception."""
 
 from contextlib import contextmanager
 
@@ -40,7 +41,8 @@ class TestStores:
     @pytest.mark.parametrize("error", [SystemExit, RuntimeError])
     # covers F-015
     def test_pages_of_a_forward_pass_that_did_not_end_are_not_stored(self, half, client, error):
-        """vLLM saves in a `finally`, and its workers end by SystemExit out of a signal handler, also in the middle of a pass."""
+        """vLLM saves in a `finally`, and its workers end by SystemExit out of a signal handler,
+        also in the middle of a pass."""
 
         @contextmanager
         def step():
@@ -76,7 +78,8 @@ class TestStores:
         assert client.begun == [] and "fingerprints: engine" in half.off
 
     def test_the_scheduler_tells_the_rest_of_the_fingerprint(self, client):
-        """Models change their configuration while they are built, in the worker's process alone: only the facts are compared."""
+        """Models change their configuration during their build, in the worker's process alone: only
+        the facts are compared."""
         half = LarderConnectorWorker(setup(), client)
         told = "engine: test\nrope: yarn\n"
         half.bind_connector_metadata(StepWork(namespace=told, loads=[move("a")], stores=[move("b")], number=1))
@@ -105,7 +108,7 @@ class TestStoresUnderWay:
         half.wait_for_save()
 
     def step(self, half, **work):
-        """One more step: (requests whose blocks are free, numbers of steps that ended)."""
+        """One more step: (requests with free blocks, numbers of ended steps)."""
         work = StepWork(**{"computes": True, **work})
         half.handle_preemptions(work.preempted)
         half.bind_connector_metadata(work)

@@ -4,7 +4,7 @@
 class Event:
     def __init__(self, timeline):
         self._timeline = timeline
-        self.at = None  # milliseconds at which the device passes it; None: it was never recorded
+        self.at = None  # milliseconds at which the device passes the event; None: never recorded
 
     def query(self):
         assert self.at is not None, "an event that was not recorded is asked"
@@ -36,7 +36,7 @@ class Timeline:
         return self.captures
 
     def queue(self, milliseconds):
-        """The engine launches work that takes so long, behind all that is queued."""
+        """The engine launches work of this length, behind all queued work."""
         self._free_at = max(self.now, self._free_at) + milliseconds
 
     def passes(self, milliseconds):
@@ -44,7 +44,7 @@ class Timeline:
 
 
 def on_gpu(half, monkeypatch, tensors):
-    """Registers the tensors as if they were on a GPU. The Timeline of its stream."""
+    """Registers the tensors as if on a GPU. Returns the Timeline of the stream."""
     from larder.kv_pages import DeviceStream
 
     timeline = Timeline()

@@ -1,4 +1,5 @@
-"""The worker's half over a fake client: the fixtures of its tests, which import them, and what it is told to move."""
+"""The worker's half over a fake client: the fixtures of its tests, which import the fixtures, and
+the moves for the worker."""
 
 from array import array
 
@@ -108,7 +109,7 @@ def half(client):
 
 
 def named(half):
-    """It has heard the fingerprint."""
+    """The worker has heard the fingerprint."""
     half.bind_connector_metadata(StepWork(namespace="engine: test\n"))
     return half
 
