@@ -83,7 +83,7 @@ def main() -> int:
         larderd.wait_ready()
         larderd.wait_touched(progress=step)
         larderctl = pathlib.Path(os.environ["LARDERD"]).with_name("larderctl")
-        step(f"watch it meanwhile: {os.path.relpath(larderctl)} --socket {os.path.relpath(larderd.admin_socket)} status")
+        step(f"watch larderd meanwhile: {os.path.relpath(larderctl)} --socket {os.path.relpath(larderd.admin_socket)} status")
         measured = measure(larderd, model, [] if own else SMALL_KV, step)
         chunk_tokens = larderd.chunk_tokens()
     print(report.text(measured))

@@ -42,14 +42,14 @@ def compute(first: Larderd, redis: RedisServer, model: str, arguments: list[str]
         step("asking a long prompt, cold (5 to 20 s on 2 cores)")
         cold = ask(server, prompt)
     chunk_tokens = first.chunk_tokens()
-    step(f"first token after {cold.ttft_s:.3f} s; waiting until Redis has it")
+    step(f"first token after {cold.ttft_s:.3f} s; waiting until Redis has the chunks")
     redis.wait_settled(cold.prompt_tokens // chunk_tokens)
     return cold, chunk_tokens
 
 
 def load(second: Larderd, model: str, arguments: list[str], prompt: str, step: Steps):
     """(the answer from Redis, the one from memory, tokens hit in each)."""
-    step("starting vLLM on node 2, whose larderd has nothing in its memory")
+    step("starting vLLM on node 2, with an empty larderd")
     with engine(2, second, model, arguments) as server:
         server.wait_ready(progress=step)
         warm_up(server)

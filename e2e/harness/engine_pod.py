@@ -189,7 +189,7 @@ def wait_attached(pod: dict) -> None:
         forget(pod)
         return is_warm(answer_of_pod(pod, fresh, max_tokens=1), first)
 
-    wait_until("what is asked anew is stored", stores, 30)
+    wait_until("a repeated prompt is stored", stores, 30)
 
 
 def prompt(seed: int = 0, tokens: int = PROMPT_TOKENS) -> str:

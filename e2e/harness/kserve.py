@@ -113,7 +113,7 @@ class KServe:
     def _install(self) -> None:
         authority = self._certificates()
         ports = {program: _free_port() for program in PROGRAMS}
-        wait_until("what an earlier run left has gone", self._clear, CLEAR_S)
+        wait_until("the leftovers of an earlier run have gone", self._clear, CLEAR_S)
         others = "\n---\n".join(path.read_text() for path in sorted((HOME / "crds").glob("*.yaml")))
         self._apply("definitions-others", others)
         for name, folder, program in (("isvc", "config/crd/full", PROGRAMS[0]), ("llmisvc", "config/crd/full/llmisvc", PROGRAMS[1])):

@@ -23,7 +23,7 @@ def test_pool_changed(larder, namespace):
     cold = engine_pod.answer(namespace, "llama", prompt)
 
     patch(namespace, "cachepool", "cache", {"disk": {"write": "through"}})
-    wait_until("the running larderd has taken it over", lambda: "disk.write" in namespace.logs(name, "larder"), TAKEN_OVER_S,
+    wait_until("the running larderd has taken the change over", lambda: "disk.write" in namespace.logs(name, "larder"), TAKEN_OVER_S,
                lambda: namespace.logs(name, "larder", "--tail=5"))
     product.wait_condition(namespace, "cachepool", "cache", "PodsUpToDate", "True")
 
@@ -55,7 +55,7 @@ def test_password_replaced(larder, namespace):
         return int(words[-1])
 
     engine_pod.answer(namespace, "llama", engine_pod.prompt(0))
-    wait_until("it writes to the Redis", lambda: keys("first") > 0, 60)
+    wait_until("larderd writes to the Redis", lambda: keys("first") > 0, 60)
     namespace.apply(*redis_pod.redis("redis", password="second"))
     namespace.apply(redis_pod.secret("redis-password", password=b"second"))
     namespace.kubectl("rollout", "status", "deployment/redis", "--timeout=60s")
@@ -65,5 +65,5 @@ def test_password_replaced(larder, namespace):
         engine_pod.answer(namespace, "llama", engine_pod.prompt(next(seeds)))
         return keys("second") > 0
 
-    wait_until("it writes to the Redis with the new password", written_again, TAKEN_OVER_S)
+    wait_until("larderd writes to the Redis with the new password", written_again, TAKEN_OVER_S)
     assert containers.restart_count(namespace, name, "larder") == 0

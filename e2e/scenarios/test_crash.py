@@ -68,7 +68,7 @@ def test_larderd_killed_under_its_supervisor(served):
             now = containers.processes(namespace, name, "larder")
             return len(now) == 2 and now[0] == supervisor and now[1] != larderd
 
-        wait_until("its supervisor has run it again", again, 30)
+        wait_until("the supervisor has run larderd again", again, 30)
     wait_attached(namespace, name, prompt, tokens)
     for container in ("larder", "vllm"):
         assert containers.restart_count(namespace, name, container) == 0
@@ -130,7 +130,7 @@ def test_larderd_out_of_memory(namespace):
         pods = namespace.pods("llama")
         return bool(pods) and containers.ended_by(pods[0], "larder") == "OOMKilled"
 
-    wait_until("larderd is killed for its memory", killed, 60)
+    wait_until("larderd is killed for memory", killed, 60)
     name = namespace.pods("llama")[0]["metadata"]["name"]
     wait_until("the engine answers", lambda: engine_pod.answer(namespace, "llama", engine_pod.prompt()).token_ids, 240)
     assert containers.restart_count(namespace, name, "vllm") == 0

@@ -73,7 +73,7 @@ def test_namespace_asks_within_its_limits(team):
 
     team.apply(engine_pod.bare_pod("wide", "wide"))  # the annotation wins over the label
     left_alone(team, "wide", "LimitRange team")
-    wait_until("the quota counts them all", lambda: used(team) == BEFORE_THE_LAST, 30,
+    wait_until("the quota counts all pods", lambda: used(team) == BEFORE_THE_LAST, 30,
                lambda: used(team))
     team.apply(engine_pod.bare_pod("last", None))
     left_alone(team, "last", "ResourceQuota share")

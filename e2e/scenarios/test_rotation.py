@@ -110,7 +110,7 @@ def test_certificates_rotate_under_load(aged, namespace):
         return held["ca.crt"] != old["ca.crt"] and held["tls.crt"] != old["tls.crt"]
 
     with Reviews(namespace) as reviews:
-        wait_until("another authority, and a certificate of it", rotated, ROTATED_S)
+        wait_until("another authority, and its certificate", rotated, ROTATED_S)
         new = first_of(base64.b64decode(system.get("secret", SECRET)["data"]["tls.crt"]).decode())
         replicas = system.get("pod")
         assert len(replicas) == REPLICAS

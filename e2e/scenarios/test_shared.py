@@ -31,7 +31,7 @@ def computed_here_loaded_there(namespace):
         if warm.cached_tokens >= engine_pod.whole_chunks(warm):
             assert warm.token_ids == cold.token_ids
             return
-    pytest.fail(f"none of {TRIES} prompts that one pod computed was warm in the other")
+    pytest.fail(f"no prompt of {TRIES} prompts that one pod computed was warm in the other")
 
 
 def test_existing_redis_with_tls(larder, namespace):

@@ -187,9 +187,9 @@ def check_after(arms: dict[str, Arm], asked: int) -> None:
     # A repeated prompt hits in the engine's own cache, as far as the other prompt loaded: the rest
     # is then computed in the same batches.
     if loaded != stream_completion(arms["none"].server.url, NAME, first, ANSWER_TOKENS).token_ids:
-        raise Void("what was stored gives another answer than what is computed")
+        raise Void("the stored chunks give another answer than a computation")
     if hit_tokens(arms["stores"].server.url)[1] - before != PROMPT_TOKENS // CHUNK_TOKENS * CHUNK_TOKENS:
-        raise Void("what was stored was not loaded")
+        raise Void("the stored chunks were not loaded")
 
 
 def median_interval(values: list[float]) -> tuple[float, float, float]:
@@ -268,7 +268,7 @@ def print_rows(rows: list[dict]) -> None:
               f"larderd and Larder's threads {100 * row['background']:.2f}% of a processor")
         if "empty_loss" in row:
             low, high = row["empty_loss_interval"]
-            print(f"    with a connector that does nothing {100 * row['empty_loss']:+.2f}%  [{100 * low:+.2f}, {100 * high:+.2f}]")
+            print(f"    with an empty connector {100 * row['empty_loss']:+.2f}%  [{100 * low:+.2f}, {100 * high:+.2f}]")
         low, high = row["loss_against_none_interval"]
         print(f"    against the other engine {100 * row['loss_against_none']:+.2f}%  [{100 * low:+.2f}, {100 * high:+.2f}]")
         low, high = row["hook_us_interval"]
@@ -328,7 +328,7 @@ def measure(arms: dict[str, Arm]) -> list[dict]:
         steady = statistics.median(arms["idle"].losses or [0])
         print(f"  round {number + 1}: {each} tokens/s; loss in the idle engine's steps so far {100 * steady:+.2f}%", flush=True)
     check_after(arms, asked + ROUNDS * PROMPTS)
-    print(f"  {differing} of {ROUNDS * PROMPTS} answers differ between the arms by rounding: prompts are batched as they come in")
+    print(f"  {differing} of {ROUNDS * PROMPTS} answers differ between the arms by rounding: prompts are batched by arrival")
     return rows_of(arms)
 
 

@@ -108,10 +108,10 @@ def attached(engine: Engine, larderd, times: int, allocations: int) -> list[floa
     taken = []
     for number in range(times):
         taken.append(engine.ask(attach=larderd.socket)["ms"])
-        wait(lambda: larderd.status()["transfer"]["open"] == allocations, "what is open is told", larderd)
+        wait(lambda: larderd.status()["transfer"]["open"] == allocations, "the open memory is reported", larderd)
         if number + 1 < times:
             engine.ask(detach=True)
-            wait(lambda: held(larderd.status()) == {}, "what was open is closed", larderd)
+            wait(lambda: held(larderd.status()) == {}, "the open memory is closed", larderd)
     return taken
 
 
@@ -120,7 +120,7 @@ def moved(engine: Engine, larderd, scale: Scale) -> tuple[int, int]:
     before = larderd.status()["transfer"]
     engine.ask(move=scale.rounds)
     wanted = scale.rounds * scale.chunks
-    wait(lambda: larderd.status()["transfer"]["loads"] - before["loads"] >= wanted, "its copies are counted", larderd)
+    wait(lambda: larderd.status()["transfer"]["loads"] - before["loads"] >= wanted, "the copies are counted", larderd)
     after = larderd.status()["transfer"]
     stores, loads, failed, opened = (after[name] - before[name] for name in ("stores", "loads", "failed", "opened"))
     if (stores, loads, failed) != (wanted, wanted, 0):

@@ -75,7 +75,7 @@ class Engine:
         deadline = time.monotonic() + PATIENCE_S
         while self.client.lookup(hashes, HASH_BYTES) < self.chunks:  # commits are on their way
             if time.monotonic() > deadline:
-                raise Void("what was stored cannot be looked up")
+                raise Void("the stored chunks cannot be looked up")
             time.sleep(0.001)
         for field in self.fields:
             field.scribble()

@@ -38,7 +38,7 @@ def rates(loads: list[float], stores: list[float], chunk_bytes: int) -> tuple[fl
     for ends in (loads, stores):
         within = ends[bisect.bisect_left(ends, begin):bisect.bisect_right(ends, end)]
         if len(within) < LEAST_COPIES:
-            raise Void(f"both ways: one side ended only {len(within)} copies while the other was at it")
+            raise Void(f"both ways: one side ended only {len(within)} copies while the other side was at work")
         found.append((len(within) - 1) * chunk_bytes / (within[-1] - within[0]))
     return found[LOAD], found[STORE]
 

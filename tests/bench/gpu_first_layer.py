@@ -129,7 +129,7 @@ class Pages:
     def _compare(self, layers) -> None:
         for number in layers:
             if not torch.equal(self.layers[number], self.expected[number]):
-                raise Void(f"layer {number} was reported, and its bytes are others")
+                raise Void(f"layer {number} was reported with wrong bytes")
 
 
 def measure(socket: str, device: str, scale: Scale = Scale()) -> list[dict]:
@@ -155,5 +155,5 @@ def judge(rows: list[dict]) -> list[dict]:
 
 
 def show(row: dict) -> str:
-    return (f"{row['bytes'] / 1e9:.2f} GB in {row['layers']} layers: the first is usable after {row['first_layer_ms']:.2f} ms, {row['share']:.3f} of a whole load's "
-            f"{row['whole_ms']:.2f}; by layers all of it takes {row['by_layer_ms']:.2f}")
+    return (f"{row['bytes'] / 1e9:.2f} GB in {row['layers']} layers: the first layer is usable after {row['first_layer_ms']:.2f} ms, {row['share']:.3f} of a whole load's "
+            f"{row['whole_ms']:.2f}; by layers the whole load takes {row['by_layer_ms']:.2f}")

@@ -119,13 +119,13 @@ def registering(torch, driver: Driver, slice_bytes: int, populate: bool) -> None
 
 def what_registering_costs(torch, driver: Driver) -> None:
     say("How long do launches wait while memory is registered?", f"alone: {launches_for(torch, 2)}",
-        "Larder registers slices of 64 MiB, populated first. Where smaller ones wait much less, take those (RegistrationOptions::slice_bytes)")
+        "Larder registers slices of 64 MiB, populated first. If smaller slices wait much less, take smaller ones (RegistrationOptions::slice_bytes)")
     neighbour = subprocess.Popen([sys.executable, __file__, "neighbour"], stdout=subprocess.PIPE, text=True)
     time.sleep(6)  # until the process launches
     for slice_bytes, populate in ((GIB, False), (GIB, True), (128 * MIB, True), (64 * MIB, True), (32 * MIB, True)):
         registering(torch, driver, slice_bytes, populate)
     say("And another process on this GPU?", neighbour.communicate(timeout=2 * NEIGHBOUR_S)[0].strip(),
-        "a worst launch as long as a call above: the driver's lock is the node's, and one process at a time should register (it does)")
+        "a worst launch as long as a call above: the driver's lock is the node's, and one process at a time should register (Larder does so)")
 
 
 def as_a_neighbour(torch) -> None:
@@ -142,9 +142,9 @@ def what_waits_for_the_gpu(torch, driver: Driver) -> None:
     base, held = driver.arena(64 * MIB), PTR()
     for name, call, arguments, meaning in (
         ("cuMemHostRegister", driver.HostRegister, (PTR(base), SIZE(64 * MIB), MAPPED), "registering the arena would stand behind the model's steps"),
-        ("cuMemHostUnregister", driver.HostUnregister, (PTR(base),), "letting go of an arena does; Larder does it on a copy thread"),
-        ("cuMemHostAlloc", driver.HostAlloc, (C.byref(held), SIZE(4 * MIB), MAPPED), "making staging memory does; Larder makes all of it before the first copy"),
-        ("cuMemFreeHost", driver.FreeHost, (held,), "giving staging memory back does; Larder keeps it until it ends"),
+        ("cuMemHostUnregister", driver.HostUnregister, (PTR(base),), "letting go of an arena does; Larder lets go on a copy thread"),
+        ("cuMemHostAlloc", driver.HostAlloc, (C.byref(held), SIZE(4 * MIB), MAPPED), "making staging memory does; Larder makes all staging memory before the first copy"),
+        ("cuMemFreeHost", driver.FreeHost, (held,), "giving staging memory back does; Larder keeps the memory until its end"),
     ):
         torch.cuda._sleep(400_000_000)  # some 200 ms
         code, ms = timed(call, *arguments)
@@ -175,8 +175,8 @@ def what_a_border_of_registrations_is(torch, driver: Driver) -> None:
     for at in (base, base + half):
         driver.HostRegister(PTR(at), SIZE(half), MAPPED)
     code = driver.HostRegister(PTR(base), SIZE(half), MAPPED)
-    say("What is the same memory, registered again?", f"code {code}", f"{ALREADY_REGISTERED} is what Larder takes for registered by somebody else; any other code: it "
-        "stops registering, and says so")
+    say("Which code has the same memory, registered again?", f"code {code}", f"{ALREADY_REGISTERED} means to Larder: registered by another program; after any other code Larder "
+        "stops registering, and logs the code")
     edge, two = base + half - MIB, C.c_uint64 * 2
     attributes, zero, failed = (C.c_uint32 * 6)(1, 0, 0, 0, 0, 1), SIZE(0), SIZE(0)
     code = driver.Batch(two(pages.data_ptr(), pages.data_ptr() + MIB), two(edge, base + half), two(MIB, MIB), SIZE(2), attributes, C.byref(zero), SIZE(1),
@@ -186,7 +186,7 @@ def what_a_border_of_registrations_is(torch, driver: Driver) -> None:
     say("Does a batch with a piece cut at the border copy?", f"code {code}, bytes right: {right}", "0 and True, or chunks across slices must go through staging memory")
     code = driver.CopyAsync(PTR(pages.data_ptr()), PTR(edge), SIZE(2 * MIB), queue)
     stream.synchronize()
-    say("And one copy across it?", f"code {code}", "Larder never asks for one; 0 would mean that pieces need not be cut")
+    say("And one copy across both?", f"code {code}", "Larder never asks for one; 0 would mean that pieces need not be cut")
 
 
 def main() -> int:

@@ -125,7 +125,7 @@ def row_of(name: str, cold_s: float, answers: list[Answer], killed: float, back:
 
 def tell(row: dict) -> None:
     slowest = f">= {row['slowest_s']:.0f} s, stopped" if row["unanswered"] else f"{row['slowest_s']:.2f} s"
-    again = f"{row['rehit_s']:.2f} s after it was back" if row["rehit_s"] is not None else f"not within {row['looked_s']:.0f} s"
+    again = f"{row['rehit_s']:.2f} s after the restart" if row["rehit_s"] is not None else f"not within {row['looked_s']:.0f} s"
     print(f"  killed, down for 1 s, {row['what']:<8} slowest answer {slowest} (cold {row['cold_s']:.2f} s); hits again {again}"
           + (f"; {row['unanswered']}" if row["unanswered"] else ""), flush=True)
 

@@ -15,7 +15,7 @@ from world import NODE_NAMESPACE
 STEP_S = 2
 # Rules that may have no data here, with the reason.
 EMPTY = {
-    "LarderHitRatioCollapsed": "it compares with the day before; its tests are promtool's, and what it compares is asked below",
+    "LarderHitRatioCollapsed": "the rule compares with the day before; promtool tests the rule, and its parts are asked below",
 }
 PANELS, RULES = of_panels(), of_rules()
 JOINED = " or larder_engine_info{"

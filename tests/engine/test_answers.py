@@ -53,7 +53,7 @@ def stored(wait_for):
 
     def wait(engine, prompt):
         whole = len(prompt) // CHUNK * CHUNK
-        wait_for(lambda: engine.larder.hit_tokens(engine.request(prompt)) == whole, "what was stored is in the index")
+        wait_for(lambda: engine.larder.hit_tokens(engine.request(prompt)) == whole, "the stored chunks are in the index")
 
     return wait
 

@@ -140,7 +140,7 @@ def test_the_first_layer_is_verified_before_it_counts(device, larderd):
 def test_a_first_layer_of_other_bytes_voids_it(pages):
     pages.store()
     pages.expected[0][0, 0] ^= 1
-    with pytest.raises(Void, match="layer 0 was reported, and its bytes are others"):
+    with pytest.raises(Void, match="layer 0 was reported with wrong bytes"):
         pages.by_layer_s()
 
 

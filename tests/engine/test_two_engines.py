@@ -66,7 +66,7 @@ def test_the_first_layer_is_used_while_the_second_is_on_its_way(start, own, text
     """In liblarder_test.so each layer takes a while, and the whole first layer precedes the
     second."""
     if device != "cpu":
-        pytest.skip("it slows the copies of the host's engine")
+        pytest.skip("the variable slows the copies of the host's engine")
     monkeypatch.setenv("LARDER_LIBRARY", str(Path(os.environ["LARDER_LIBRARY"]).with_name("liblarder_test.so")))
     monkeypatch.setenv("LARDER_TEST_SLOW_LAYERS_MS", "250")
     loaded = start("slow").wait_attached().ask(text, new_tokens=3)

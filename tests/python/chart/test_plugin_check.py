@@ -81,7 +81,7 @@ def test_what_a_deployment_would_become(check):
     removed = [line for line in out.splitlines() if line.startswith("-") and not line.startswith("---")]
     assert "    larder.dev/pool: chat" in added and "    name: larder-payload" in added
     assert all(line.endswith("{}") for line in removed), "Larder only adds to such a pod"
-    assert "kube-api-access" not in "".join(added) and "uid" not in "".join(added), "what differs from one dry run to the next is not shown"
+    assert "kube-api-access" not in "".join(added) and "uid" not in "".join(added), "values that differ between dry runs are not shown"
 
 
 def test_the_pods_as_yaml_and_json(check):

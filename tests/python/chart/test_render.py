@@ -25,7 +25,7 @@ RELEASES = {  # golden: the settings of the installation; the values stand in th
 def compare(path, text):
     if os.environ.get("LARDER_TEST_WRITE_GOLDEN"):
         path.write_text(text)
-    assert path.exists() and path.read_text() == text, f"{path} is out of date: LARDER_TEST_WRITE_GOLDEN=1 writes it; read the difference"
+    assert path.exists() and path.read_text() == text, f"{path} is out of date: LARDER_TEST_WRITE_GOLDEN=1 writes the file; read the difference"
 
 
 @pytest.mark.parametrize("folder", ["crds", "dashboards", "rules"])

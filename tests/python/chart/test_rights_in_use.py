@@ -15,8 +15,8 @@ from test_roles import CLUSTER, OWN
 NAMESPACE = "used"
 SELDOM = {  # not seen in this test, and why the operator needs the rights
     ("events.k8s.io", "events", "patch"): "the same event again: its count",
-    ("larder.dev", "cachebackends", "get"): "the webhook, for a pool whose backend it has not been told of yet",
-    ("", "namespaces", "get"): "the webhook, for a namespace that it has not been told of yet",
+    ("larder.dev", "cachebackends", "get"): "the webhook, for a pool with a backend that is new to the webhook",
+    ("", "namespaces", "get"): "the webhook, for a namespace that is new to the webhook",
     ("coordination.k8s.io", "leases", "create"): "seen only where this cluster has no lease yet",
     # An API server that streams lists is asked for watches alone.
     ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "list"): "where lists are not streamed",

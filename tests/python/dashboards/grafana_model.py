@@ -74,9 +74,9 @@ def variable_faults(variables):
             if variable["datasource"] != {"type": "prometheus", "uid": "${datasource}"}:
                 yield f"variable {name}: asks another data source"
             if variable["refresh"] != 2 or variable["allValue"] != ".*" or not variable["includeAll"]:
-                yield f"variable {name}: is not asked anew as time goes, or has no All that matches what is not labelled"
+                yield f"variable {name}: has no refresh on a change of the time range, or no All that matches series without the label"
             if later := set(re.findall(r"\$(\w+)", variable["query"]["query"])) - set(names[:number]):
-                yield f"variable {name}: asks for what comes after it: {later}"
+                yield f"variable {name}: asks for later variables: {later}"
         elif variable["type"] not in ("datasource", "textbox"):
             yield f"variable {name}: type {variable['type']}"
 
@@ -104,7 +104,7 @@ def panel_faults(panel, variables):
         yield "no title"
     if panel.get("type") == "row":
         if set(panel) != {"id", "type", "title", "collapsed", "gridPos", "panels"} or panel["panels"] or panel["gridPos"]["w"] != COLUMNS:
-            yield "no row over the whole width, with its panels after it"
+            yield "no row over the whole width, with its panels behind"
         return
     if panel.get("type") not in OPTIONS:
         yield f"type {panel.get('type')}: one of {sorted(OPTIONS)}"
@@ -113,7 +113,7 @@ def panel_faults(panel, variables):
         yield f"has no {missing}"
         return
     if len(panel["description"]) < 20 or not panel["description"].endswith("."):
-        yield "no sentence describes it"
+        yield "no sentence describes the panel"
     if set(panel["options"]) != OPTIONS[panel["type"]]:
         yield f"options {sorted(panel['options'])}, not {sorted(OPTIONS[panel['type']])}"
     yield from field_faults(panel["fieldConfig"])
@@ -146,7 +146,7 @@ def target_faults(panel, variables):
             yield "a query has no legend"
         grouped = set(re.findall(r"\w+", " ".join(re.findall(r"\bby \(([^)]*)\)", expression))))
         if unknown := set(re.findall(r"\{\{\s*(\w+)\s*\}\}", legend)) - grouped:
-            yield f"its legend names labels that its query does not keep: {unknown}"
+            yield f"the legend names labels that the query does not keep: {unknown}"
         if unknown := set(re.findall(r"\$\{?(\w+)", expression)) - variables - BUILT_IN:
             yield f"unknown variables: {unknown}"
         if re.search(r"\[\$__interval", expression) or re.search(r"\b(rate|irate)\([^\[]*\[(?!\$__rate_interval)", expression):

@@ -20,6 +20,6 @@ def test_equal_prompts_are_loaded_once(model, tmp_path):
         trust = larderd.status()["trust"]
     assert (one["hit"], one["local"]) == (512, (COUNT - 1) * 512)
     assert (end["hit"], end["local"]) == (640 + (COUNT - 1) * CHUNK, (COUNT - 1) * 512)
-    assert (mixed["hit"], mixed["local"]) == (512, 5 * 512 + 2 * CHUNK), "the longer ones share what the first of them computes"
+    assert (mixed["hit"], mixed["local"]) == (512, 5 * 512 + 2 * CHUNK), "the longer ones share the blocks that the first one computes"
     assert [len(tokens) for result in (one, end, mixed) for tokens in result["tokens"]] == [8] * 30
     assert (trust["checksum_failures"], trust["loads_failed"]) == (0, 0)

@@ -75,7 +75,7 @@ def step_until(world, condition, what):
     """Events go out with steps: a short prompt is asked until the awaited events have come."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
-        assert world.subscriber.alive(), "the subscriber was told of a removal of what was never stored"
+        assert world.subscriber.alive(), "the subscriber got a removal of a block that was never stored"
         assert time.monotonic() < deadline, what
         world.engine.ask(prompt(time.monotonic(), 8), 4)
         time.sleep(0.06)

@@ -248,8 +248,8 @@ def test_larderd_killed_under_loads_and_stores_and_started_again(world, engine):
     print(f"{kills} kills, {in_store} while chunks were being written, {in_load} in a request that loads")
     print(f"  slowest answer: {spread(slowest_s)} (cold {cold_s:.2f} s, warm {warm_s:.2f} s)")
     print(f"  from ready to a full hit: {spread(used_s)}")
-    assert in_store >= kills // 4 and in_load >= kills // 4, "the kills missed what they were aimed at"
-    assert slowest_s[-1] < 2 * cold_s + SLACK_S, "somebody waited, or recomputed twice"
+    assert in_store >= kills // 4 and in_load >= kills // 4, "the kills missed their targets"
+    assert slowest_s[-1] < 2 * cold_s + SLACK_S, "a request waited, or was recomputed twice"
     assert used_s[-1] < 2 + (0 if WHOLE else SLACK_S), "used again too late"
 
 
@@ -348,7 +348,7 @@ def test_larderd_stopped_for_a_while_and_continued(world, engine):
     finally:
         os.kill(world.larderd.child.pid, signal.SIGCONT)
     print(f"{answered} requests answered while larderd stood still: slowest {slowest_s:.2f} s (cold {cold_s:.2f} s)")
-    assert slowest_s < cold_s + SLACK_S, "somebody waited for it"
+    assert slowest_s < cold_s + SLACK_S, "a request waited for larderd"
     continued = time.monotonic()
     engine.larderd = world.larderd
     wait_for(lambda: attached(world.larderd) == 2, PATIENCE_S, "being used again")
@@ -412,5 +412,5 @@ def test_no_hook_ever_failed(engine):
     """Last: no earlier event turned the cache off."""
     assert not engine.logged(r"Larder is off")
     failed = engine.logged(r"Load of request (\S+) failed")
-    assert len(failed) == len(set(failed)), "a request was looked up again after its load had failed"
+    assert len(failed) == len(set(failed)), "a request was looked up again after a failed load"
     assert completions.first_model(engine.url) == "tiny"

@@ -131,7 +131,7 @@ def test_what_one_node_computes_the_other_loads(world):
     def across(attempt=iter(range(100))):
         return loaded(world, put(world, f"across {next(attempt)}"))
 
-    wait_for(across, PATIENCE_S, "loading what the other computed")
+    wait_for(across, PATIENCE_S, "loading the other engine's chunks")
     text, timed = put(world, "timed"), []
     for fields in (OFF, {}, {}):
         world.decode.reset()

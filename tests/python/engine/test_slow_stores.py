@@ -45,7 +45,7 @@ def test_blocks_of_a_request_that_ended_are_not_given_to_the_next_one_before_the
     text, other = prompt("slow", 512), prompt("slow, other", 512)
     steps = [*alone(text), {"ask": text, "max_tokens": 1}, {"ask": other, "max_tokens": 1}, *from_larder(larderd, text)]
     expected, *_, warm = run(model, larderd, steps)
-    assert warm["hit"] == 512, "all of it was stored"
+    assert warm["hit"] == 512, "all chunks were stored"
     assert warm["tokens"] == expected["tokens"]
 
 
@@ -61,5 +61,5 @@ def test_what_was_not_read_before_a_preemption_is_not_stored(model, larderd):
     turns = [(text + answer)[:400] for text, answer in zip(texts, grown["tokens"])]
     answers = run(model, larderd, [step for turn in turns for step in (*alone(turn), *from_larder(larderd, turn))])
     for expected, warm in (answers[0], answers[4]), (answers[5], answers[9]):
-        assert warm["hit"] >= 256, "what is there is loaded"
+        assert warm["hit"] >= 256, "the stored chunks are loaded"
         assert warm["tokens"] == expected["tokens"]

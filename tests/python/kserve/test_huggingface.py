@@ -40,7 +40,7 @@ def is_built():
 def injected(root):
     pod = yaml.safe_load((root / "tests/golden/inject/kserve-0.20-isvc-huggingface.out.yaml").read_text())
     (container,) = pod["spec"]["containers"]
-    assert "command" not in container, "then it is not the image's entrypoint that starts"
+    assert "command" not in container, "then another program than the image's entrypoint starts"
     return container
 
 
@@ -94,7 +94,7 @@ def ask_anew(service, number, tokens=1500):
     own, external = completions.hit_tokens(service.url)
     answer = ask(service, number, tokens)
     now = completions.hit_tokens(service.url)
-    assert now[0] == own, "vLLM had some of it itself"
+    assert now[0] == own, "vLLM's own cache had a part"
     return answer, now[1] - external
 
 
@@ -146,7 +146,7 @@ def test_what_cannot_be_loaded_is_computed(service):
     deadline, warm = time.monotonic() + PATIENCE_S, False
     # a load ends at the first bad chunk, so each turn finds and stores one bad chunk
     while not warm:
-        assert time.monotonic() < deadline, "it was not stored anew"
+        assert time.monotonic() < deadline, "the chunk was not stored anew"
         settled(service)
         failures = failed_loads(service)
         answer, hit = ask_anew(service, 1, tokens=300)

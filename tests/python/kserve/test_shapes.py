@@ -61,7 +61,7 @@ def test_pods_are_those_of_the_goldens(plane, pods, service):
         text = f"# Made by KServe v{VERSION}.0's controllers of tests/python/kserve/services/{service}.yaml.\n" + shape_of(pod)
         if os.environ.get("LARDER_TEST_WRITE_GOLDEN"):
             path.write_text(text)
-        assert path.exists() and yaml.safe_load(path.read_text()) == yaml.safe_load(text), f"{path} differs: LARDER_TEST_WRITE_GOLDEN=1 writes it; read what changed"
+        assert path.exists() and yaml.safe_load(path.read_text()) == yaml.safe_load(text), f"{path} differs: LARDER_TEST_WRITE_GOLDEN=1 writes the file; read the difference"
 
 
 def test_no_golden_is_left_over(pods):

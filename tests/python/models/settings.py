@@ -55,7 +55,7 @@ SETTINGS = [
     ),
     Setting("gemma3", "Gemma 3: windows of 256 and full attention, hybrid allocation", "gemma3", tokens=800, hit=768, in_test=True),
     Setting("gemma4", "Gemma 4: windows of 256 and full attention with wider heads; KV groups with blocks of 256 and of 128", "gemma4"),
-    Setting("gemma4_one_group", "Gemma 4, one KV group for all layers (hybrid allocation off): pages of two sizes in it", "gemma4",
+    Setting("gemma4_one_group", "Gemma 4, one KV group for all layers (hybrid allocation off): pages of two sizes", "gemma4",
             {"disable_hybrid_kv_cache_manager": True}),
     Setting("nemotron_nas", "Nemotron-NAS: layers with 2 and 4 KV heads in one KV group", "nemotron_nas", {"trust_remote_code": True}),
     Setting("nemotron_nas_tp2", "Nemotron-NAS, tensor parallel 2", "nemotron_nas", {"trust_remote_code": True, "tensor_parallel_size": 2},

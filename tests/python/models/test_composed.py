@@ -85,7 +85,7 @@ def test_what_a_neighbour_loads_and_fails_is_not_stored(model, alone, tmp_path):
         assert "Recovered from KV load failure" in log
         expected = alone[tuple(FAILING)]
         assert failed["tokens"] == expected, "vLLM computes what failed"
-        assert computed["tokens"] == expected, "what the failed blocks held is no KV of this prompt"
+        assert computed["tokens"] == expected, "the failed blocks held KV of another prompt"
         assert (computed["hit"], hit["hit"], hit["tokens"]) == (0, 512, expected)
 
 
@@ -98,6 +98,6 @@ def test_what_a_neighbour_brings_from_other_weights_is_not_stored(model, alone, 
         (brought, computed, hit), log = walk.run(steps, timeout_s=600, connector=multi(neighbour, CONNECTOR, **POLICY))
         expected = alone[tuple(FAILING)]
         assert brought["tokens"] != expected, "the control: KV of other weights changes the answer"
-        assert (computed["hit"], computed["tokens"]) == (0, expected), "it is not in the cache"
+        assert (computed["hit"], computed["tokens"]) == (0, expected), "the prompt is not in the cache"
         assert (hit["hit"], hit["tokens"]) == (512, expected), "and the own one is"
         assert log.count("another connector of this engine loads KV") == 1

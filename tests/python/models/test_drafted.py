@@ -82,7 +82,7 @@ def test_a_head_drafts_as_if_it_had_computed_the_prompt(larderd, models, tmp_pat
         assert wrong["tokens"] == forked["tokens"] == cold_fork["tokens"]
         assert [differing(one, cold) for one in (stored, local, warm)] == [0, 0, 0]
         assert differing(forked, cold_fork) == 0
-        assert differing(wrong, cold_fork) > 0, "the control: keys without the next token give wrong draft KV, else equal drafts prove nothing"
+        assert differing(wrong, cold_fork) > 0, "the control: keys without the next token give wrong draft KV, else equal drafts are no proof"
         assert differing(zeroed, cold) > 0, "the control: zeroed draft KV changes drafts"
         told(zeroed="equal tokens, other drafts")
 
@@ -113,7 +113,7 @@ def test_a_draft_model(kind, larderd, models, tmp_path):
         assert differing(again, cold) == differing(second, cold_fork) == 0
         if kind == "draft_same":
             for one in (cold, warm, forked, again, second):
-                assert one["accepted"] == one["drafts"] > 0, "the target accepts what it would say itself"
+                assert one["accepted"] == one["drafts"] > 0, "the target accepts its own next tokens"
 
 
 @slow

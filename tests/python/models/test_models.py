@@ -50,7 +50,7 @@ def test_setting(setting, world, models, tmp_path):
         told(result="equal tokens", hits=results[4]["hit"])
         assert "Larder is off" not in log, re.findall(r"Larder is off.*", log)
         told(**judge(setting, results))
-        assert setting.chunks in (0, committed(world) - before), "what several ranks have is stored once"
+        assert setting.chunks in (0, committed(world) - before), "the shared part of several ranks is stored once"
         if setting.pattern:
             assert results[2]["drafts"] > 0, "the test must make vLLM speculate"
 
@@ -75,7 +75,7 @@ def test_prompt_logprobs_are_right_and_never_hit(world, models, tmp_path):
         more = [ask(whole), *walk.settled(), ask(whole, prompt_logprobs=1), *walk.settled()]
         results, _ = walk.run([*steps_of(setting, walk, more), *walk.settled(), ask(whole)])
         first_alone, tail_alone, cold, local, warm, first, tail, without, after, zeroed, control = results
-        told(result="equal tokens and log probabilities", local=local["local"], tail="computed", zeroed="other tokens without them")
+        told(result="equal tokens and log probabilities", local=local["local"], tail="computed", zeroed="other tokens without prompt_logprobs")
         with_them = [one for one in results if one["prompt_logprobs"]]
         assert len(with_them) == 9 and {(one["hit"], one["local"]) for one in with_them} == {(0, 0)}
         assert (without["hit"], control["hit"]) == (512, 512)
@@ -172,7 +172,7 @@ def test_an_engine_that_sleeps(world, models, tmp_path):
         assert all(one["tokens"] == alone["tokens"][:16] != zeroed["tokens"] for one in others)
         # A prompt asked twice during its store tells of no store and no refusal.
         stored = [one for one in re.findall(r"Stored (\d+) chunks, .*?(\d+) refused", log) if one != ("0", "0")]
-        assert stored == [("0", "4"), ("4", "0"), ("4", "0")], "of what was not read before the memory went nothing is stored"
+        assert stored == [("0", "4"), ("4", "0"), ("4", "0")], "chunks that were not read before the memory went are not stored"
 
 
 @slow

@@ -53,6 +53,6 @@ def test_without_the_rule_the_comparison_fails(rule, root, world, models, tmp_pa
     walk = walk_of(setting, world, tmp_path, models(setting.model))
     walk.env["PYTHONPATH"] = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     results, log = walk.run(steps_of(setting, walk))
-    assert "Larder is off" not in log, "it must run, and be wrong"
+    assert "Larder is off" not in log, "the setting must run, and be wrong"
     with pytest.raises(AssertionError):
         judge(setting, results)

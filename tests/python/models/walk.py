@@ -70,11 +70,11 @@ def judge(setting, results):
     """AssertionError, or the row for the table of docs/reference/compatibility.md."""
     first_alone, tail_alone, cold, local, warm, first, tail, *_, zeroed = results
     seen = [(result["hit"], result["local"]) for result in (cold, local, warm, first, tail, zeroed)]
-    assert seen[0] == (0, 0), f"nothing of another setting is hit: {seen}"
+    assert seen[0] == (0, 0), f"no chunk of another setting is hit: {seen}"
     assert seen[1] == (0 if setting.local_hit else setting.hit, setting.local_hit), seen
     assert seen[2:] == [(setting.hit, 0), (setting.full_hit, 0), (setting.hit, 0), (setting.hit, 0)], seen
     assert local["tokens"] == warm["tokens"] == cold["tokens"]
     assert first["tokens"] == first_alone["tokens"]
     assert tail["tokens"] == tail_alone["tokens"]
-    assert zeroed["tokens"] != cold["tokens"], "the control: with zeroed KV the answer must change, else equal tokens prove nothing"
+    assert zeroed["tokens"] != cold["tokens"], "the control: with zeroed KV the answer must change, else equal tokens are no proof"
     return {"local": local["local"], "hits": warm["hit"], "tail": f"{tail['hit']} of {setting.hit + TAIL}", "zeroed": "other tokens"}

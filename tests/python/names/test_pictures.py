@@ -83,7 +83,7 @@ def test_kv_that_vllm_computed_from_another_picture_of_that_name_is_not_stored(e
     victim, without = engine(ask(1), alone(1), **options)
     again, named, hit = engine(ask(1, named_as=3), ask(1), ask(1, named_as=3), **options)
     assert mixed_up["tokens"] == forged["tokens"] != without["tokens"], (
-        "the control: vLLM alone mixes them up"
+        "the control: vLLM alone mixes the pictures up"
     )
     assert (mixed_up["hit"], victim["hit"]) == (0, 0) and victim["tokens"] == without["tokens"]
     assert (again["hit"], named["hit"], hit["hit"]) == (0, HIT, HIT)

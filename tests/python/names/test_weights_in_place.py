@@ -30,7 +30,7 @@ def test_weights_replaced_in_place_with_vllms_default_reset(world, models, tmp_p
     assert after["tokens"] == without["tokens"] == again["tokens"] != before["tokens"]
     other, other_alone, hit = live(world, old, ask(OTHER), alone(OTHER), ask(TEXT))
     assert other["hit"] == 0 and other["tokens"] == other_alone["tokens"] != stored["tokens"]
-    assert (hit["hit"], hit["tokens"]) == (512, before["tokens"]), "what was stored before serves the engines of those files"
+    assert (hit["hit"], hit["tokens"]) == (512, before["tokens"]), "earlier chunks serve the engines of the old files"
 
 
 # covers F-075
@@ -39,7 +39,7 @@ def test_each_reset_has_a_namespace_of_its_own_and_empties_no_other(world, model
     assert [answer["hit"] for answer in answers] == [0, 0, 512, 0]
     assert len({str(answer["tokens"]) for answer in answers}) == 1
     (other,) = live(world, models("llama"), ask(TEXT))
-    assert other["hit"] == 512, "the resets of one engine cost another nothing"
+    assert other["hit"] == 512, "the resets of one engine cost another engine no chunk"
 
 
 def redis_of(folder):

@@ -89,7 +89,7 @@ class TestFolders:
         assert folders.files(folder) == found and mount.looks == looks
         clock.now += 0.02
         assert settled(folders, folder) == files_of(folder) != found
-        assert mount.looks == looks + 2, "one of them is the test's own"
+        assert mount.looks == looks + 2, "one of the threads is the test's own"
 
     # covers F-091
     def test_a_mount_that_hangs_is_looked_at_once(self, folder, mount, clock):

@@ -165,9 +165,9 @@ def test_an_adapter_that_vllm_loads_anew_from_other_files_has_a_new_line(folder)
     line = known(adapters, request(folder))
     adapters.loaded({1: files_of(folder)})
     (folder / "adapter_model.safetensors").write_bytes(b"WEIGHTS" * 1000)
-    assert known(adapters, request(folder)) == line, "vLLM still holds what it loaded"
+    assert known(adapters, request(folder)) == line, "vLLM still holds the loaded files"
     adapters.loaded({1: files_of(folder)})
-    assert known(adapters, request(folder)) != line, "at once: vLLM holds what stands there now"
+    assert known(adapters, request(folder)) != line, "at once: vLLM holds the files of the folder"
 
 
 # covers F-090

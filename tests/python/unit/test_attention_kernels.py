@@ -220,7 +220,7 @@ class TestNames:
     def test_the_workers_layers_name_the_engine(self, named, monkeypatch, guess):
         world = World(named, guess, attention(), monkeypatch)
         first = world.run("first")
-        assert not world.worker_client.begun and not world.worker_client.namespaces, "under a wrong name nothing is stored"
+        assert not world.worker_client.begun and not world.worker_client.namespaces, "under a wrong name no chunk is stored"
         request = world.run("second")
         assert world.half.off is None and world.worker.off is None
         assert len(world.worker_client.begun) == 1

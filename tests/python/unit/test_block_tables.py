@@ -78,7 +78,7 @@ def test_else_each_step_adds_to_them():
     assert tables.of_step(step(cached=[("r", None), ("s", ([9],))]))("r") == ([1, 2],)
     of = tables.of_step(step(cached=[("r", ([3],))]))
     assert (of("r"), of("s")) == (([1, 2, 3],), ([8, 9],))
-    assert given == [1, 2], "vLLM's own list, which it goes on using"
+    assert given == [1, 2], "vLLM's own list, still in use by vLLM"
 
 
 def test_a_request_that_was_preempted_has_new_ones():

@@ -40,7 +40,7 @@ def test_the_page_of_command_lines_is_what_the_programs_print(root):
     text = page()
     if os.environ.get("LARDER_TEST_WRITE_GOLDEN"):
         path.write_text(text)
-    assert path.exists() and path.read_text() == text, f"{path} is out of date: LARDER_TEST_WRITE_GOLDEN=1 writes it"
+    assert path.exists() and path.read_text() == text, f"{path} is out of date: LARDER_TEST_WRITE_GOLDEN=1 writes the page"
 
 
 def test_the_keys_of_larderd_are_on_their_own_page():

@@ -212,7 +212,7 @@ class TestWhetherToLook:
             choice.ended(plan, 0, 0.2, late=True)
             assert choice.plan(below(1e9), 32, 4096, shared=shared) is None
             assert (choice.plan(below(1e9), 32, 4096, shared=not shared) is None) != shared
-        assert choice.probe(4096) is None, "what it finds would not be fetched"
+        assert choice.probe(4096) is None, "the found chunks would not be fetched"
 
 
 STATE_BYTES = 3_000_000  # of an engine with states

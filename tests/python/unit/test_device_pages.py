@@ -15,7 +15,7 @@ ILLEGAL_ADDRESS = 700  # CUDA_ERROR_ILLEGAL_ADDRESS, after which every call of t
 
 def test_a_cuda_error_turns_the_cache_off_and_leaves_the_engine_alone(larderd):
     run_on_device(__file__, larderd)
-    assert larderd.metrics()["larder_checksum_failures_total"] == 0, "no chunk is called bad for it"
+    assert larderd.metrics()["larder_checksum_failures_total"] == 0, "no chunk is reported as bad"
 
 
 def why_mixed_pages_are_refused(socket, pages):

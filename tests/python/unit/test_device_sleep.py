@@ -55,8 +55,8 @@ def main(driver, socket):
     half.bind_connector_metadata(StepWork(loads=[engine.move(8)]))
     began = time.monotonic()
     backend.suspend(1)  # behind the load
-    assert time.monotonic() - began > SLOW_MS / 2e3, "the test must make it wait"
-    assert engine.failed() == set(), "it had ended when the memory went"
+    assert time.monotonic() - began > SLOW_MS / 2e3, "the test must make the copy wait"
+    assert engine.failed() == set(), "the copy had ended when the memory went"
     device.delay_ms(0, None)
 
     engine.store(2, 0)

@@ -35,7 +35,7 @@ def test_the_second_runner_saves_after_its_drafter():
     text = source_of(runner, "sample_tokens")
     (drafts,) = places(r"speculator\.propose\(", text)
     end = re.search(r"kv_connector\.(finalize_step|post_forward)\(", text[drafts:])
-    assert end is not None, "what saves follows the drafter"
+    assert end is not None, "the save follows the drafter"
     from vllm.v1.worker.gpu import kv_connector
 
     saving = [kind for kind in vars(kv_connector).values() if inspect.isclass(kind) and hasattr(kind, end[1]) and "wait_for_save" in inspect.getsource(kind)]

@@ -116,7 +116,7 @@ def test_all_series_are_there_at_zero_and_count(exported):
     metrics, value = exported
     assert isinstance(metrics, Exported)
     assert value("larder_engine_first_token_seconds_count", cache="own") == 0
-    assert value("larder_engine_info", pool="chat") == 1, "the dashboards join by it"
+    assert value("larder_engine_info", pool="chat") == 1, "the dashboards join by this label"
     sent = LarderConnector.build_kv_connector_stats({"hit": [0.1, 0.2]}).aggregate(Observed({"hit": [0.3], "miss": [9.0]}))
     sent.aggregate(Observed({"unnamed": ["late", "other", "late"]}))
     metrics.observe(sent.to_dict(), 0)

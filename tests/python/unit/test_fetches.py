@@ -39,7 +39,7 @@ def test_what_is_below_is_fetched_and_then_hit_as_ever(half, client, request_bel
     assert half.get_num_new_matched_tokens(request_below, 0) == LATER
     client.arrive(client.the_fetch())
     assert half.get_num_new_matched_tokens(request_below, 0) == (384, True)
-    assert len(client.fetches) == 1, "larderd keeps it until the holds stand"
+    assert len(client.fetches) == 1, "larderd keeps the chunk until the holds stand"
 
 
 def test_it_is_given_free_once_the_holds_stand(half, client, request_below):
@@ -91,7 +91,7 @@ def test_a_request_fetches_once(half, client, request_below):
     client.stored.clear()  # preempted, and the request's chunks were evicted
     assert half.get_num_new_matched_tokens(request_below, 0) == (0, False)
     half.request_finished(request_below)
-    assert half.get_num_new_matched_tokens(request_below, 0) == LATER, "it is another request's name now"
+    assert half.get_num_new_matched_tokens(request_below, 0) == LATER, "the name is another request's now"
 
 
 def test_what_is_in_memory_is_kept_too(half, client, request_below):

@@ -82,8 +82,8 @@ def test_a_way_that_is_not_there_is_a_row_that_says_so(one_way, bench):
     assert missing == ["kernel, 4 SMs", "kernel, 8 SMs", one_way.BARE]
     assert one_way.judge(rows) == []  # these goals cannot be met
     (auto,) = [row for row in rows if row["way"] == "auto, 8 SMs"]
-    assert auto["chosen"] == "as auto goes" and not any("chosen" in row for row in rows if row is not auto), "what `auto` takes stands in its row"
-    assert arms.checked == ["plain"] * 4 + ["batch", "auto"], "what was loaded is compared, of every way, the ceilings too"
+    assert auto["chosen"] == "as auto goes" and not any("chosen" in row for row in rows if row is not auto), "the choice of `auto` stands in its row"
+    assert arms.checked == ["plain"] * 4 + ["batch", "auto"], "the loaded bytes are compared, of every way, the ceilings too"
     for row in rows:
         bench.show(row)
 
@@ -209,7 +209,7 @@ def test_the_arena_is_memory_that_another_process_touched_and_keeps(bench):
     with arena(3 << 20) as file:
         (keeper,) = set(children()) - set(before)
         assert "gpu_arena.py" in Path(f"/proc/{keeper}/cmdline").read_text()
-        assert (os.fstat(file).st_size, os.fstat(file).st_blocks * 512) == (3 << 20, 3 << 20), "all of it is present, and nobody wrote it here"
+        assert (os.fstat(file).st_size, os.fstat(file).st_blocks * 512) == (3 << 20, 3 << 20), "all pages are present, and no code wrote here"
     assert children() == before
     with pytest.raises(bench.ArmsError, match="of another process's memory"), arena(1 << 60):
         pass

@@ -54,7 +54,7 @@ def test_the_code_of_other_gpus_is_zeroed(trimmer, tmp_path):
     trimmer.trim(library, 90)
     after = library.read_bytes()
     assert len(after) == len(before)
-    assert own in after and after.count(ptx) == 1, "where a kernel has no code for this GPU, the driver compiles its PTX"
+    assert own in after and after.count(ptx) == 1, "for a kernel without code for this GPU, the driver compiles the PTX"
     assert old not in after and oldest not in after
 
 

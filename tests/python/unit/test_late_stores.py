@@ -135,11 +135,11 @@ def test_windows_beside_kv_that_the_second_runner_zeroes(model, monkeypatch):
 
 CONTROLS = {
     "the worker does not hear whom a step preempts": ([full()], 60, dict(ignores=("preempted",)), None),
-    "a store that reads later does not hear of it either": ([full()], 60, dict(reads_later=True, ignores=("preempted",)), None),
-    "nor does it wait for windows": (WINDOWS, 60, dict(reads_later=True, ignores=("rewritten",)), None),
+    "a store that reads later does not hear of the preemption either": ([full()], 60, dict(reads_later=True, ignores=("preempted",)), None),
+    "nor does the store wait for windows": (WINDOWS, 60, dict(reads_later=True, ignores=("rewritten",)), None),
     "requests that end keep no blocks": ([full()], 60, {}, lambda half: setattr(half._stored._kept, "keeps", lambda _: False)),
     "the worker waits for no window": (WINDOWS, 60, dict(ignores=("rewritten",)), None),
-    "nothing is held where the runner zeroes": (
+    "no block is held under a runner that zeroes": (
         MIXED,
         120,
         dict(v2=True, zeroes_first=True),

@@ -41,7 +41,7 @@ def test_one_that_is_unloaded_and_loaded_from_the_same_path_has_another_number()
     made = cache((1, OLD))
     made.seen(again.lora_request)
     assert made.may_be_old(again, NEW) and not made.may_be_old(again, OLD)
-    assert cache().may_be_old(again, NEW), "of the first one nothing is known"
+    assert cache().may_be_old(again, NEW), "the first one is unknown"
 
 
 def test_files_that_changed_while_they_were_loaded_may_be_anything():

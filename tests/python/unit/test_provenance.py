@@ -98,7 +98,7 @@ class TestEncoderCache:
         assert len(computed(half, picture("first", 1.0), TABLE)) == 2
         second = with_pictures("second", feature(item(2.0), identifier="another"))
         assert computed(half, second, OTHER) == []
-        assert len(computed(half, second, OTHER, freed=[NAME])) == 0, "it stays what it was"
+        assert len(computed(half, second, OTHER, freed=[NAME])) == 0, "the entry stays unchanged"
         assert (
             len(
                 computed(

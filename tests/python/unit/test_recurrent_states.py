@@ -241,7 +241,7 @@ class TestLateStates:
     def test_the_oldest_makes_room(self, half, monkeypatch):
         monkeypatch.setattr(offered_states, "MOST_STATES", 1)
         assert self.first(half, request(), ((1, 76, 256), (1, 77, 512))) == [[76], [77]]
-        assert len(half._states._offered._blocks._stored) == 1, "its block is watched no more"
+        assert len(half._states._offered._blocks._stored) == 1, "the block is watched no more"
         assert self.stored(half) == [[77]]
 
     def test_not_before_larderd_had_time(self, half, monkeypatch):

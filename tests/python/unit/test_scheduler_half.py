@@ -133,7 +133,7 @@ class TestLoads:
         of_old = SimpleNamespace(finished_recving={"r"}, kv_connector_worker_meta=WorkerReport(failed=frozenset("r")))
         half.update_connector_output(of_old)
         assert client.holds == {}
-        assert half.get_num_new_matched_tokens(request, 0) == (0, False), "it is still there, and was looked up"
+        assert half.get_num_new_matched_tokens(request, 0) == (0, False), "the chunk is still there, and was looked up"
 
     # covers F-044
     def test_a_request_that_failed_once_is_never_looked_up_again_and_stores_anew(self, half, client):
@@ -141,7 +141,7 @@ class TestLoads:
         store_all(client, request)
         self.load(half, request, 0, range(1, 11))
         half.update_connector_output(ended(["r"], ["r"]))
-        assert half.get_num_new_matched_tokens(request, 0) == (0, False), "it is still there, and was looked up"
+        assert half.get_num_new_matched_tokens(request, 0) == (0, False), "the chunk is still there, and was looked up"
         client.stored.discard(chunk_keys(request)[0])  # BAD
         stored = run_prefill(half, request, range(20, 30), 300)
         assert [key for key, _ in stored] == chunk_keys(request)
@@ -154,7 +154,7 @@ class TestLoads:
         store_all(client, request)
         self.load(half, request, 64, range(1, 11))
         assert ("request", 300 - 64, 256 - 64) in client.calls
-        assert client.reported == [(native.DECIDED_LOAD, chunk_keys(request), 0)], "also the one of which it has a part"
+        assert client.reported == [(native.DECIDED_LOAD, chunk_keys(request), 0)], "also the partly hit block"
         # vLLM's second call, after the load
         half.update_state_after_alloc(request, blocks(range(1, 11)), 0)
         assert [c for c in client.calls if c[0] == "request"] == [("request", 236, 192)]

@@ -65,7 +65,7 @@ def test_what_is_being_fetched_is_let_go(client):
     assert half.get_num_new_matched_tokens(request, 0) == (None, False)
     assert half.reset_cache() is True
     assert client.fetches == {}
-    assert half.get_num_new_matched_tokens(request, 0) == (0, False), "and it is computed"
+    assert half.get_num_new_matched_tokens(request, 0) == (0, False), "and the request is computed"
 
 
 class TestWhatVllmsOwnCacheKeeps:

@@ -67,8 +67,8 @@ class TestBlocksUnderCopies:
         self.stored_by(half, request)
         self.stored_by(half, other)
         work = half.build_connector_meta(step(preempted=("r", "x")))
-        assert work.preempted == ("r",), "of x nothing is stored"
-        assert half.request_finished(request) is False, "vLLM frees blocks that are the next load's when that ends"
+        assert work.preempted == ("r",), "x has no store"
+        assert half.request_finished(request) is False, "vLLM frees blocks that belong to the next load by then"
         assert half.request_finished(other) is True
 
     def test_a_cache_that_went_off_keeps_them_too(self, half):
@@ -120,7 +120,7 @@ class TestHeldBlocks:
         half.build_connector_meta(step(preempted=("r",)))
         for block in pool.blocks:
             block.ref_cnt -= 1  # the request's own
-        assert half.waits_for_blocks, "they come free without a further preemption"
+        assert half.waits_for_blocks, "the blocks come free without a further preemption"
         half.update_connector_output(ended(meta=WorkerReport(ended={number: 1})))
         assert half.holds_blocks
         half.update_connector_output(ended(meta=WorkerReport(ended={number: 1})))
@@ -178,7 +178,7 @@ class TestWindowBlocks:
     )
     def test_blocks_that_a_step_hands_out(self, half, does, rewritten):
         assert half.build_connector_meta(step(**does)).rewritten == rewritten
-        assert half.build_connector_meta(step(**does)).rewritten == (), "the workers have waited for them"
+        assert half.build_connector_meta(step(**does)).rewritten == (), "the workers have waited for the stores"
 
     def test_blocks_that_a_load_of_any_connector_writes(self, half):
         half.update_state_after_alloc(Request("s", range(256)), blocks([31, 32], [33, 18]), 0)

@@ -118,7 +118,7 @@ class TestOneLoadsForAll:
         admit(half, first)
         assert [admit(half, other) for other in others] == [LATER] * 2
         half.update_connector_output(ended(["r0"]))
-        assert [admit(half, other, 352) for other in others] == [(32, True)] * 2, "waiting once more would bring nothing"
+        assert [admit(half, other, 352) for other in others] == [(32, True)] * 2, "waiting once more would bring no chunk"
 
     # covers F-043
     def test_a_load_that_begins_behind_vllms_own_hit_is_waited_for(self, half, client):
@@ -343,7 +343,7 @@ class TestBounds:
         admit(half, second)
         half.request_finished(first)
         assert admit(half, third) == (384, True), "the second waits, or will load itself"
-        assert admit(half, second) == (384, True), "it has waited once"
+        assert admit(half, second) == (384, True), "the request has waited once"
 
     # covers F-043
     def test_a_request_does_not_wait_for_itself(self, half, client):
@@ -430,7 +430,7 @@ class TestFetches:
         assert [admit(half, request) for request in requests[:3]] == [(256, True), LATER, LATER]
         half.update_connector_output(ended(["r0"]))
         assert [admit(half, request, 256) for request in requests[1:]] == [LATER] * 11
-        assert client.call_names().count("fetch") == 2, "one fetches what is still below"
+        assert client.call_names().count("fetch") == 2, "one fetches the chunks still below"
 
     # covers F-043
     def test_nothing_came_in_time(self, half, client, requests):

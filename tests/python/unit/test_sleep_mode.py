@@ -215,7 +215,7 @@ class TestRefusals:
             backend.suspend(1)
         assert "sleep" not in calls and "leave" not in calls and backend.state() == "RUNNING"
         half.bind_connector_metadata(StepWork(loads=[move()]))
-        assert client.loads and half.off is None, "it goes on with the cache"
+        assert client.loads and half.off is None, "the engine goes on with the cache"
         client.running = [(0, 0)]
         backend.suspend(1)
         assert calls[-3:] == ASLEEP

@@ -93,7 +93,7 @@ def test_where_all_are_in_use_a_request_runs_without_the_cache_until_one_ends(sp
 def test_a_reset_closes_adapters_too_and_drops_only_what_is_private(spaces, client):
     spaces.of("a", "adapter: x\n")
     spaces.leave()
-    assert spaces.take_closed() == [("adapter: x\n", False)], "other engines may use it"
+    assert spaces.take_closed() == [("adapter: x\n", False)], "other engines may use the namespace"
     own, private = spaces.of("b"), spaces.of("c", "adapter: x\n")
     assert own.line.startswith("private: ") and private.line == own.line + "adapter: x\n"
     spaces.leave()

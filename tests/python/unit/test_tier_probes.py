@@ -53,7 +53,7 @@ def test_what_the_backend_has_is_looked_for_then_fetched_and_hit(half, client, r
     assert client.fetches == {}
     client.answer_look(client.the_probe())
     assert half.get_num_new_matched_tokens(request_shared, 0) == LATER
-    assert client.probes == {}, "its ticket is free"
+    assert client.probes == {}, "the ticket is free"
     asked, deadline_ms = client.fetches[client.the_fetch()]
     assert asked == chunk_keys(request_shared) and 50 <= deadline_ms <= 250
     client.arrive(client.the_fetch())
@@ -71,7 +71,7 @@ def test_what_it_has_not_is_computed_at_once(half, client):
     assert half.get_num_new_matched_tokens(request, 0) == (0, False)
     assert client.call_names() == ["probe", "probe end"], "a request looks once"
     half.request_finished(request)
-    assert half.get_num_new_matched_tokens(request, 0) == LATER, "it is another request's name now"
+    assert half.get_num_new_matched_tokens(request, 0) == LATER, "the name is another request's now"
 
 
 def test_memory_disk_and_backend_together(half, client, request_shared):
@@ -258,7 +258,7 @@ class TestAwaited:
                 probed += 1
             clock.now += 0.01
         assert 0.25 <= clock.now - began <= 0.30 and probed > 5
-        assert client.fetches[client.the_fetch()][0] == chunk_keys(awaiting)[:1], "what is there by then"
+        assert client.fetches[client.the_fetch()][0] == chunk_keys(awaiting)[:1], "the chunks there by then"
 
     def test_what_did_not_come_is_not_waited_for_again(self, half, client, clock, awaiting):
         self.test_a_quarter_of_computing_and_no_longer(half, client, clock, awaiting)

@@ -76,7 +76,7 @@ def end_of(pid, master):
             return status
         time.sleep(0.05)
     os.kill(pid, signal.SIGKILL)
-    raise AssertionError("it did not end")
+    raise AssertionError("the command did not end")
 
 
 def test_once_prints_one_screen_with_rates(world):

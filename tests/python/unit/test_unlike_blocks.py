@@ -81,7 +81,7 @@ def test_blocks_that_are_handed_out_are_counted_in_the_blocks_of_their_table():
     found._stored = {1: {32}, 2: {42}}
     found.allocated(blocks([31, 32], [41, 42]), 64)
     nothing = Fake(scheduled_new_reqs=[], scheduled_cached_reqs=Fake(req_ids=[], num_computed_tokens=[], new_block_ids=[], resumed_req_ids=set()))
-    assert found.rewritten(nothing) == (2,), "64 tokens are two blocks of the first table, and none of the second"
+    assert found.rewritten(nothing) == (2,), "64 tokens are two blocks of the first table, and no block of the second"
 
 
 def test_each_block_of_a_table_that_larder_does_not_serve_may_be_written():

@@ -80,7 +80,7 @@ class TestStream:
     def half(self, client):
         half = named(LarderConnectorWorker(setup(v2_runner=True), client))
         half.register_kv_caches({"layer.0": torch.zeros(10, 4096, dtype=torch.uint8)})
-        assert half._stream is None, "pages in host memory have none"
+        assert half._stream is None, "pages in host memory have no stream"
         half._stream = lambda: 77
         return half
 
@@ -113,7 +113,7 @@ class TestStream:
         assert half.get_transfer_results() == ({"a"}, {"a"}), "the engine computes the prompt"
         half.bind_connector_metadata(StepWork(number=1, stores=[move("b")], computes=True))
         half.wait_for_save()
-        assert half.report().ended == {1: 1} and not client.submitted, "nothing of it is stored, and nothing is read"
+        assert half.report().ended == {1: 1} and not client.submitted, "no chunk of it is stored, and no chunk is read"
         assert half.off is None
         client.fail = None
         half.bind_connector_metadata(StepWork(number=2, stores=[move("c")], loads=[move("d")], computes=True))
@@ -185,7 +185,7 @@ class TestLoads:
         half.get_transfer_results()
         assert half.get_block_ids_with_load_errors() == {3, 4, 5}
         assert half.get_block_ids_with_load_errors() == set()
-        assert half.report().failed == {"bad", "empty"}, "the scheduler's half is not told of it by vLLM"
+        assert half.report().failed == {"bad", "empty"}, "vLLM does not tell the scheduler's half"
         assert half.report() is None
 
     def test_running_loads_are_still_reported_after_the_cache_went_off(self, half, client):

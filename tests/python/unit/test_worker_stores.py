@@ -59,7 +59,7 @@ class TestStores:
         assert client.abandoned == 1, "larderd gets its grants back"
         half.bind_connector_metadata(StepWork(number=2, stores=[move("b")]))
         half.wait_for_save()
-        assert not client.submitted, "what was begun before is copied by the next finish"
+        assert not client.submitted, "the next finish copies the stores begun before"
 
     def test_a_step_that_follows_one_without_a_save_stores_nothing(self, half, client):
         half.bind_connector_metadata(StepWork(number=1, stores=[move("a")]))
@@ -124,7 +124,7 @@ class TestStoresUnderWay:
         client.ended = [1]
         assert self.step(half) == (set(), {1: 1})
         assert self.step(half) == (set(), {})
-        assert client.store_waits == [0, 0], "and nothing is asked once all have ended"
+        assert client.store_waits == [0, 0], "and no question is sent once all have ended"
 
     def test_a_request_that_ended_is_reported_when_its_last_copy_has(self, half, client):
         self.store(half, 1, "a", "b")
@@ -173,9 +173,9 @@ class TestStoresUnderWay:
         windows.handle_preemptions(rewritten=(1,))
         assert client.store_waits == [WINDOW_COPY_WAIT_MS] and client.overtaken == []
         windows.handle_preemptions(rewritten=(2,))
-        assert client.store_waits == [WINDOW_COPY_WAIT_MS] * 2 and client.overtaken == [2], "in vain, so nothing of it may be seen"
+        assert client.store_waits == [WINDOW_COPY_WAIT_MS] * 2 and client.overtaken == [2], "in vain, so no effect may be seen"
         windows.bind_connector_metadata(StepWork(computes=True, rewritten=(2,)))
-        assert len(client.store_waits) == 2, "nothing of it can be seen any more: it is waited for once"
+        assert len(client.store_waits) == 2, "no effect can be seen any more: the store is waited for once"
 
     def test_a_step_that_writes_none_of_them_waits_for_nothing(self, windows, client):
         self.store_window(windows, 1)
