@@ -110,7 +110,7 @@ class CopyEngine {
   // `table` has units_per_piece() elements for each piece.
   virtual Status digests(const PieceList& of, std::span<std::uint64_t> table) const {
     static_cast<void>(of), static_cast<void>(table);
-    return {Code::kUnsupported, "this copy engine cannot digest pages where they lie"};
+    return {Code::kUnsupported, "this copy engine cannot digest pages in place"};
   }
 
   // A fence behind all work now queued on `stream`, a stream of the engine in the sense of

@@ -107,7 +107,7 @@ void CudaCopyEngine::prepare(std::uint64_t piece_bytes, std::size_t pieces, unsi
     bytes.digests = most * protocol::units_per_piece(piece_bytes) * sizeof(std::uint64_t);
   }
   if (Status status = streams_->reserve(threads, bytes); !status.ok())
-    options_.log("warning", "memory for copies of a GPU could not be had in time, copies make it as they come: " + status.text());
+    options_.log("warning", "memory for copies of a GPU was not ready in time, each copy makes its memory: " + status.text());
 }
 
 std::size_t CudaCopyEngine::staged_pieces(std::size_t pieces, std::uint64_t piece_bytes) const {

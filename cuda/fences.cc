@@ -13,7 +13,8 @@ Result<std::shared_ptr<const Fence>> Fences::record(Handle stream) {
   if (Status status = driver.status(driver->stream_is_capturing(stream, &capture), "cuStreamIsCapturing"); !status.ok())
     return status;
   if (capture != kNotCapturing)
-    return Status(Code::kFailedPrecondition, "the stream is being captured into a CUDA graph: no copy can come behind it");
+    return Status(Code::kFailedPrecondition,
+                  "the stream is being captured into a CUDA graph: no copy can be queued behind the capture");
   const Result<Handle> event = take();
   if (!event.ok()) return event.status();
   std::shared_ptr<const CudaFence> fence;

@@ -94,7 +94,7 @@ class CudaExporter final : public MemoryExporter {
       std::uint64_t id = 0;
       const cuda::ResultCode code = driver->pointer_get_attribute(&id, cuda::kPointerBufferId, address(range.first));
       if (code != cuda::kSuccess && code != cuda::kInvalidValue) return driver.status(code, "cuPointerGetAttribute");
-      if (code != cuda::kSuccess || id != range.id) return {Code::kNotFound, "the memory of the pages went, and nobody said so"};
+      if (code != cuda::kSuccess || id != range.id) return {Code::kNotFound, "the memory of the pages went without a notice"};
     }
     return {};
   }

@@ -113,8 +113,8 @@ class CudaImporter final : public MemoryImporter {
     DevicePtr start = 0;
     std::size_t there = 0;
     if ((*driver)->mem_get_address_range(&start, &there, base) != cuda::kSuccess || start != base || there < handle.size_bytes)
-      return {TransferReason::kSize, "the allocation has " + std::to_string(there) + " bytes, and not the " +
-                                         std::to_string(handle.size_bytes) + " that the engine says"};
+      return {TransferReason::kSize,
+              "the allocation has " + std::to_string(there) + " bytes, the engine reports " + std::to_string(handle.size_bytes)};
     opened = std::move(held);
     return {};
   }
@@ -164,7 +164,7 @@ class CudaImporter final : public MemoryImporter {
     cuda::ResultCode code = (*driver)->init(0);
     if (code == cuda::kSuccess) code = (*driver)->device_get_count(&count);
     if (code == cuda::kNoDevice || (code == cuda::kSuccess && count == 0))
-      return {TransferReason::kNoDevice, "larderd sees no GPU: its container was given none"};
+      return {TransferReason::kNoDevice, "larderd sees no GPU: the container of larderd has no GPU"};
     if (code != cuda::kSuccess) return {TransferReason::kFailed, driver->status(code, "cuInit").text()};
     for (ordinal = 0; ordinal < count; ++ordinal) {
       int number = 0;

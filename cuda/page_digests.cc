@@ -9,7 +9,7 @@
 namespace larder::copy::cuda {
 
 Status CudaCopyEngine::digests(const PieceList& of, std::span<std::uint64_t> table) const {
-  if (kernels_ == nullptr) return {Code::kUnsupported, "without the copy kernels pages cannot be digested where they lie"};
+  if (kernels_ == nullptr) return {Code::kUnsupported, "without the copy kernels pages cannot be digested in place"};
   if (ended_) return {Code::kUnavailable, "copies from and to the GPU have ended in this engine"};
   const ContextScope scope(context_->driver(), context_->handle());
   if (!scope.status().ok()) return noted(scope.status());

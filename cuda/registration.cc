@@ -79,9 +79,9 @@ const char* reason(ResultCode code) {
              "process: pages of 2 MiB "
              "(memory.hugepages) need 512 times less";
     case kNotPermitted:
-    case kNotSupported: return "this GPU or container does not allow it, as in confidential computing mode";
-    case kInvalidValue: return "the memory cannot be pinned as it is mapped, as in sandboxed containers (gVisor, Kata)";
-    case kAlreadyRegistered: return "another library of this process has registered a part of it";
+    case kNotSupported: return "this GPU or container does not allow registered memory, as in confidential computing mode";
+    case kInvalidValue: return "memory with this mapping cannot be pinned, as in sandboxed containers (gVisor, Kata)";
+    case kAlreadyRegistered: return "another library of this process has registered a part of the memory";
     case kOperatingSystem: return "a call of the operating system failed";
     default: return "the driver gives no reason";
   }

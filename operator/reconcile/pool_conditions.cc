@@ -120,7 +120,7 @@ Condition without_pods(const PoolFacts& facts) {
     return {"PodsReady", Truth::kTrue, "NoPods", "no node runs larderd yet: see spec.node.nodeSelector and tolerations"};
   const std::string name = api::name_of(*facts.daemon_set);
   return {"PodsReady", Truth::kFalse, "NotMade",
-          "DaemonSet " + name + " should have " + std::to_string(wanted) + " pods and has none: kubectl describe daemonset " +
+          "DaemonSet " + name + " should have " + std::to_string(wanted) + " pods and has no pod: kubectl describe daemonset " +
               name + " shows the reason. Pod Security baseline and restricted refuse the hostPath volumes of these pods"};
 }
 
@@ -168,7 +168,7 @@ std::string to_restart(const PoolFacts& facts, const std::function<bool(const Po
   if (engines.empty()) return "";
   return std::to_string(engines.size()) + " of " + std::to_string(facts.engines.size()) + " engines' pods (" + some_of(engines) +
          ") need a restart for the current spec (the shim, chunkTokens, engine): kubectl rollout restart their Deployment at a "
-         "convenient time. With another chunkTokens they share no chunks with newer pods";
+         "convenient time. Pods with another chunkTokens share no chunks with newer pods";
 }
 
 // A node has a folder for 2Mi pages. 1Gi pages belong to a pod and end with it

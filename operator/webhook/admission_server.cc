@@ -49,7 +49,7 @@ Result<std::unique_ptr<AdmissionServer>> AdmissionServer::start(const ServerOpti
 // Runs on the endpoint's thread.
 void AdmissionServer::handle(http::Request request, const http::Reply& reply) {
   if (request.path() != options_.path)
-    return reply(to_bytes({404, "nothing here: reviews of pods are at " + options_.path + "\n"}, request.keep_alive));
+    return reply(to_bytes({404, "not found: reviews of pods are at " + options_.path + "\n"}, request.keep_alive));
   if (request.method() != "POST") return reply(to_bytes({405, "an AdmissionReview is sent by POST\n"}, request.keep_alive));
   if (watcher_ != nullptr) watcher_->begun();
   const std::uint64_t begun_ns = clock_.now_ns();

@@ -432,7 +432,7 @@ typedef struct larder_file_hash {
 /* Reads the whole regular file at `path` with plain reads, on the calling thread, at the speed of
  * the disk. Another thread ends the call between two reads of 1 MiB by setting *stop (may be NULL)
  * to another value than 0: LARDER_DEADLINE_EXCEEDED.
- * LARDER_UNAVAILABLE: the file changed while it was read. LARDER_OUT_OF_RANGE: the file is not on a
+ * LARDER_UNAVAILABLE: the file changed during the read. LARDER_OUT_OF_RANGE: the file is not on a
  * local file system, and more of its bytes than uncached_limit are not in the page cache; none was
  * read. LARDER_NOT_FOUND, LARDER_PERMISSION_DENIED, LARDER_INVALID_ARGUMENT (no regular file),
  * LARDER_INTERNAL (a read failed). *file is written with LARDER_OK alone.

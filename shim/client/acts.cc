@@ -16,7 +16,7 @@ Result<protocol::ActCounts> Acts::run(const std::shared_ptr<Attachment>& attachm
     return Status(Code::kOutOfRange, "at most " + std::to_string(kMaxWaiting * protocol::kMaxKeysPerAct) + " hashes at once");
   const std::uint32_t handle = attachment->namespace_handle(hashes.ns);
   if (handle == Attachment::kNoHandle)
-    return Status(Code::kUnavailable, "larderd has not opened the namespace yet, or it is closed");
+    return Status(Code::kUnavailable, "larderd has not opened the namespace yet, or the namespace is closed");
   const auto call = std::make_shared<Call>();
   call->attachment = attachment;
   // A larderd before protocol 1.7 ends the session of a client that sends a verb it does not know.

@@ -146,7 +146,7 @@ Code Control::attach(Retry& retry) {
   }
   attachment->outbox().close();
   listener_.lost(attachment);
-  if (!stop_) log_.add("warning", "lost larderd (" + ended.text() + "): stores are refused until it is back");
+  if (!stop_) log_.add("warning", "lost larderd (" + ended.text() + "): stores are refused until larderd is back");
   if (!Retry::is_refusal(ended.code()) || Clock::now() - begin >= std::chrono::milliseconds(kLastedMs)) retry.attached();
   return ended.code();
 }

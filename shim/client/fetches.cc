@@ -6,7 +6,7 @@ namespace larder::client {
 
 Status FetchKind::served(const Attachment& attachment, std::uint32_t /*flags*/) {
   if (attachment.below().valid()) return {};
-  return {Code::kUnsupported, "this larderd has nothing below its memory"};
+  return {Code::kUnsupported, "this larderd has no tier below memory"};
 }
 
 // A count above the number of asked chunks is hostile, and is cut.

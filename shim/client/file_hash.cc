@@ -119,7 +119,7 @@ Status read_whole(int fd, const std::string& path, std::uint64_t size, const std
     const ssize_t got = ::pread(fd, buffer.get(), std::min<std::uint64_t>(buffer_bytes, size - at), static_cast<off_t>(at));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return Status::from_errno(errno, "read " + path);
-    if (got == 0) return {Code::kUnavailable, path + " became shorter while it was read"};
+    if (got == 0) return {Code::kUnavailable, path + " became shorter during the read"};
     hash.update(buffer.get(), static_cast<std::size_t>(got));
     at += static_cast<std::uint64_t>(got);
   }
@@ -148,7 +148,7 @@ Result<FileDigest> hash_file(const char* path, const HashLimits& limits, const s
   if (Status read = read_whole(fd->get(), name, before->size_bytes, stop, hash); !read.ok()) return read;
   const Result<FileStamp> after = stamp_of(fd->get(), name);
   if (!after.ok()) return after.status();
-  if (*after != *before) return Status(Code::kUnavailable, name + " changed while it was read");
+  if (*after != *before) return Status(Code::kUnavailable, name + " changed during the read");
   file.digest = hash.digest();
   return file;
 }

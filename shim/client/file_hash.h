@@ -42,7 +42,7 @@ struct FileDigest {
 // Another thread may set it. Errors:
 //   kNotFound, kPermissionDenied, kInternal  open() or a read failed
 //   kInvalidArgument                         the path names no regular file
-//   kUnavailable                             the file changed while it was read: hash it again
+//   kUnavailable                             the file changed during the read: hash it again
 //   kOutOfRange                              more bytes than `limits` allows are not in the page cache; none was read
 //   kDeadlineExceeded                        `stop` was set
 Result<FileDigest> hash_file(const char* path, const HashLimits& limits, const std::int32_t* stop = nullptr);

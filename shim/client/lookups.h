@@ -2,7 +2,7 @@
 // no side effect.
 //
 // A look-up counts chunks that are whole: present in every shard and group of the namespace. It
-// finds nothing while larderd is away, and while larderd has still to drop what the namespace held.
+// finds nothing while larderd is away, and while larderd has not dropped the old chunks of the namespace yet.
 // Thread-safe.
 #pragma once
 

@@ -80,7 +80,7 @@ Status Namespaces::close(std::uint32_t ns, bool drop) {
   std::shared_ptr<Attachment> newest;  // released outside the lock
   const std::lock_guard lock(mutex_);
   if (ns == 0) return {Code::kInvalidArgument, "the engine's own namespace ends with its client"};
-  if (!is_taken(ns)) return {Code::kNotFound, "no such namespace, or it is closed already"};
+  if (!is_taken(ns)) return {Code::kNotFound, "no such namespace, or the namespace is closed already"};
   newest = newest_.lock();
   if (newest) {
     newest->set_namespace_handle(ns, Attachment::kNoHandle);
@@ -111,7 +111,7 @@ Status Namespaces::wait_open(const Attachment& attachment, std::uint32_t ns, std
   std::unique_lock lock(mutex_);
   const auto open = [&] { return attachment.namespace_handle(ns) != Attachment::kNoHandle && !drop_pending(ns); };
   opened_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&] { return open() || !is_taken(ns); });
-  if (!is_taken(ns)) return {Code::kNotFound, "no such namespace, or it is closed"};
+  if (!is_taken(ns)) return {Code::kNotFound, "no such namespace, or the namespace is closed"};
   return open() ? Status() : Status(Code::kDeadlineExceeded, "larderd has not opened the namespace yet");
 }
 

@@ -90,7 +90,7 @@ Result<std::uint64_t> Requests<Kind>::start(const std::shared_ptr<Attachment>& a
   if (Status status = check(attachment, hashes, deadline_ms, flags); !status.ok()) return status;
   const std::uint32_t handle = attachment->namespace_handle(hashes.ns);
   if (handle == Attachment::kNoHandle)
-    return Status(Code::kUnavailable, "larderd has not opened the namespace yet, or it is closed");
+    return Status(Code::kUnavailable, "larderd has not opened the namespace yet, or the namespace is closed");
   const std::lock_guard lock(mutex_);
   if (requests_.size() == Kind::kMost)
     return Status(Code::kResourceExhausted, std::string("too many are not ended yet of kind ") + Kind::kName);

@@ -93,7 +93,7 @@ TransferRefusal SidecarCopies::look_at(const std::vector<GroupPages>& pages) con
   std::vector<std::uint64_t> table(protocol::units_per_piece(layer.page_bytes));
   const Status status = own_.digests({{&page, 1}, layer.page_bytes, nullptr}, table);
   if (status.ok()) return {};
-  return {TransferReason::kNotVerified, "what larderd copies could not be verified by the engine: " + status.text()};
+  return {TransferReason::kNotVerified, "the engine could not verify a copy of larderd: " + status.text()};
 }
 
 // Splits the handles into messages within the limits of ranges and descriptors.
@@ -167,7 +167,8 @@ Status SidecarCopies::exported(protocol::Decoder& decoder, std::vector<Fd> fds) 
   state_ = State::kOpen;
   differences_ = 0;
   open_ = std::make_shared<const Open>(Open{session_, exported_, flags_});
-  log_.add("info", "larderd copies for this engine: it has opened " + std::to_string(exported_.ranges().size()) + " allocations");
+  log_.add("info",
+           "larderd copies for this engine: larderd has opened " + std::to_string(exported_.ranges().size()) + " allocations");
   return {};
 }
 
@@ -257,7 +258,7 @@ Result<std::uint64_t> SidecarCopies::ask(Attachment& attachment, CopyVerb verb, 
   }
   if (!sent) {
     open->flags->give_back(*flag);
-    return Status(Code::kUnavailable, "the session is lost, or what it has exported is another by now");
+    return Status(Code::kUnavailable, "the session is lost, or has exported other memory by now");
   }
   Result<std::uint64_t> root = open->flags->wait(*flag);
   if (root.status().code() == Code::kUnavailable)
@@ -274,7 +275,7 @@ Status SidecarCopies::verify(std::uint64_t root, std::span<const std::byte> slot
   if (!copy::verified_digests(slot, payload_bytes, root, table).ok()) return {Code::kNotFound, "the slot has other bytes by now"};
   std::vector<std::uint64_t> seen = table;
   if (Status status = own_.digests({list.pieces, list.piece_bytes, nullptr}, seen); !status.ok()) return status;
-  return seen == table ? Status() : Status(Code::kDataLoss, "what larderd copied is not what stands on the pages");
+  return seen == table ? Status() : Status(Code::kDataLoss, "the pages do not have the bytes that larderd copied");
 }
 
 Result<std::uint64_t> SidecarCopies::store(Attachment& attachment, const protocol::SlotRef& ref, const copy::PieceList& from,

@@ -46,7 +46,8 @@ constexpr int kWatchMs = 2000;
 Status adopt_supervisor_drops(const Arguments& arguments) {
   const std::optional<int>& fd = arguments.supervisor_drops;
   if (!fd || (*fd > STDERR_FILENO && ::fcntl(*fd, F_SETFD, FD_CLOEXEC) == 0)) return {};
-  return {Code::kInvalidArgument, "'--supervisor-drops' is the supervisor's own option: it needs a descriptor of its"};
+  return {Code::kInvalidArgument,
+          "'--supervisor-drops' is the supervisor's own option: the option needs a descriptor of the supervisor's"};
 }
 
 void print_help() {

@@ -302,7 +302,7 @@ Status Check::measure_gets() {
     if (whole != kValues) return {};
     for (std::size_t i = 0; i < kValues; ++i)
       if (std::memcmp(got.data() + i * value_.size(), value_.data(), value_.size()) != 0)
-        return {Code::kDataLoss, "the server gave back other bytes than it was given"};
+        return {Code::kDataLoss, "the server returned other bytes than were written"};
     bytes += got.size();
   }
   facts_.get_bytes_per_s = rate(bytes, took_ns);

@@ -15,13 +15,14 @@ Status unreachable(const std::string& admin_socket, httplib::Error error) {
   // The engines' socket is a SOCK_SEQPACKET: a stream connection fails with EPROTOTYPE.
   if (err == EPROTOTYPE)
     return {Code::kInvalidArgument,
-            admin_socket + " is the socket of the engines: larderctl asks the one beside it, which ends in .admin"};
+            admin_socket + " is the socket of the engines: give larderctl the socket beside, which ends in .admin"};
   if (error == httplib::Error::Connection && err == EACCES)
     return {Code::kPermissionDenied,
             "no permission to ask larderd on " + admin_socket + ": the socket is for its user and group (socket_mode)"};
   if (error == httplib::Error::Connection)
-    return {Code::kUnavailable, "no larderd answers on " + admin_socket + " (" + std::generic_category().message(err) +
-                                    "). Is it running? --socket, or its configuration in the environment, names another socket"};
+    return {Code::kUnavailable,
+            "no larderd answers on " + admin_socket + " (" + std::generic_category().message(err) +
+                "). Is larderd running? --socket, or larderd's configuration in the environment, names another socket"};
   return {Code::kDeadlineExceeded,
           "larderd on " + admin_socket + " took the request but gave no answer: " + httplib::to_string(error)};
 }

@@ -43,9 +43,10 @@ std::size_t count(std::span<const backend_check::Diagnostic> findings, backend_c
 }
 
 std::string verdict(std::span<const backend_check::Diagnostic> findings) {
-  if (count(findings, backend_check::Weight::kUnusable) != 0) return "larderd cannot use it as it is.";
+  if (count(findings, backend_check::Weight::kUnusable) != 0) return "larderd cannot use the backend with these settings.";
   const std::size_t warnings = count(findings, backend_check::Weight::kWarning);
-  return warnings == 0 ? "larderd can use it." : "larderd can use it, with " + base::plural(warnings, "warning") + ".";
+  return warnings == 0 ? "larderd can use the backend."
+                       : "larderd can use the backend, with " + base::plural(warnings, "warning") + ".";
 }
 
 const char* verdict_word(std::span<const backend_check::Diagnostic> findings) {

@@ -12,7 +12,7 @@ namespace {
 // Each verb has one reason for a refusal, so the counts suffice in the reply.
 const char* why_refused(std::string_view done) {
   if (done == "pinned") return "too much is pinned";
-  if (done == "evicted") return "gone from memory, but not noted on the disk; evict them once more";
+  if (done == "evicted") return "gone from memory, but not noted on the disk; evict the chunks once more";
   return "too many wait already";
 }
 

@@ -116,8 +116,8 @@ std::string backend(const Snapshot& now) {
 // Chunks that were evicted from memory and are in no lower tier.
 std::string lost(const Snapshot& now) {
   if (now.disk.place.empty() && now.backend.place.empty()) return "";
-  return line("lost", base::grouped(now.evicted_unwritten) + " evicted from memory before they could be written, " +
-                          base::grouped(now.evicted_unwanted) + " that were not to be");
+  return line("lost", base::grouped(now.evicted_unwritten) + " evicted from memory before the write, " +
+                          base::grouped(now.evicted_unwanted) + " not meant for a tier");
 }
 
 std::string models(const std::vector<ModelCounts>& models) {

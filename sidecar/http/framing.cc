@@ -174,7 +174,7 @@ void RequestReader::take_line(std::string_view& bytes) {
   if (part_ == Part::kChunkSize) {
     read_chunk_size();
   } else if (part_ == Part::kChunkEnd) {
-    if (!line_.empty()) return refuse(400, "a chunk is longer than it said");
+    if (!line_.empty()) return refuse(400, "a chunk is longer than its announced length");
     part_ = Part::kChunkSize;
   } else if (line_.empty()) {
     part_ = Part::kEnd;

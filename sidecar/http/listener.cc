@@ -109,7 +109,7 @@ Accepted accept_next(const Listener& listener) {
 
 Result<Listener> listen_unix(const std::string& path, std::uint32_t mode) {
   Result<Fd> socket = base::listen_unix({path, mode, SOCK_STREAM, kBacklog, "http.admin_socket", "set another http.admin_socket",
-                                         "its folder must exist and be writable, or set another"});
+                                         "the folder must exist and be writable, or set another"});
   if (!socket.ok()) return socket.status();
   return Listener{.socket = std::move(*socket), .address = path};
 }

@@ -84,8 +84,7 @@ Status Acceptor::admit(Fd& socket) {
       facts, services_);
   if (Status status = watch(parts_.epoll, connection->socket, {WakeupSource::kSocket, facts.number}); !status.ok()) return status;
   if (!connection->pidfd.valid()) {
-    loop_stats_.note_fallback(
-        "pidfd", "the kernel gives none for a peer: an engine's death is seen by its socket and its heartbeat alone");
+    loop_stats_.note_fallback("pidfd", "the kernel gives no pidfd for a peer: only socket and heartbeat show an engine's death");
   } else {
     if (Status status = watch(parts_.epoll, connection->pidfd, {WakeupSource::kPidfd, facts.number}); !status.ok()) return status;
   }

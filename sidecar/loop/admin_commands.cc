@@ -26,15 +26,16 @@ Result<std::uint64_t> with_residency(const Result<std::uint64_t>& dropped, const
     const std::uint64_t left_ms = end_ms - std::min(end_ms, clock.now_ms());
     if (part.ended.wait_for(std::chrono::milliseconds(left_ms)) != std::future_status::ready)
       return Status(Code::kDeadlineExceeded,
-                    done + (disk ? "that it outlives a restart of larderd" : "that it is gone from the server") +
+                    done + (disk ? "that the drop outlives a restart of larderd" : "that the server has removed the chunks") +
                         " is not confirmed in time");
     const Status status = part.ended.get();
     if (!status.ok())
-      return Status(status.code(), done +
-                                       (disk ? "the disk could not note it yet, and a larderd that starts before it can may"
-                                             : "the server has not removed it yet, and until then other larderds, and a "
-                                               "later one here, may") +
-                                       " find it again: " + status.text());
+      return Status(status.code(),
+                    done +
+                        (disk ? "the disk could not note the drop yet, and a larderd that starts before the note may"
+                              : "the server has not removed it yet, and until then other larderds, and a "
+                                "later one here, may") +
+                        " find it again: " + status.text());
     most = std::max(most, by_tier[part.name] += *part.chunks);
   }
   return most;

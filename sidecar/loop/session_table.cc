@@ -202,11 +202,11 @@ void SessionTable::end(std::uint32_t number, const std::string& why) {
   const std::unique_ptr<session::Connection> connection = std::move(found->second);
   connections_.erase(found);
   if (connection->protocol.state() != session::SessionProtocol::State::kAttached) {
-    base::log_debug(session::session_name(*connection) + " ended before it was attached: " + why);
+    base::log_debug(session::session_name(*connection) + " ended before the attachment: " + why);
     return;
   }
   if (!connection->protocol.told())
-    base::log_debug(session::session_name(*connection) + " ended before it opened a namespace: " + why);
+    base::log_debug(session::session_name(*connection) + " ended before its first namespace: " + why);
   ++stats_.sessions_ended;
   loop_stats_.show_soon();
   if (lower_tiers_) lower_tiers_->end_session(number);

@@ -27,7 +27,8 @@ std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
 void warn_unless_tmpfs(const std::string& directory) {
   struct statfs info {};
   if (::statfs(directory.c_str(), &info) == 0 && info.f_type != TMPFS_MAGIC)
-    base::log_warning("memory.directory " + directory + " is no tmpfs: what is cached there is also written to its disk");
+    base::log_warning("memory.directory " + directory +
+                      " is no tmpfs: cached chunks are also written to the disk of this directory");
 }
 
 Status check_space(const std::string& directory, std::uint64_t needed) {
@@ -40,9 +41,10 @@ Status check_space(const std::string& directory, std::uint64_t needed) {
     return static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;
   });
   if (free >= needed) return {};
-  return {Code::kResourceExhausted,
-          "memory.directory " + directory + " has " + base::mib(free) + " free and the cache needs " + base::mib(needed) +
-              ": enlarge it (docker run --shm-size, emptyDir sizeLimit, mount -o remount,size=), or lower memory.size"};
+  return {
+      Code::kResourceExhausted,
+      "memory.directory " + directory + " has " + base::mib(free) + " free and the cache needs " + base::mib(needed) +
+          ": enlarge the directory (docker run --shm-size, emptyDir sizeLimit, mount -o remount,size=), or lower memory.size"};
 }
 
 // 0 for normal pages.
@@ -87,7 +89,7 @@ void look_for_other_nodes(const NumaPlan& plan, std::uint64_t touched_bytes, Are
   if (others.empty()) return;
   arena.numa = NumaPlan{}.text();
   arena.numa_fallback = "memory of an earlier larderd stays on " + NumaPlan{others}.text() + ", not on " + plan.text() +
-                        ": larderd --free-memory before the next start gives it up";
+                        ": larderd --free-memory before the next start frees this memory";
   base::log_warning("memory.numa: " + arena.numa_fallback);
 }
 
@@ -180,7 +182,7 @@ Result<ArenaFile> open_arena(const config::MemoryConfig& memory, const ArenaLeft
   if (Status status = bind_arena(*plan, arena); !status.ok()) return status;
   look_for_other_nodes(*plan, touched_bytes, arena);
   if (memory.hugepages != config::Hugepages::kNone && left.page_bytes == 4096)
-    arena.fallback = "4 KiB pages: those of an earlier larderd are kept";
+    arena.fallback = "4 KiB pages: the pages of an earlier larderd are kept";
   return arena;
 }
 

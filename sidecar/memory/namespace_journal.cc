@@ -121,7 +121,7 @@ Status NamespaceJournal::write_anew() {
   if (!fresh.ok()) return fresh.status();
   std::vector<std::byte> records;
   for (const auto& [name, place] : known_) {
-    if (place.offset + place.bytes > before.size()) return {Code::kDataLoss, path_ + " is shorter than what was written"};
+    if (place.offset + place.bytes > before.size()) return {Code::kDataLoss, path_ + " is shorter than the written records"};
     fresh->known_[name] = {records.size(), place.bytes};
     const auto first = before.begin() + static_cast<std::ptrdiff_t>(place.offset);
     records.insert(records.end(), first, first + static_cast<std::ptrdiff_t>(place.bytes));

@@ -81,7 +81,7 @@ void Prefaulter::give_up(int error) {
   if (!problem_.compare_exchange_strong(none, error)) return;
   base::log_error("touching the arena stopped at " + base::mib(touched_bytes()) + " of " + base::mib(memory_.size()) + ": " +
                   std::generic_category().message(error) +
-                  "; only what was touched is used. Raise the memory or hugetlb limit, or lower memory.size");
+                  "; only touched memory is used. Raise the memory or hugetlb limit, or lower memory.size");
 }
 
 }  // namespace larder::memory

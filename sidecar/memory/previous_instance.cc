@@ -25,7 +25,7 @@ Status mismatch(const config::MemoryConfig& memory, PreviousInstance& life, cons
 Status belongs_to_another(const config::MemoryConfig& memory, PreviousInstance& life, const std::string& path,
                           std::uint32_t owner) {
   return mismatch(memory, life, path + " belongs to the user of id " + std::to_string(owner),
-                  "run larderd as that user, or give it another pool or memory.shm_name");
+                  "run larderd as that user, or set another pool or memory.shm_name");
 }
 
 // Maps the newest living index, if any.
@@ -45,7 +45,7 @@ Status find_index(const config::MemoryConfig& memory, PreviousInstance& life) {
     Result<store::PreviousIndex> index = store::PreviousIndex::open(mapping->data(), mapping->size());
     if (index.status().code() == Code::kNotFound) continue;
     if (index.status().code() == Code::kUnsupported)
-      return mismatch(memory, life, file.path + ": " + index.status().text(), "start the larderd that wrote it");
+      return mismatch(memory, life, file.path + ": " + index.status().text(), "start the larderd that wrote the file");
     life.why = index.ok() ? "" : file.path + ": " + index.status().text();
     if (!index.ok()) return {};
     life.index = *index;
@@ -62,15 +62,15 @@ Status find_index(const config::MemoryConfig& memory, PreviousInstance& life) {
 Status check_arena(const config::MemoryConfig& memory, PreviousInstance& life) {
   life.arena = find_arena(memory);
   if (!life.arena || life.arena->bytes != life.index->arena_bytes()) {
-    life.why = life.arena ? life.arena->path + " is not of the size that its index says"
-                          : "the arena of " + life.index_path + " is gone";
+    life.why =
+        life.arena ? life.arena->path + " has another size than the index says" : "the arena of " + life.index_path + " is gone";
     life.index.reset();
     return {};
   }
   const ArenaLeft& arena = *life.arena;
   if (arena.owner != ::geteuid()) return belongs_to_another(memory, life, arena.path, arena.owner);
   if (life.index->touched_bytes() > arena.present_bytes) {  // granted slots may lack pages too
-    life.why = arena.path + " has " + base::mib(arena.present_bytes) + " and its index knows of " +
+    life.why = arena.path + " has " + base::mib(arena.present_bytes) + " present, the index expects " +
                base::mib(life.index->touched_bytes());
     life.index.reset();
     return {};

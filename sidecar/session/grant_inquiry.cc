@@ -46,7 +46,7 @@ void GrantInquiry::close(store::SessionNumber session, store::Store& store, stat
   if (set_aside != 0)
     base::log_from("grants not answered for", base::LogLevel::kWarning,
                    "session " + std::to_string(session) + " was asked about " + std::to_string(set_aside) +
-                       " old grants and did not answer: they are quarantined");
+                       " old grants and did not answer: the grants are quarantined");
 }
 
 }  // namespace larder::session

@@ -95,7 +95,7 @@ Result<Reply> SessionProtocol::handle(std::span<const std::byte> packet, std::ve
   if (!decoder.ok()) return decoder.status();
   const MessageType type = decoder->type();
   if (!fds.empty() && type != MessageType::kExport)
-    return Status(Code::kInvalidArgument, "engines send no descriptors but those of EXPORT");
+    return Status(Code::kInvalidArgument, "engines may send descriptors only with EXPORT");
   if (type_name(type).empty())
     return Status(Code::kInvalidArgument, "message type " + std::to_string(static_cast<unsigned>(type)) + " is unknown");
   if (state_ == State::kNew && type == MessageType::kHello) return hello(*decoder);
@@ -199,7 +199,7 @@ Result<Reply> SessionProtocol::reserve(Decoder& decoder) {
   if (!open.ok()) return open.status();
   if (*open && store_.namespaces().at(reserve.namespace_handle).layout(reserve.shard, reserve.group) == nullptr)
     return malformed(decoder.type(), "the namespace has no shard " + std::to_string(reserve.shard) + " of group " +
-                                         std::to_string(reserve.group) + ", or nobody told its layout");
+                                         std::to_string(reserve.group) + ", or no engine has reported the layout");
   // Refused by default: all keys of a closed namespace.
   grants_.assign(hashes_.size(), {static_cast<std::uint32_t>(protocol::GrantStatus::kRefused), 0, 0, 0});
   if (*open) store_.reserve(facts_.number, {{}, reserve.namespace_handle, reserve.shard, reserve.group}, hashes_, grants_);

@@ -36,7 +36,7 @@ Result<std::vector<copy::MemoryHandle>> handles_of(const std::vector<protocol::E
     if (next == fds.size()) return malformed("EXPORT", "a descriptor is missing");
     handle.fd = std::move(fds[next++]);
   }
-  if (next != fds.size()) return malformed("EXPORT", "a descriptor that belongs to nothing");
+  if (next != fds.size()) return malformed("EXPORT", "a descriptor that belongs to no allocation");
   return handles;
 }
 
@@ -52,7 +52,7 @@ Result<Reply> SessionProtocol::export_memory(Decoder& decoder, std::vector<Fd> f
       !decoder.read_text(head.text_bytes, protocol::kMaxTransferTextBytes, text))
     return malformed("EXPORT", "count or text is over the limit or the packet");
   if (head.reason != 0) {
-    if (head.count != 0 || !fds.empty()) return malformed("EXPORT", "memory, and a reason why there is none");
+    if (head.count != 0 || !fds.empty()) return malformed("EXPORT", "memory, and a reason against an export");
     const auto reason = static_cast<TransferReason>(head.reason);
     base::log_from(log_source(facts_.peer, "EXPORT"), base::LogLevel::kInfo,
                    "session " + std::to_string(facts_.number) + " copies by itself (" +
@@ -99,7 +99,7 @@ Result<Reply> SessionProtocol::copy(Decoder& decoder) {
   order.flag = asked.flag;
   if (chunk) {
     if (chunk->piece_bytes == 0 || chunk->payload_bytes != order.pieces.size() * chunk->piece_bytes)
-      return malformed("COPY", std::to_string(asked.count) + " pieces are not those of the chunk");
+      return malformed("COPY", std::to_string(asked.count) + " pieces differ from the chunk's pieces");
     order.generation = slot.generation;
     order.offset_bytes = chunk->offset_bytes;
     order.piece_bytes = chunk->piece_bytes;

@@ -27,18 +27,18 @@ Status check_format(const protocol::IndexHeader& header) {
 
 Result<PreviousIndex> PreviousIndex::open(std::byte* data, std::size_t size_bytes) {
   constexpr std::uint64_t kMost = 1ULL << 31;
-  if (size_bytes < sizeof(protocol::IndexHeader)) return Status(Code::kNotFound, "it is shorter than an index's header");
+  if (size_bytes < sizeof(protocol::IndexHeader)) return Status(Code::kNotFound, "shorter than an index's header");
   auto* header = reinterpret_cast<protocol::IndexHeader*>(data);
-  if (header->magic != protocol::kIndexMagic) return Status(Code::kNotFound, "it is no index");
-  if (header->dead.load(std::memory_order_acquire) != 0) return Status(Code::kNotFound, "it is dead");
+  if (header->magic != protocol::kIndexMagic) return Status(Code::kNotFound, "not an index");
+  if (header->dead.load(std::memory_order_acquire) != 0) return Status(Code::kNotFound, "an index marked as dead");
   if (Status status = check_format(*header); !status.ok()) return status;
   const std::uint64_t entries = header->entry_count, buckets = header->bucket_count;
   if (entries == 0 || entries > kMost || buckets < 2 || buckets > kMost || (buckets & (buckets - 1)) != 0)
-    return Status(Code::kDataLoss, "its counts are impossible");
+    return Status(Code::kDataLoss, "an index with impossible counts");
   const protocol::IndexSizes sizes = protocol::index_sizes(entries, buckets);
   if (sizes.total_bytes > size_bytes || sizes.entries_offset != header->entries_offset ||
       sizes.namespaces_offset != header->namespaces_offset)
-    return Status(Code::kDataLoss, "its offsets do not match its counts");
+    return Status(Code::kDataLoss, "an index whose offsets do not match the counts");
   PreviousIndex index;
   index.entries_ = reinterpret_cast<const protocol::IndexEntry*>(data + sizes.entries_offset);
   index.namespaces_ = reinterpret_cast<const protocol::NamespaceEntry*>(data + sizes.namespaces_offset);
@@ -50,7 +50,7 @@ Result<PreviousIndex> PreviousIndex::open(std::byte* data, std::size_t size_byte
   index.last_generation_ = header->generation_high_water.load(std::memory_order_acquire);
   index.touched_bytes_ = header->touched_bytes.load(std::memory_order_acquire);
   if (index.last_generation_ == 0 || index.last_generation_ > protocol::kMaxGeneration / 2)
-    return Status(Code::kDataLoss, "its generations are impossible");
+    return Status(Code::kDataLoss, "an index with impossible generations");
   return index;
 }
 

@@ -82,7 +82,7 @@ Supervisor::Next Supervisor::look() {
     state_.down(status.text());
   }
   if (unanswered_ < times_.unanswered) return Next::kGoOn;
-  base::log_error("supervisor: larderd hangs: " + status.text() + ". It is killed and run again");
+  base::log_error("supervisor: larderd hangs: " + status.text() + ". The supervisor kills and restarts larderd");
   program_->signal(SIGKILL);
   return Next::kRunAgain;
 }
@@ -106,7 +106,7 @@ Supervisor::Next Supervisor::wait(unsigned ms) {
 void Supervisor::note_end(int raw, std::uint64_t memory_kills_before) {
   const bool out_of_memory = WIFSIGNALED(raw) && WTERMSIG(raw) == SIGKILL && memory_kills() > memory_kills_before;
   std::string why = how_it_ended(raw);
-  if (out_of_memory) why += ", by the kernel: its container's limit of memory is too low";
+  if (out_of_memory) why += ", by the kernel: the container's limit of memory is too low";
   if (const std::string words = program_->last_words(); !words.empty()) why += ": " + words;
   state_.down(why, out_of_memory);
   base::log_refusal("supervisor", why, base::LogLevel::kError, "supervisor: " + why);

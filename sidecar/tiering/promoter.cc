@@ -287,8 +287,8 @@ void Promoter::look_at_sizes() {
   const std::uint64_t enough = (family * protocol::kFetchedShare + kMib - 1) / kMib * kMib;
   std::string why = "memory.size: a chunk, with all its shards and KV groups, has " + base::mib(family) +
                     ", and a quarter of memory, all that fetches may use at once, has " + base::mib(kept_cap_) +
-                    ": such chunks are written below memory and never read again. Set it to at least " + base::mib(enough) +
-                    ", or set chunk_tokens smaller";
+                    ": such chunks are written below memory and never read again. Set memory.size to at least " +
+                    base::mib(enough) + ", or set chunk_tokens smaller";
   if (why == too_large_) return;
   too_large_ = std::move(why);
   base::log_refusal("fetches", too_large_, base::LogLevel::kWarning, "fetches: " + too_large_);

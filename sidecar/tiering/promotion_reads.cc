@@ -119,7 +119,7 @@ bool PromotionReads::begin_one(Lane& lane, std::deque<Ticket>& queue, std::uint6
 PromotionReads::Begun PromotionReads::begin_read(Ticket ticket, Read& read) {
   ReadableTier& source = *read.lane->source;
   if (source.hides(read.chunk.namespace_id)) {
-    end(ticket, {Code::kNotFound, "it is being dropped"});
+    end(ticket, {Code::kNotFound, "the namespace is being dropped"});
     return Begun::kNo;
   }
   const protocol::Grant grant = store_.promote(read.key, read.facts.payload_bytes, read.facts.piece_bytes);
@@ -129,8 +129,8 @@ PromotionReads::Begun PromotionReads::begin_read(Ticket ticket, Read& read) {
       read.slot = {grant.slot, 0, grant.generation};
       end(ticket, {});
       return Begun::kNo;
-    case GrantStatus::kPending: end(ticket, {Code::kNotFound, "an engine is writing it"}); return Begun::kNo;
-    case GrantStatus::kNoSpace: end(ticket, {Code::kResourceExhausted, "nothing can be evicted for it"}); return Begun::kNo;
+    case GrantStatus::kPending: end(ticket, {Code::kNotFound, "an engine is writing the chunk"}); return Begun::kNo;
+    case GrantStatus::kNoSpace: end(ticket, {Code::kResourceExhausted, "memory is full of chunks in use"}); return Begun::kNo;
     case GrantStatus::kRefused: end(ticket, {Code::kNotFound, "of another layout"}); return Begun::kNo;
   }
   read.slot = {grant.slot, 0, grant.generation};
@@ -165,7 +165,7 @@ bool PromotionReads::on_message(const Message& message) {
   const bool same =
       message.facts.payload_bytes == read.facts.payload_bytes && message.facts.piece_bytes == read.facts.piece_bytes;
   Status status = message.status;
-  if (status.ok() && !same) status = {Code::kNotFound, "it was stored anew, in another layout"};
+  if (status.ok() && !same) status = {Code::kNotFound, "the chunk was stored anew, in another layout"};
   if (!status.ok() && !message.slot_busy) store_.promotion_failed(read.slot);  // mutation: busy-slot
   if (status.ok() && !store_.promoted(read.slot, message.facts.root, source.number(), message.facts.since_s))
     status = {Code::kNotFound, "dropped meanwhile"};

@@ -16,7 +16,7 @@ bool aligned(std::span<const std::byte> slot) {
 }
 
 Status malformed_slot() {
-  return {Code::kInvalidArgument, "a slot that is not aligned, or of another size than its facts tell"};
+  return {Code::kInvalidArgument, "an unaligned slot, or a slot of another size than in its facts"};
 }
 
 Status check_probe(std::size_t keys) {
@@ -87,7 +87,7 @@ Status TierFront::answer(Message message) {
   if (!view_.state.takes_gets) return refused({Code::kUnavailable, view_.state.reason});
   // Twice: each operation in flight may still add its own message.
   if (messages_.size() >= 2 * std::size_t{bounds_.operations})
-    return refused({Code::kResourceExhausted, "too many messages that nobody takes"});
+    return refused({Code::kResourceExhausted, "too many unread messages"});
   messages_.push_back(std::move(message));
   tell_messages();
   return {};

@@ -77,7 +77,7 @@ TEST_P(BackendCheckTest, AServerThatIsSetUpWell) {
   EXPECT_THAT(outcome.text, AllOf(HasSubstr(std::string(GetParam()) == "valkey-server" ? "Valkey 8." : "Redis 7."),
                                   HasSubstr("standalone, master"), HasSubstr("2.0 GiB, allkeys-lru"),
                                   HasSubstr("no appendonly, no save points"), HasSubstr("us (")));
-  EXPECT_THAT(outcome.text, AllOf(HasSubstr("iB/s"), Not(HasSubstr("not measured")), HasSubstr("larderd can use it")));
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("iB/s"), Not(HasSubstr("not measured")), HasSubstr("larderd can use the backend")));
   EXPECT_EQ(found(), "0");
   EXPECT_THAT(keys(), IsEmpty());
   EXPECT_THAT(server_->ask({"INFO", "keyspace"}).text, Not(HasSubstr("db3")));
@@ -127,7 +127,7 @@ TEST_P(BackendCheckTest, AServerThatTakesNothing) {
   EXPECT_EQ(found(), "2 full noeviction") << "its room ends while it is measured";
   server_->ask({"CONFIG", "SET", "maxmemory", "1"});
   EXPECT_EQ(found(), "2 full noeviction");
-  EXPECT_THAT(check().text, HasSubstr("maxmemory, and its policy evicts nothing (OOM)"));
+  EXPECT_THAT(check().text, HasSubstr("maxmemory, and its policy evicts no key (OOM)"));
   server_->ask({"CONFIG", "SET", "maxmemory", "2gb"});
   server_->ask({"CONFIG", "SET", "maxmemory-policy", "allkeys-lru"});
   ServerProcess replica(GetParam(), {"--maxmemory", "2gb", "--maxmemory-policy", "allkeys-lru"});

@@ -98,7 +98,7 @@ TEST(CommandLineTest, WrongUsageIsRefusedByName) {
 TEST(CommandLineTest, LarderctlSaysThatNoneAnswers) {
   const Outcome away = run(kLarderctl + " status", "LARDER_SOCKET=/nonexistent/x.sock");
   EXPECT_EQ(away.status, 1);
-  EXPECT_THAT(away.text, AllOf(HasSubstr("no larderd answers on /nonexistent/x.admin"), HasSubstr("Is it running?")));
+  EXPECT_THAT(away.text, AllOf(HasSubstr("no larderd answers on /nonexistent/x.admin"), HasSubstr("Is larderd running?")));
 }
 
 std::string get_over_unix_socket(const std::string& socket, const std::string& path) {

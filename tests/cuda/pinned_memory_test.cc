@@ -56,7 +56,7 @@ TEST_F(CudaCopyEngineTest, LackOfPinnedMemoryAtTheStartIsSaidAndCopiesTryAgain) 
   CudaCopyEngine& engine = make(Method::kBatch, chunk.page());
   fake_cuda::fail("cuMemHostAlloc", 1, kOutOfMemory);
   engine.prepare(8192, 2, 2);
-  EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("warning memory for copies of a GPU could not be had in time")));
+  EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("warning memory for copies of a GPU was not ready in time")));
   EXPECT_TRUE(engine.store(chunk.list(), chunk.slot()).ok());
 }
 

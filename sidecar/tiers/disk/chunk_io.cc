@@ -25,7 +25,7 @@ void ChunkIo::pump_reads() {
       counters_.chunks_expired += catalog_.erase(op->command.key, located->region, located->record.block) ? 1 : 0;
       operations_.finish(op, {Code::kNotFound, "expired"});
     } else if (bytes < located->record.facts.slot_bytes()) {
-      operations_.finish(op, {Code::kInvalidArgument, "the slot is smaller than what was stored"});
+      operations_.finish(op, {Code::kInvalidArgument, "the slot is smaller than the stored chunk"});
     } else {
       start_read(op, *located);
     }

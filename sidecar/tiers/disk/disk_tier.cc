@@ -30,7 +30,7 @@ Status too_large(std::uint64_t slot_bytes, std::uint64_t most_bytes) {
                                  base::mib(most_bytes) + "): set chunk_tokens smaller"};
 }
 
-constexpr TierFront::Words kWords{"the disk tier is closed", "too much on its way to and from the disk",
+constexpr TierFront::Words kWords{"the disk tier is closed", "too many operations on their way to and from the disk",
                                   "too many to evict from the disk at once", too_large};
 
 // The state that the tier and its thread share. The thread has a shared_ptr of its own: a device

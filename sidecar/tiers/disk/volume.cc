@@ -54,7 +54,7 @@ Status check_size(const DiskOptions& options) {
   if (usable(options.size_bytes) / region >= kLeastRegions) return {};
   const std::uint64_t least = kLeastRegions * region + kHeadBytes + std::max(kLeastNotesBytes, options.size_bytes / kNotesShare);
   return {Code::kInvalidArgument,
-          "disk.size: " + base::mib(options.size_bytes) + " is too small, it needs at least " + base::mib(least)};
+          "disk.size: " + base::mib(options.size_bytes) + " is too small, the disk tier needs at least " + base::mib(least)};
 }
 
 // Opens the folder of the tier, which only the user of larderd may enter.
@@ -74,7 +74,8 @@ Result<std::string> open_directory(Env& env, const DiskOptions& options, std::ui
   if (facts->owner != ::geteuid())
     return Status(Code::kPermissionDenied, start + " belongs to user " + std::to_string(facts->owner) + ", not to this one");
   if ((facts->mode & 077) != 0)
-    return Status(Code::kPermissionDenied, start + " can be entered by others: it holds users' data, chmod 700 it");
+    return Status(Code::kPermissionDenied,
+                  start + " can be entered by other users: the folder holds users' data, chmod 700 the folder");
   return folder;
 }
 
@@ -112,7 +113,7 @@ Status lock_file(Env& env, const DiskOptions& options, const std::string& folder
   volume.file_facts = *facts;
   volume.direct = options.allow_direct && env.set_direct(volume.file);
   if (!volume.direct)
-    volume.notes.push_back({kPageCache, "through the page cache: the file system refuses O_DIRECT, or it is turned off"});
+    volume.notes.push_back({kPageCache, "through the page cache: the file system refuses O_DIRECT, or O_DIRECT is turned off"});
   return {};
 }
 

@@ -95,7 +95,7 @@ def test_states_come_with_the_chunks_that_they_stand_for(larderd):
 
 def test_what_is_no_hash_is_named(engine):
     for wrong in (hashes()[0].hex(), b"short"):
-        with pytest.raises(TypeError, match=f"{wrong!r} is no hash: bytes, at least 16"):
+        with pytest.raises(TypeError, match=f"{wrong!r} is no hash: at least 16 bytes"):
             engine.pin([hashes()[0], wrong])
 
 

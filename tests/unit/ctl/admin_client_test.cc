@@ -56,7 +56,7 @@ TEST_F(AdminClientTest, SaysWhatLarderdSays) {
 
 TEST_F(AdminClientTest, SaysThatNoneAnswers) {
   const std::string text = ask(Verb::kGet, "/v1/status").status().text();
-  EXPECT_THAT(text, AllOf(HasSubstr("no larderd answers on " + config_.http.admin_socket), HasSubstr("Is it running?")));
+  EXPECT_THAT(text, AllOf(HasSubstr("no larderd answers on " + config_.http.admin_socket), HasSubstr("Is larderd running?")));
 }
 
 TEST_F(AdminClientTest, SaysWhoMayAsk) {

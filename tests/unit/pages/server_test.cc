@@ -238,7 +238,7 @@ TEST_F(ServerTest, AnAdminSocketThatCannotBeMadeNamesItsKey) {
   const std::string path = config_.http.admin_socket;
   const auto why = [](const std::string& at) { return http::listen_unix(at, 0600).status().text(); };
   EXPECT_EQ(why("/nonexistent/x.admin"),
-            "http.admin_socket /nonexistent/x.admin cannot be made (its folder must exist and be writable, or set another): "
+            "http.admin_socket /nonexistent/x.admin cannot be made (the folder must exist and be writable, or set another): "
             "No such file or directory");
   EXPECT_THAT(why("/etc/passwd"), HasSubstr("stands there; remove it or set another http.admin_socket"));
   const Fd engines(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));

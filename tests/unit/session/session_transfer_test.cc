@@ -199,14 +199,14 @@ TEST_F(SessionTransferTest, AGrantThatIsNotItsOwnIsNotWritten) {
 
 TEST_F(SessionTransferTest, WhatIsMalformedEndsTheSessionByName) {
   EXPECT_EQ(send_export(2, 0).status().text(), "EXPORT: a descriptor is missing");
-  EXPECT_EQ(send_export(1, 1).status().text(), "EXPORT: a descriptor that belongs to nothing");
+  EXPECT_EQ(send_export(1, 1).status().text(), "EXPORT: a descriptor that belongs to no allocation");
   EXPECT_EQ(send_export(7, 0).status().text(), "EXPORT: memory of kind 7 is unknown");
   EXPECT_EQ(send_export(1, 0, 0).status().text(), "EXPORT: 0 bytes are no allocation");
   EXPECT_EQ(send_export(1, 0, std::uint64_t{1} << 48).status().code(), Code::kInvalidArgument);
   std::vector<Fd> fds;
   fds.push_back(memory_file(1));
   EXPECT_EQ(send(Encoder(MessageType::kWithdraw, 0).append(protocol::Withdraw{}), std::move(fds)).status().text(),
-            "engines send no descriptors but those of EXPORT");
+            "engines may send descriptors only with EXPORT");
   EXPECT_EQ(send(Encoder(MessageType::kWithdraw, 0).append(protocol::Withdraw{})).status().text(),
             "WITHDRAW: nothing is exported");
 }

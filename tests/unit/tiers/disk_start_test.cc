@@ -43,7 +43,7 @@ TEST_F(DiskStartTest, ADirectoryThatCannotBeWrittenIsNamed) {
 // covers F-128
 TEST_F(DiskStartTest, ASizeThatIsTooSmallSaysHowMuchItTakes) {
   options_.size_bytes = 8 << 20;
-  EXPECT_THAT(open().text(), HasSubstr("disk.size: 8 MiB is too small, it needs at least 16.2 MiB"));
+  EXPECT_THAT(open().text(), HasSubstr("disk.size: 8 MiB is too small, the disk tier needs at least 16.2 MiB"));
   EXPECT_FALSE(std::filesystem::exists(options_.path + "/larder")) << "nothing is made for it";
 }
 

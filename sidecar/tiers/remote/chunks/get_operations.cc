@@ -56,7 +56,7 @@ void GetOperations::record_came(const OpPtr& op, const Status& lost, const Reply
     garbage_.remove(GarbageQueue::Unwanted::What::kWriting, *record);
     return finish(op, {Code::kNotFound, "a part is not there"});
   }
-  if (answer && !record) op->failed = {Code::kDataLoss, "what stands under the chunk's key is not its record"};
+  if (answer && !record) op->failed = {Code::kDataLoss, "the value under the chunk's key is not the chunk's record"};
   if (!op->failed.ok()) {
     if (op->failed.code() == Code::kDataLoss && lost.ok()) {
       ++operations_.counters().records_corrupt;
@@ -73,7 +73,7 @@ void GetOperations::record_came(const OpPtr& op, const Status& lost, const Reply
 void GetOperations::ask_parts(const OpPtr& op) {
   const Record& record = op->record;
   if (op->command.slot.size() < record.facts.slot_bytes())
-    return finish(op, {Code::kInvalidArgument, "the slot is smaller than what was stored"});
+    return finish(op, {Code::kInvalidArgument, "the slot is smaller than the stored chunk"});
   if (Status why = commands_.refusal_of(record, Lane::kReads); !why.ok()) return finish(op, why);  // mutation: bad-node-gets
   op->waiting = record.parts();
   operations_.moves(op, record.facts.slot_bytes());

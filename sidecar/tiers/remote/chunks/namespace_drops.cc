@@ -88,7 +88,7 @@ void NamespaceDrops::scanned(const Status& lost, const Reply& reply) {
   if (!lost.ok()) return drop_failed(lost);
   if (reply.kind == Reply::Kind::kError) return drop_refused(reply);
   if (reply.elements.size() != 2 || !is_cursor(reply.elements[0].text))
-    return drop_failed({Code::kDataLoss, "an answer to SCAN that is none"});
+    return drop_failed({Code::kDataLoss, "a malformed answer to SCAN"});
   std::vector<std::string> records, parts;
   for (const Reply& key : reply.elements[1].elements)
     if (key.text.starts_with(options_.prefix + ":"))

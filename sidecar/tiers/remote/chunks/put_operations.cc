@@ -40,7 +40,7 @@ void PutOperations::pump() {
     writes_.pop_front();
     if (op->done) continue;
     if (unwanted != nullptr) {
-      finish(op, {Code::kUnavailable, "the server does not remove what stood under its key"});
+      finish(op, {Code::kUnavailable, "the server does not remove the old value of the key"});
       continue;
     }
     if (const NamespaceDrops::Drop* drop = drops_.of(command.key.namespace_id)) {
@@ -74,7 +74,7 @@ void PutOperations::start_put(const OpPtr& op) {
   std::uint32_t& since_s = op->record.facts.since_s;
   const std::uint64_t age_ms = since_s == 0 ? 0 : age_ms_of(since_s);
   if (since_s == 0) since_s = unix_s();
-  if (options_.ttl_ms != 0 && age_ms >= options_.ttl_ms) return finish(op, {Code::kNotFound, "its time to live is over"});
+  if (options_.ttl_ms != 0 && age_ms >= options_.ttl_ms) return finish(op, {Code::kNotFound, "the chunk's time to live is over"});
   op->ttl_ms = options_.ttl_ms - std::min(age_ms, options_.ttl_ms);
   const std::string key = record_key(options_.prefix, op->record.key);
   if (Status refused = backend_.refusal(key, Lane::kWrites); !refused.ok()) return finish(op, refused);

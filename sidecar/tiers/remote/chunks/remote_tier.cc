@@ -29,7 +29,7 @@ Status too_large(std::uint64_t slot_bytes, std::uint64_t most_bytes) {
                                  base::mib(most_bytes) + "): set chunk_tokens smaller"};
 }
 
-constexpr TierFront::Words kWords{"the backend is closed", "too much on its way to and from the server",
+constexpr TierFront::Words kWords{"the backend is closed", "too many operations on their way to and from the server",
                                   "too many to evict from the server at once", too_large};
 
 Status wrong(const std::string& text) {

@@ -165,7 +165,7 @@ Result<bool> Connection::begin(std::uint64_t now_ns) {
   if (begin_ == end_) return false;
   const char type = static_cast<char>(buffer_[begin_]);
   const bool half_sent = sent_ == 0 && part_sent_ + stream_->held() != 0;
-  if (sent_ == 0 && (!half_sent || type != '-')) return violation("a reply that nobody asked for");
+  if (sent_ == 0 && (!half_sent || type != '-')) return violation("a reply without a request");
   const Expect& expect = entries_.front().expect;
   if (type != '-' && expect.types.find(type) == std::string_view::npos) return violation("a reply of the wrong type");
   if (type == '$' && expect.payload_bytes != 0) return begin_payload(now_ns);

@@ -31,7 +31,7 @@ struct ErrorMeaning {
 // Reads the first word of the text of the reply, without "-".
 inline const ErrorMeaning& meaning_of(std::string_view reply) {
   static constexpr std::array<ErrorMeaning, 18> kMeanings{{
-      {"OOM", Code::kResourceExhausted, Trouble::kWrites, "the server is full: maxmemory, and its policy evicts nothing (OOM)"},
+      {"OOM", Code::kResourceExhausted, Trouble::kWrites, "the server is full: maxmemory, and its policy evicts no key (OOM)"},
       {"MISCONF", Code::kUnavailable, Trouble::kWrites, "the server cannot persist and takes no writes (MISCONF)"},
       {"READONLY", Code::kUnavailable, Trouble::kWrites, "the server is a replica (READONLY)"},
       {"NOREPLICAS", Code::kUnavailable, Trouble::kWrites, "the server has too few good replicas to take writes (NOREPLICAS)"},

@@ -35,9 +35,8 @@ Result<std::string> read_password(const std::string& option, const std::string& 
 Status refusal_of(const Reply& hello) {
   if (hello.kind != Reply::Kind::kError) return {};
   if (hello.text.starts_with("ERR unknown command"))
-    return {Code::kUnsupported, "the server does not know HELLO: it takes Redis 6.2 or newer, or Valkey"};
-  if (hello.text.starts_with("ERR max number of clients"))
-    return {Code::kResourceExhausted, "the server has as many clients as it takes (maxclients)"};
+    return {Code::kUnsupported, "the server does not know HELLO: Larder needs Redis 6.2 or newer, or Valkey"};
+  if (hello.text.starts_with("ERR max number of clients")) return {Code::kResourceExhausted, "the server has reached maxclients"};
   return status_of(meaning_of(hello.text));
 }
 

@@ -55,7 +55,7 @@ ReplyScanner::Found ReplyScanner::item(std::span<const std::byte> bytes, std::si
   if (type == ':') {
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc() || end != digits.data() + digits.size()) return fail("an integer that is none");
+    if (error != std::errc() || end != digits.data() + digits.size()) return fail("a malformed integer");
     at_ = line_end;
     return Found::kWhole;
   }

@@ -101,7 +101,7 @@ bool ClusterRouting::redirected(const RoutedPtr& routed, const std::string& erro
       node->serves = true;
       nodes_.changed();
     }
-    failed = node == nullptr ? Status(Code::kUnavailable, "the Cluster sends a command to nowhere")
+    failed = node == nullptr ? Status(Code::kUnavailable, "the Cluster redirects a command to an unknown node")
                              : send(routed, *node, redirection.what == What::kAsk);
   }
   if (!failed.ok() && routed->request.then) routed->request.then(failed, {});
@@ -173,7 +173,7 @@ void ClusterRouting::map_came(const std::string& asked, const Status& lost, cons
   }
   const std::optional<std::vector<SlotRange>> map = parse_slots(reply, asked);
   if (!map)
-    map_failure_ = {Code::kDataLoss, "a node answers CLUSTER SLOTS with what is no map"};
+    map_failure_ = {Code::kDataLoss, "a node answers CLUSTER SLOTS with a malformed map"};
   else if (map->empty())
     map_failure_ = {Code::kUnavailable, "the Cluster serves no keys yet"};
   else
@@ -228,7 +228,7 @@ void ClusterRouting::retire_nodes(std::uint64_t now_ns) {
     const Node* const node = nodes_[i].get();
     if (node->serves || node->stands_by || now_ns < node->used_ns + kUnusedNs) continue;
     if (std::ranges::none_of(parked_, [node](const Parked& parked) { return parked.routed->node == node; }))
-      nodes_.remove(i, {Code::kUnavailable, "the node serves nothing any more"});
+      nodes_.remove(i, {Code::kUnavailable, "the node serves no slots any more"});
   }
 }
 
