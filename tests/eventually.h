@@ -1,5 +1,5 @@
-// Waits for what another thread or process brings about. The deadline bounds a test that fails; one that passes waits no longer than it
-// must.
+// Waits for an effect of another thread or process. The deadline bounds a failing test; a passing
+// test waits no longer than necessary.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,8 @@
 
 namespace larder::test {
 
-// Looks every `look_ms` until condition() holds, at most timeout_ms; whether it came to hold.
+// Looks every `look_ms` until condition() holds, at most timeout_ms; returns whether the condition
+// came to hold.
 template <typename Condition>
 bool eventually(Condition condition, int timeout_ms = 30'000, int look_ms = 20) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);

@@ -1,4 +1,5 @@
-// Families of metrics with their types, "NAME TYPE", as a scrape has them and as docs/reference/metrics.md does.
+// Families of metrics with their types, "NAME TYPE", from a scrape or from
+// docs/reference/metrics.md.
 #pragma once
 
 #include <set>

@@ -1,5 +1,5 @@
-// FileSizeLimit: while it lives, this process may write no file over so many bytes (`ulimit -f`). Of the whole process: no other thread
-// of a test writes files meanwhile.
+// FileSizeLimit: during its life, this process may write no file over the given size (`ulimit -f`).
+// Of the whole process: no other thread of a test writes files meanwhile.
 #pragma once
 
 #include <gtest/gtest.h>

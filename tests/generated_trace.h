@@ -1,5 +1,6 @@
-// A trace of prompts by a seed, for tests and benches that have no recorded one: documents of unequal popularity that share system
-// prompts, and conversations about them that come back longer, as people and agents do.
+// A trace of prompts by a seed, for tests and benches without a recorded trace: documents of
+// unequal popularity that share system prompts, and conversations about the documents that come
+// back longer, like those of people and agents.
 #pragma once
 
 #include <cmath>
@@ -43,7 +44,8 @@ class GeneratedTrace {
   void begin(Conversation& talk) {
     const std::uint64_t about = document();
     talk.chunks.clear();
-    for (std::uint64_t i = 0; i < 4; ++i) talk.chunks.push_back(name_of(1'000'000 + about % 5, i));  // one of five system prompts
+    // one of five system prompts
+    for (std::uint64_t i = 0; i < 4; ++i) talk.chunks.push_back(name_of(1'000'000 + about % 5, i));
     for (std::uint64_t i = 0; i < 4 + about * 7919 % 60; ++i) talk.chunks.push_back(name_of(about, about % 5 << 16 | i));
     talk.turns_left = 1 + below(8);
   }

@@ -1,4 +1,4 @@
-// Which form of a test runs: the short one, as in `make test`, or the long one, as in `make test-remote`.
+// The form of a test: the short one, as in `make test`, or the long one, as in `make test-remote`.
 #pragma once
 
 #include <cstdlib>

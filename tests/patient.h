@@ -1,4 +1,5 @@
-// Options for a tier in whose test no server ever stands still: a busy machine may, for seconds, and that is nothing to fail for.
+// Options for a tier in a test whose servers never stand still: a busy machine may stop for
+// seconds, which must fail no test.
 #pragma once
 
 #include "sidecar/tiers/remote/options.h"

@@ -1,5 +1,5 @@
-// The copy kernels without their digests, whole aligned units alone: what digesting costs them (G2, "checksum off"). The product has no such thing: it verifies
-// every byte.
+// The copy kernels without their digests, whole aligned units only: the cost of digests (G2,
+// "checksum off"). The product has no such kernels: the product verifies every byte.
 #include "cuda/move_pieces.cuh"
 
 namespace larder::copy {
@@ -32,7 +32,8 @@ __device__ void run(const MoveJob& job) {
 using larder::copy::Move;
 using larder::copy::MoveJob;
 
-// By the names that PieceKernels asks for. REQUIRES: kLanes * kWarpsPerBlock threads a block, no null pieces.
+// By the names that PieceKernels asks for. REQUIRES: kLanes * kWarpsPerBlock threads a block, no
+// null pieces.
 extern "C" __global__ void __launch_bounds__(256) larder_gather(MoveJob job) {
   larder::copy::run<Move::kGather>(job);
 }

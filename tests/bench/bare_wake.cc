@@ -16,7 +16,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kRounds = 100;
 
-// A thread that copies once for each round it is told of.
+// A thread that copies once for each announced round.
 class Copier {
  public:
   explicit Copier(std::size_t bytes) : from_(bytes, std::byte{1}), to_(bytes), thread_([this] { run(); }) {}

@@ -31,13 +31,16 @@ namespace {
 using namespace larder;
 
 constexpr std::uint64_t kMiB = 1 << 20;
-// What a prompt of 1,000 tokens needs of a model of 8 billion parameters. A batch costs its RESERVE, COMMIT and hand-overs between threads,
-// 0.15 ms of processor time on two virtual processors, whatever its size.
+// The chunks of a prompt of 1,000 tokens in a model of 8 billion parameters. A batch costs its
+// RESERVE, COMMIT and hand-overs between threads, 0.15 ms of processor time on two virtual
+// processors, at any size.
 constexpr std::uint64_t kBatchBytes = 128 * kMiB;
-// A batch, the digests and rounding of its slots, and as much again: what is stored finds room before what it replaces has gone.
+// A batch, the digests and rounding of its slots, and as much again: new chunks find room before
+// the old ones have gone.
 constexpr std::uint64_t kArenaBytes = 2 * (kBatchBytes + 2 * kMiB);
 constexpr int kRounds = 51;
-// memcpy at 11 GB/s, then XXH3 at 9 GB/s, on the reference machine; make_arms() puts that arm second.
+// memcpy at 11 GB/s, then XXH3 at 9 GB/s, on the reference machine; make_arms() puts that arm
+// second.
 constexpr double kPlainReferenceGbs = 4.95;
 constexpr std::size_t kPlainArm = 1;
 
@@ -58,7 +61,7 @@ std::byte expected(std::uint64_t at) {
   return static_cast<std::byte>((at / 8 * 0x9e3779b97f4a7c15ULL) >> (8 * (at % 8)));
 }
 
-// One batch of KV pages, and where its chunks' payloads stand.
+// One batch of KV pages, and the places of its chunks' payloads.
 struct Batch {
   Batch(std::byte* kv_memory, std::uint64_t chunk, std::uint64_t piece) : kv(kv_memory), chunk_bytes(chunk), piece_bytes(piece) {
     pieces.resize(kBatchBytes / piece);
@@ -191,7 +194,8 @@ double rate(Batch& batch, const std::function<void(Batch&)>& work) {
   return static_cast<double>(kBatchBytes) / (processor_seconds() - start) / 1e9;
 }
 
-// Every arm must have moved every byte. Larder comes first: the slots are its own, and its load tells whether they are right.
+// Every arm must have moved every byte. Larder comes first: the slots are its own, and its load
+// checks the slots.
 bool verify(Batch& batch, std::vector<Arm>& arms) {
   for (Arm& arm : arms) {
     const bool ours = &arm == &arms.front();
@@ -207,7 +211,8 @@ bool verify(Batch& batch, std::vector<Arm>& arms) {
   return true;
 }
 
-// Median of the rounds' own ratios: what else the machine does in a round slows both sides of it.
+// Median of the rounds' own ratios: other work of the machine in a round slows both sides of the
+// ratio.
 double ratio(const std::vector<double>& ours, const std::vector<double>& ceiling) {
   std::vector<double> ratios;
   for (std::size_t i = 0; i < ours.size(); ++i) ratios.push_back(ours[i] / ceiling[i]);
@@ -227,7 +232,7 @@ struct Ratios {
 };
 
 Ratios run_row(Batch& batch, std::vector<Arm> arms, bench::Report& report) {
-  // In another order each time: what an arm leaves in the caches costs the one that comes after it.
+  // In another order each time: the leftovers of an arm in the caches cost the next arm.
   std::vector<std::size_t> order(arms.size());
   std::iota(order.begin(), order.end(), 0);
   std::mt19937 random(20261121);

@@ -46,7 +46,8 @@ double ns_a_chunk(const Trace& trace, std::uint64_t memory_bytes, std::size_t ch
   std::vector<double> rounds;
   for (int round = 0; round < kRounds; ++round) {
     sizing::ReuseCurve curve(memory_bytes);
-    const std::clock_t begin = std::clock();  // of the processor: it is to be known on a busy machine as well
+    // of the processor: the figure must be right on a busy machine as well
+    const std::clock_t begin = std::clock();
     ask(curve, trace);
     rounds.push_back(1e9 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC / static_cast<double>(chunks));
   }

@@ -29,7 +29,7 @@ namespace {
 constexpr const char* kNearAddress = "198.18.0.1";
 constexpr const char* kMask = "255.255.255.252";
 constexpr std::size_t kMostPacket = 2048;
-constexpr std::uint64_t kLookNs = 50'000'000;  // that the thread takes at most to see that it is to end
+constexpr std::uint64_t kLookNs = 50'000'000;  // that the thread takes at most to see the end
 
 void must(bool done, const char* what) {
   if (!done) throw std::runtime_error(std::string("no delayed network here: ") + what + ": " + std::strerror(errno));
@@ -101,12 +101,13 @@ void DelayedLink::carry(const std::stop_token& stop) {
     const std::uint64_t now = clock.now_ns();
     std::uint64_t next = now + kLookNs;
     for (Way& way : ways) {
-      // With no delay they go on as they come.
+      // Without a delay packets go on at once.
       for (ssize_t got = 0; (got = ::read(way.from, packet.data(), packet.size())) > 0;)
         way.held.push_back({clock.now_ns() + delay_ns_, {packet.data(), packet.data() + got}});
       for (; !way.held.empty() && way.held.front().due_ns <= clock.now_ns(); way.held.pop_front()) {
         const std::vector<char>& bytes = way.held.front().bytes;
-        [[maybe_unused]] const auto written = ::write(way.to, bytes.data(), bytes.size());  // else it is lost, as packets are
+        // else the packet is lost, as on a network
+        [[maybe_unused]] const auto written = ::write(way.to, bytes.data(), bytes.size());
       }
       if (!way.held.empty()) next = std::min(next, way.held.front().due_ns);
     }

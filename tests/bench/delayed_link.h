@@ -20,7 +20,8 @@ namespace larder::bench {
 
 class DelayedLink {
  public:
-  static constexpr const char* kFarAddress = "198.18.0.2";  // in the address block reserved for benchmarks
+  // in the address block reserved for benchmarks
+  static constexpr const char* kFarAddress = "198.18.0.2";
 
   // `congestion`: TCP's congestion control at both ends; empty: the machine's own. Throws
   // std::runtime_error if the machine refuses.

@@ -1,5 +1,6 @@
-// bench disk: 2 MiB random reads and appends through the disk tier, against the best of the hand-made O_DIRECT loops (1, 2 or 4 threads
-// of pread or pwrite over a file of the same size on the same file system) and fio over that file, taking turns.
+// bench disk: 2 MiB random reads and appends through the disk tier, against the best of the
+// hand-made O_DIRECT loops and fio, taking turns. The loops are 1, 2 or 4 threads of pread or
+// pwrite over a file of the same size on the same file system; fio uses the same file.
 //
 // The tier writes headers, footers and syncs; the loops write slots alone. Payload checksums are
 // the engine's work and part of neither. A row is a round. Goals are medians of the rounds' own
@@ -158,7 +159,8 @@ class TierArm {
   std::mt19937_64 random_{20261121};
 };
 
-// From and to the tier's own slots: loops over zeros, or over one slot that stays in the processor's cache, would be faster by half.
+// From and to the tier's own slots: loops over zeros, or over one slot that stays in the
+// processor's cache, would be faster by half.
 class LoopArm {
  public:
   LoopArm(const std::string& path, std::span<std::byte> arena)
@@ -202,7 +204,7 @@ class LoopArm {
   std::atomic<std::uint64_t> seed_{0};
 };
 
-// What the loop of each number of threads, and then fio, did in each round.
+// The results of the loop of each number of threads, and then of fio, in each round.
 constexpr std::array<int, 3> kLoopThreads{1, 2, 4};
 using Rounds = std::array<std::vector<double>, kLoopThreads.size() + 1>;
 

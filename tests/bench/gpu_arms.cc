@@ -99,9 +99,9 @@ Status touch(std::span<std::byte> memory, std::uint64_t page_bytes, double& seco
   return toucher.problem() == 0 ? status : Status::from_errno(toucher.problem(), "touching the memory");
 }
 
-// By the product's own thread, in its slices and with its pauses.
+// By the product's own thread, in the product's slices and with its pauses.
 Status enroll(std::span<std::byte> memory, double& seconds) {
-  std::byte* const page = device->allocate(4096);  // for its context
+  std::byte* const page = device->allocate(4096);  // for the thread's context
   if (page == nullptr) return {Code::kResourceExhausted, "the GPU has no memory left"};
   const Result<copy::cuda::ContextPtr> context = copy::cuda::DeviceContext::of(page);
   device->release(page);
@@ -111,7 +111,7 @@ Status enroll(std::span<std::byte> memory, double& seconds) {
   {
     const Clock::time_point start = Clock::now();
     copy::cuda::Pinning pinning(*context, memory, [&](std::string_view level, std::string_view text) {
-      if (level != "info") said = text;  // how far it is
+      if (level != "info") said = text;  // the progress of the registration
     });
     pinning.present(memory.size());
     status = waited([&] { return pinning.ready_bytes() >= memory.size() || pinning.gave_up(); }, "registering the memory");

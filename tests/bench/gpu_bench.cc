@@ -1,5 +1,6 @@
-// bench gpu, submit: what it costs an engine's thread to ask for a load, over a larderd, for pages in host memory on any machine, and for pages on a GPU where
-// there is one. What the copies themselves reach is gpu_copy_bench.py's.
+// bench gpu, submit: the cost for an engine's thread to ask for a load, over a larderd, for pages
+// in host memory on any machine, and for pages on a GPU if there is one. gpu_copy_bench.py has the
+// speed of the copies.
 //
 // Usage: gpu_bench COMMIT [DIRECTORY of the JSON]
 #include <stdlib.h>
@@ -37,7 +38,7 @@ void add_row(bench::Report& report, const std::string& pages, const std::string&
                   {"to wake a thread and nothing else, us", std::move(wake_us)}});
 }
 
-// Figures of one kind of memory, by chunks; or why there are none. False: a load failed.
+// Figures of one kind of memory, by chunks; or the reason for no figure. False: a load failed.
 bool add_submits(bench::Report& report, bench::SubmitArm& arm, std::byte* pages, const std::string& device,
                  const std::string& commit) {
   if (pages == nullptr || !arm.attach(pages)) {
@@ -59,7 +60,7 @@ bool add_submits(bench::Report& report, bench::SubmitArm& arm, std::byte* pages,
   return true;
 }
 
-// A directory that goes with it.
+// A directory, removed with the object.
 class Folder {
  public:
   Folder() {

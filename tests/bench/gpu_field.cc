@@ -10,7 +10,7 @@
 namespace larder::bench {
 namespace {
 
-constexpr std::uint64_t kAtOnceBytes = 64 << 20;  // of what the host makes or reads
+constexpr std::uint64_t kAtOnceBytes = 64 << 20;  // of bytes that the host makes or reads
 
 constexpr std::uint64_t kMostWords = std::uint64_t{1} << 40;  // of a field
 std::uint64_t fields_made = 0;

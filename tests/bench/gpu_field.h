@@ -1,7 +1,8 @@
-// GpuField: what copies of a benchmark go between: pages on a GPU in the order of a shuffled block table, and slots for them in an arena, which is
-// another process's memory as larderd's is. Every byte of the pages is known, and those of two fields of a process differ.
+// GpuField: the two ends of a benchmark's copies: pages on a GPU in the order of a shuffled block
+// table, and slots in an arena. The arena is another process's memory, like larderd's. Every byte
+// of the pages is known, and the bytes of two fields of a process differ.
 //
-// Owned by one thread; chunk() and slot() may be used by others meanwhile.
+// Owned by one thread; others may use chunk() and slot() meanwhile.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +19,11 @@ namespace larder::bench {
 
 class GpuField {
  public:
-  // `bytes` of pages in pieces, so many of them in a chunk. kResourceExhausted: too little memory on one side. `device` outlives it; of `arena`, a file of
-  // arena_bytes() that another process made and keeps, it has a mapping of its own. Below 0: no slots, of which none is then used.
-  // `by_hand`: the pages lie in memory that is mapped by hand and can be given away. REQUIRES: chunk_bytes a multiple of piece_bytes, bytes one of chunk_bytes.
+  // `bytes` of pages in pieces, with this number of pieces in a chunk. kResourceExhausted: too
+  // little memory on one side. `device` outlives the field. `arena` is a file of arena_bytes() that
+  // another process made and keeps; the field has a mapping of its own. Below 0: no slots, and no
+  // slot may be used. `by_hand`: the pages lie in memory that is mapped by hand and can be shared.
+  // REQUIRES: chunk_bytes a multiple of piece_bytes, bytes one of chunk_bytes.
   static Result<std::unique_ptr<GpuField>> make(copy::testing_support::RealDevice& device, std::uint64_t bytes,
                                                 std::uint64_t piece_bytes, std::uint64_t chunk_bytes, int arena,
                                                 bool by_hand = false);
@@ -29,11 +32,11 @@ class GpuField {
   GpuField(const GpuField&) = delete;
   GpuField& operator=(const GpuField&) = delete;
 
-  // The pages hold what no other address has, here or in another field.
+  // The pages get unique bytes, which no other address has, here or in another field.
   Status fill();
-  // The pages hold nothing of it any more: what check() finds behind that was loaded.
+  // The pages lose these bytes: check() then proves a load.
   Status scribble();
-  // kDataLoss: a page does not hold what fill() wrote.
+  // kDataLoss: the bytes of a page differ from those of fill().
   Status check();
 
   std::size_t chunks() const { return bytes_ / chunk_bytes_; }

@@ -23,7 +23,8 @@ Launches::~Launches() {
   device_.release(memory_);
 }
 
-// On a stream of its own, which is waited for now and then so that its queue never is full.
+// On a stream of its own. The thread waits for the stream now and then, so that its queue never is
+// full.
 void Launches::run() {
   using Clock = std::chrono::steady_clock;
   constexpr std::size_t kBetweenWaits = 64;

@@ -1,5 +1,6 @@
-// Launches: small work of a device, one launch after the other, as an engine's thread has it; and how long each launch took that thread. What registers memory
-// elsewhere on the node shows in the worst of them.
+// Launches: small work of a device, one launch after the other, like an engine's thread; and the
+// time of each launch on that thread. A registration of memory elsewhere on the node shows in the
+// worst time.
 #pragma once
 
 #include <atomic>
@@ -18,12 +19,12 @@ struct LaunchTimes {
 // Owned by one thread; has another of its own.
 class Launches {
  public:
-  // kUnsupported: this driver has no cuMemsetD8Async. `device` outlives it.
+  // kUnsupported: this driver has no cuMemsetD8Async. `device` outlives the object.
   static Result<std::unique_ptr<Launches>> begin(copy::testing_support::RealDevice& device);
   ~Launches();
   Launches(const Launches&) = delete;
   Launches& operator=(const Launches&) = delete;
-  // Ends them, and why one failed.
+  // Ends the launches; returns the reason of a failed one.
   Result<LaunchTimes> end();
 
  private:

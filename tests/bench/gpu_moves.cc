@@ -10,7 +10,8 @@ namespace {
 using namespace copy;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kPatience = std::chrono::seconds(60);  // until an arena is registered, in the product's slices
+// until an arena is registered, in the product's slices
+constexpr auto kPatience = std::chrono::seconds(60);
 
 class EngineMoves final : public GpuMoves {
  public:
@@ -64,7 +65,8 @@ class Failure {
   Status first_;
 };
 
-// So many threads that begin together. Seconds from then to the end of the last; `start` is set before any begins.
+// The given number of threads, which begin together. Seconds from then to the end of the last;
+// `start` is set before any begins.
 double together(unsigned threads, Clock::time_point& start, const std::function<void(unsigned)>& work) {
   std::latch ready(threads + 1), go(1);
   std::vector<std::thread> all;

@@ -1,5 +1,6 @@
-// GpuMoves: a way to move the chunks of a GpuField between its pages and its slots: the copy engines of the product, or those that they are measured by
-// (gpu_plain_moves.h). And what is measured of a way: all chunks one way, both ways at once, and at a pace.
+// GpuMoves: a way to move the chunks of a GpuField between its pages and its slots: the product's
+// copy engines, or the ones for comparison (gpu_plain_moves.h). And the measurements of a way: all
+// chunks one way, both ways at once, and at a pace.
 #pragma once
 
 #include <atomic>
@@ -18,17 +19,18 @@ namespace larder::bench {
 
 using copy::cuda::Direction;
 
-// Thread-safe for different chunks. The field outlives it.
+// Thread-safe for different chunks. The field outlives the object.
 class GpuMoves {
  public:
   virtual ~GpuMoves() = default;
-  // Returns when it is done.
+  // Returns at the end of the move.
   virtual Status move(Direction direction, std::size_t chunk) = 0;
-  // Seconds of all chunks one behind the other, by the device's own clock. kUnsupported: it tells none of this way.
+  // Seconds of all chunks one behind the other, by the device's own clock. kUnsupported: the clock
+  // does not tell this way.
   virtual Result<double> by_events(Direction) {
     return Status(Code::kUnsupported, "only the driver's own copies are timed by events");
   }
-  // By what its copies go, in words; empty: the driver's own.
+  // The way of the copies in words; empty: the driver's own.
   virtual std::string strategy() const { return {}; }
   const GpuField& field() const { return field_; }
 
@@ -37,29 +39,32 @@ class GpuMoves {
   GpuField& field_;
 };
 
-// The product's, in one of its ways, over the field's arena as it registers it. Every load is verified by its root, and every store must give the root
-// that the first one gave. Stores all chunks once. REQUIRES: the pages are filled.
+// The product's, in one of its ways, over the field's arena, registered by the product. Every load
+// is verified by its root, and every store must give the root of the first store. Stores all chunks
+// once. REQUIRES: the pages are filled.
 Result<std::unique_ptr<GpuMoves>> engine_moves(GpuField& field, copy::cuda::Method method, unsigned kernel_blocks);
 
-// All chunks once, by so many threads, as a shim has them: seconds from when all of them are ready to when the last is done.
+// All chunks once, by the given number of threads, like a shim: seconds from the moment when all
+// threads are ready to the end of the last.
 Result<double> one_way(GpuMoves& moves, Direction direction, unsigned callers);
 
-// The first half of the chunks loaded again and again, and the other stored, by so many threads each, until both have so many copies: the seconds
-// at which each copy ended, in no order. kOutOfRange: one side is more than kMostApart times as fast.
+// The first half of the chunks loaded again and again, and the other stored, by the given number of
+// threads each, until both have the wanted copies. Returns the seconds at which each copy ended, in
+// no order. kOutOfRange: one side is more than kMostApart times as fast.
 inline constexpr std::size_t kMostApart = 64;
 struct BothEnds {
   std::vector<double> loads, stores;
 };
 Result<BothEnds> both_ways(GpuMoves& moves, unsigned callers, std::size_t copies);
 
-// Copies in the background that follow each other at a rate, as far as it can be had.
+// Copies in the background that follow each other at a rate, if the rate can be reached.
 class PacedMoves {
  public:
   PacedMoves(GpuMoves& moves, Direction direction, double bytes_per_s, unsigned callers);
   ~PacedMoves();
   PacedMoves(const PacedMoves&) = delete;
   PacedMoves& operator=(const PacedMoves&) = delete;
-  // Ends them. Bytes per second from the start to now, or why a copy failed.
+  // Ends the copies. Bytes per second from the start to now, or the reason of a failed copy.
   Result<double> end();
 
  private:
@@ -74,7 +79,7 @@ class PacedMoves {
   bool stop_ = false;
   Status status_;
   std::atomic<std::size_t> begun_{0}, done_{0};
-  std::vector<std::thread> threads_;  // last: they use the rest
+  std::vector<std::thread> threads_;  // last: the rest is in use by these
 };
 
 }  // namespace larder::bench

@@ -28,7 +28,7 @@ Result<std::unique_ptr<cuda::PieceKernels>> bare_kernels(const cuda::ContextPtr&
 }
 #endif
 
-// Whoever moves takes a stream of the product's pool, so that all wait in the same way.
+// Each mover takes a stream of the product's pool, so that all wait in the same way.
 class PlainMoves : public GpuMoves {
  public:
   PlainMoves(GpuField& field, cuda::ContextPtr context)
@@ -64,8 +64,9 @@ class PlainMoves : public GpuMoves {
     return (*stream)->finish();
   }
 
-  // As nvbandwidth measures (MemcpyOperation::doMemcpy): between two events of the stream. What it blocks the stream for meanwhile, so that the copies of a sample
-  // are all queued before the first begins, a single copy does not need.
+  // The method of nvbandwidth (MemcpyOperation::doMemcpy): between two events of the stream.
+  // nvbandwidth blocks the stream meanwhile, so that all copies of a sample are queued before the
+  // first begins. A single copy does not need this.
   Result<double> by_events(cuda::Direction direction) override {
     const cuda::ContextScope scope(driver_, context_->handle());
     if (!scope.status().ok()) return scope.status();
@@ -85,7 +86,7 @@ class PlainMoves : public GpuMoves {
 
  protected:
   virtual Status queue(cuda::CopyStream& stream, cuda::Direction direction, std::size_t chunk) = 0;
-  // Of a slot, as the device names it.
+  // Of a slot, by the device's address.
   cuda::DevicePtr on_device(std::span<const std::byte> slot) const { return arena_ + (slot.data() - field_.arena().data()); }
 
   const cuda::ContextPtr context_;
@@ -144,11 +145,12 @@ class BareKernelMoves final : public PlainMoves {
   BareKernelMoves(GpuField& field, cuda::ContextPtr context, std::unique_ptr<cuda::PieceKernels> kernels,
                   std::unique_ptr<cuda::KernelLanes> lanes)
       : PlainMoves(field, std::move(context)), kernels_(std::move(kernels)), lanes_(std::move(lanes)) {}
-  // They run on the lanes' streams.
+  // These run on the lanes' streams.
   Result<double> by_events(cuda::Direction direction) override { return GpuMoves::by_events(direction); }
 
  private:
-  // The table of digests is there for a driver that runs the product's kernels by these names, as that of tests/cuda does.
+  // The table of digests is there for a driver that runs the product's kernels by these names, such
+  // as the driver of tests/cuda.
   Status queue(cuda::CopyStream& stream, cuda::Direction direction, std::size_t chunk) override {
     const PieceList list = field_.chunk(chunk);
     const std::size_t units = list.pieces.size() * protocol::units_per_piece(list.piece_bytes);

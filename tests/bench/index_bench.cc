@@ -133,7 +133,7 @@ bool fail(const char* what) {
   return false;
 }
 
-// Chunks that engines hold, spread over all that are there.
+// Chunks that engines hold, spread over all present chunks.
 class Holds {
  public:
   Holds() : held_(kSessions * kHoldsEach) { held_.clear(); }
@@ -159,7 +159,8 @@ class Holds {
   std::vector<protocol::EntryView> held_;
 };
 
-// Each chunk used once, in random order: neighbours in the order of use are strangers in memory from then on.
+// Each chunk used once, in random order: neighbours in the order of use are far apart in memory
+// from then on.
 void shuffle_uses(Box& box, std::uint32_t handle, std::mt19937_64& random) {
   std::vector<std::uint64_t> order(kChunks);
   for (std::uint64_t n = 0; n < kChunks; ++n) order[n] = n;
@@ -194,7 +195,7 @@ bool run_million(const std::string& directory, Million& result) {
   std::mt19937_64 random(1);
   Holds holds;
   std::vector<protocol::BlockHash> hashes(kPairsPerRound);
-  const std::uint64_t before = anonymous_bytes();  // what the bench keeps for itself is there already
+  const std::uint64_t before = anonymous_bytes();  // the bench's own memory is there already
   Box box(directory, kChunks, kChunks * 8192);
   for (std::uint32_t number = 1; number <= kSessions; ++number) box.add_session(number);
   const std::uint32_t handle = box.open(spec_of("engine: bench index\n", 4096, 1));
@@ -219,8 +220,8 @@ bool run_million(const std::string& directory, Million& result) {
   return true;
 }
 
-// Taking and giving back slots of an arena in which a million are in use, by the batch, and with the memory of what is given back asked
-// for ahead, as the store does when it evicts.
+// Taking and giving back slots of an arena with a million slots in use, by the batch. The memory of
+// slots to give back is requested ahead, like the store's during eviction.
 bool run_alloc(std::vector<double>& alloc_ns) {
   constexpr std::size_t kBatch = 4096, kAhead = 8;
   store::SlotTable table(kChunks);
@@ -261,13 +262,13 @@ class Churn {
     const protocol::BlockHash hash = hash_of(next_++);
     box_.put(1, handles_[pick(random_)], std::span(&hash, 1));
   }
-  // Until the first chunk has to go. Returns what is used then.
+  // Until the first chunk has to go. Returns the used part then.
   double fill(const std::vector<int>& weights) {
     while (box_.stats().evicted_capacity + box_.stats().evicted_resized == 0) put_one(weights);
     return used();
   }
-  // The arena's content is replaced twelve times; after a third of them nothing of the phase before is left, and from then on it is
-  // looked at sixteen times each. REQUIRES: full.
+  // The arena's content is replaced twelve times. After a third of the replacements no chunk of the
+  // phase before is left, and from then on the use is sampled sixteen times each. REQUIRES: full.
   Utilisation run(const std::vector<int>& weights) {
     constexpr int kTurnovers = 12, kProbes = 16;
     Utilisation result;
@@ -303,7 +304,7 @@ const Phase kPhases[] = {{"all four alike", {1, 1, 1, 1}},    {"mostly 3 MiB", {
                          {"only 80 MiB", {0, 0, 0, 1}},       {"all four alike again", {1, 1, 1, 1}},
                          {"alike by bytes", {240, 36, 20, 9}}};
 
-// Adds a row for each phase. Returns the least utilisation of those in which all four sizes take part.
+// Adds a row for each phase. Returns the least utilisation of the phases with all four sizes.
 double run_mixed(const std::string& directory, std::uint64_t arena_bytes, bench::Report& report) {
   Box box(directory, arena_bytes / (64 << 10), arena_bytes);
   box.add_session(1);

@@ -1,11 +1,12 @@
-// bench lookup: one probe for the 64 chunks of a 16,384-token prompt, against the same probe by a round trip over a Unix socket.
+// bench lookup: one probe for the 64 chunks of a 16,384-token prompt, against the same probe by a
+// round trip over a Unix socket.
 //
 // The engine's thread has a processor of its own, like a scheduler loop. The server sleeps on
 // another processor, like a sidecar, so a round trip costs a wake. Two further servers have no
-// goal: one never sleeps, and one runs on the engine's processor, where it needs no wake but stops
-// the engine. Prompts rotate over 100,000 stored chunks. Meanwhile another process stores and
-// evicts other chunks as fast as possible, so buckets and entries change under the reader. larderd,
-// writer and servers are processes of their own.
+// goal: one never sleeps, and one runs on the engine's processor, where the server needs no wake
+// but stops the engine. Prompts rotate over 100,000 stored chunks. Meanwhile another process stores
+// and evicts other chunks as fast as possible, so buckets and entries change under the reader.
+// larderd, writer and servers are processes of their own.
 //
 // Usage: lookup_bench [DIRECTORY of the JSON] [COMMAND]. COMMAND is a program in another language
 // that probes the same chunks through liblarder. It runs with LARDER_SOCKET,
@@ -48,7 +49,8 @@ constexpr double kWakeReferenceUs = 75;
 constexpr unsigned kAskersProcessor = 0;
 const char kFingerprint[] = "engine: bench lookup\n";
 
-// Full rate: a batch is stored, committed, and evicted by its hashes, so that what is probed stays.
+// Full rate: a batch is stored, committed, and evicted by its hashes, so that the probed chunks
+// stay.
 void run_writer(const std::string& socket) {
   SmallClient writer(socket, "engine: bench lookup's writer\n");
   std::vector<protocol::BlockHash> hashes(kWriterChunks);
@@ -66,8 +68,8 @@ std::vector<protocol::BlockHash> prompt(std::uint64_t number) {
   return hashes;
 }
 
-// A server process on one end of a socket pair; the other end is for asking. It is stopped between its rounds, so that one that spins
-// takes nobody's processor.
+// A server process on one end of a socket pair; the other end is for questions. The server is
+// stopped between its rounds, so that a spinning server takes no processor from others.
 class Server {
  public:
   Server(const std::string& larder_socket, unsigned processor, Waiting waiting) : waiting_(waiting) {
@@ -94,7 +96,7 @@ class Server {
 struct Arm {
   std::string name;
   std::function<std::uint64_t(const std::vector<protocol::BlockHash>&)> probe;
-  const Server* server = nullptr;  // null: nobody is asked
+  const Server* server = nullptr;  // null: no server is asked
   std::vector<double> p50_us = {}, p99_us = {};
 };
 
@@ -132,7 +134,7 @@ bool all_present(SmallClient& client) {
   return true;
 }
 
-// Several passes: larderd grants only what it has touched, and the writer takes its share.
+// Several passes: larderd grants only touched memory, and the writer takes its share.
 bool fill(SmallClient& client) {
   for (int pass = 0; pass < 50 && !all_present(client); ++pass) {
     for (std::uint64_t first = 0; first < kPrompts * kPromptChunks; first += 1024)
@@ -156,7 +158,7 @@ double run_command(const char* command, const std::string& socket) {
 
 int run(const std::string& directory, const config::Config& config, const char* command) {
   const Child sidecar([&] { bench::run_sidecar(config); });
-  // Children are made before this process has threads of its own that they would miss.
+  // Children are made before this process has threads of its own that the children would lack.
   const unsigned other = std::thread::hardware_concurrency() - 1;
   const Server far(config.socket, other, Waiting::kSleeping);
   const Server spinning(config.socket, other, Waiting::kSpinning);
@@ -181,7 +183,7 @@ int run(const std::string& directory, const config::Config& config, const char* 
     for (Arm& arm : arms)
       if (!run_round(arm, next)) return 1;
 
-  // The same where nothing else keeps the processors busy.
+  // The same without other work on the processors.
   writer.reset();
   arms.push_back(round_trip("round trip, no writer", far));
   for (int round = 0; round < kRounds; ++round)

@@ -105,7 +105,7 @@ OperatorCluster::OperatorCluster(std::string programs)
       folder + "/larderd.log");
 }
 
-// larderd is asked to end, so that it takes its arena with it.
+// larderd is asked to end, so that its arena goes too.
 OperatorCluster::~OperatorCluster() {
   larderd_->signal(SIGTERM);
   larderd_->wait();

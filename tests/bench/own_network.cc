@@ -15,7 +15,8 @@
 namespace larder::bench {
 namespace {
 
-constexpr const char* kCongestion = "/proc/sys/net/ipv4/tcp_congestion_control";  // of the namespace of who opens it
+// of the opener's namespace
+constexpr const char* kCongestion = "/proc/sys/net/ipv4/tcp_congestion_control";
 
 void must(bool done, const char* what) {
   if (!done) throw std::runtime_error(std::string("no network of its own here: ") + what + ": " + std::strerror(errno));
@@ -25,7 +26,7 @@ void must(bool done, const char* what) {
 
 void enter_own_network(const std::string& congestion) {
   must(::unshare(CLONE_NEWNET) == 0, "a namespace");
-  // First of all: whatever fails behind it, there are connections.
+  // First of all: the later code may fail, and connections are there.
   const Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ifreq request{};
   std::strncpy(request.ifr_name, "lo", IFNAMSIZ - 1);

@@ -35,7 +35,8 @@ bool read_and_hash(const char* path, unsigned char* buffer, XXH128_canonical_t& 
 }  // namespace
 
 int main(int argc, char** argv) {
-  alignas(4096) static unsigned char buffer[kReadBytes];  // at a page: read() is three times as fast as into any 16 bytes
+  // at a page: read() is three times as fast as into any 16 bytes
+  alignas(4096) static unsigned char buffer[kReadBytes];
   const double began = seconds_of(CLOCK_MONOTONIC), began_cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
   for (int i = 1; i < argc; ++i) {
     XXH128_canonical_t digest;

@@ -42,9 +42,11 @@ using bench::must;
 constexpr unsigned kServersProcessor = 0;  // the arms have the others
 constexpr std::uint64_t kTurnBytes = 256ULL << 20;
 constexpr std::uint64_t kFills = 3;  // turns that fill the server up to its maxmemory
-// The server tells ages in seconds: what a turn stores is to be younger than what has filled the server, and stay.
+// The server tells ages in seconds: a turn's chunks must be younger than the chunks that filled the
+// server, and stay.
 constexpr std::chrono::milliseconds kAge{1100};
-constexpr std::uint64_t kWindowKib = 5120;  // more lets the server copy values that then leave its cache before they are sent
+// more lets the server copy values that then leave its cache before the server sends the copies
+constexpr std::uint64_t kWindowKib = 5120;
 
 std::string setting(const char* name, const std::string& otherwise) {
   const char* const value = std::getenv(name);
@@ -59,7 +61,8 @@ std::vector<std::string> split(const std::string& text) {
 }
 
 struct Measured {
-  std::vector<double> gbs, client_cpu, server_cpu, faults;  // processor seconds and page faults a GiB
+  // processor seconds and page faults a GiB
+  std::vector<double> gbs, client_cpu, server_cpu, faults;
   void add(const bench::Cost& cost, std::uint64_t bytes) {
     const double gib = static_cast<double>(bytes) / (1 << 30);
     gbs.push_back(static_cast<double>(bytes) / cost.seconds / 1e9);
@@ -68,12 +71,12 @@ struct Measured {
     faults.push_back(static_cast<double>(cost.server_faults) / gib);
   }
 };
-// What is measured: an operation, on a server in some state.
+// The measured object: an operation, on a server in some state.
 struct What {
   std::string operation, state;
   friend auto operator<=>(const What&, const What&) = default;
 };
-// By that, size in MiB, arm.
+// By measured object, size in MiB, arm.
 using Figures = std::map<What, std::map<std::uint64_t, std::map<std::string, Measured>>>;
 
 double ratio(const Measured& of, const Measured& to) {
@@ -105,14 +108,16 @@ void configure(const test::ServerProcess& server, const std::string& name, const
   must(server.ask({"CONFIG", "SET", name, value}).text == "OK", "CONFIG SET " + name);
 }
 
-// 0: no limit. Whoever holds values on their way, in or out, takes that from what may be kept: eight of 32 MiB.
+// 0: no limit. Values under way, in or out, take their memory from the kept values: eight of 32
+// MiB.
 void limit(const test::ServerProcess& server, std::uint64_t bytes) {
-  configure(server, "maxmemory-samples", "64");  // of few and large values it would else find no old one now and then
+  // of few and large values the server would else find no old one now and then
+  configure(server, "maxmemory-samples", "64");
   configure(server, "maxmemory-policy", bytes == 0 ? "noeviction" : "allkeys-lru");
   configure(server, "maxmemory", std::to_string(bytes));
 }
 
-// One turn of an arm; returns how many names it has used up.
+// One turn of an arm; returns the number of used names.
 std::uint64_t turn(const test::ServerProcess& server, const std::string& state, bench::RemoteArm& arm,
                    const bench::Chunks& chunks, std::uint64_t first, bool counts, Figures& figures) {
   std::uint64_t used = 0;
@@ -123,7 +128,7 @@ std::uint64_t turn(const test::ServerProcess& server, const std::string& state, 
     std::this_thread::sleep_for(kAge);
   }
   const bench::Cost set = arm.set(chunks, first + used);
-  limit(server, 0);  // what was stored is to be there for the GETs
+  limit(server, 0);  // the stored chunks must be there for the GETs
   const bench::Cost get = arm.get(chunks, first + used);
   const std::uint64_t bytes = chunks.payload() * chunks.count(), mib = chunks.payload() >> 20;
   if (counts) figures[{"SET", state}][mib][arm.name()].add(set, bytes);
@@ -150,8 +155,8 @@ void add_rows(const Arms& arms, const Figures& figures, bench::Report& report) {
       }
 }
 
-// The worst of both states to the ceiling; of what production stores to the rival, whose fresh figure stands beside it in the table.
-// LMCache's counts as it is faster: with the workers that it has by default, or with one.
+// The worst of both states to the ceiling; to the rival in production's state, with the fresh
+// figure beside in the table. LMCache counts at its fastest: with its default workers, or with one.
 void add_goals(const Figures& figures, bench::Report& report) {
   const auto of = [&](const What& what, std::uint64_t mib, const std::string& arm) -> const Measured* {
     const auto sizes = figures.find(what);
@@ -200,7 +205,8 @@ int main(int argc, char** argv) {
     const std::uint64_t payload = std::strtoull(size.c_str(), nullptr, 10) << 20;
     const bench::Chunks chunks(payload, kTurnBytes / payload);
     for (const std::string& state : states)
-      for (std::size_t round = 0; round <= rounds; ++round)  // the first one warms memory up, and does not count
+      // the first one warms memory up, and does not count
+      for (std::size_t round = 0; round <= rounds; ++round)
         for (std::size_t i = 0; i < arms.size(); ++i)
           name += turn(server, state, *arms[(i + round) % arms.size()], chunks, name, round != 0, figures);
     std::printf("%s MiB measured\n", size.c_str());

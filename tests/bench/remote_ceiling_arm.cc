@@ -1,4 +1,5 @@
-// The ceiling: the remote tier's commands by hand, formatted beforehand, on one connection of one thread that does nothing else.
+// The ceiling: the remote tier's commands by hand, formatted beforehand, on one connection of one
+// thread without other work.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -16,7 +17,8 @@ namespace larder::bench {
 namespace {
 
 constexpr const char* kPrefix = "ceiling";
-constexpr std::size_t kThrowAway = 256 << 10;  // that it receives into: stays in the processor's cache
+// the target of receives: stays in the processor's cache
+constexpr std::size_t kThrowAway = 256 << 10;
 
 Fd connect_to(std::uint16_t port) {
   Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -94,7 +96,9 @@ class CeilingArm final : public RemoteArm {
 
  private:
   static constexpr std::size_t kStored = 5,
-                               kNothing = 6;  // bytes of an answer: "+OK\r\n", "$-1\r\n"; "$0\r\n\r\n" to the look at the record
+                               // bytes of an answer: "+OK\r\n", "$-1\r\n"; "$0\r\n\r\n" to the look
+      // at the record
+      kNothing = 6;
 
   static void add_writes(const remote::Record& record, std::vector<Write>& writes) {
     const std::string key = remote::record_key(kPrefix, record.key);
@@ -163,7 +167,7 @@ class CeilingArm final : public RemoteArm {
   const Fd fd_;
   std::vector<char> away_;
   std::size_t line_ = 0;  // bytes of a length that is not whole
-  std::size_t left_ = 0;  // of the value that is just coming, with its end
+  std::size_t left_ = 0;  // of the arriving value, with its end
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// hiredis as its README shows it: one connection, a command and its reply, then the next; a chunk is one value.
+// hiredis as in its README: one connection, a command and its reply, then the next; a chunk is one
+// value.
 #include <hiredis/hiredis.h>
 
 #include <cstring>

@@ -1,4 +1,5 @@
-// Larder's own remote tier, as larderd uses it: from and into slots, so many bytes given to it at once, its own thread.
+// Larder's own remote tier, used like larderd's: from and into slots, with a bound of bytes under
+// way, on its own thread.
 #include <poll.h>
 
 #include <cstring>
@@ -10,7 +11,8 @@
 namespace larder::bench {
 namespace {
 
-// As PromotionReads and TierWriter of sidecar/tiering give it: a read is begun while there is less, a put while it is no more.
+// The bounds of PromotionReads and TierWriter in sidecar/tiering: a read begins below the bound, a
+// put ends below the bound.
 constexpr std::uint64_t kReadingBytes = 32ULL << 20, kWritingBytes = 64ULL << 20;
 constexpr std::uint64_t kOperationMs = 20'000;
 

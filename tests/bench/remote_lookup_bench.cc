@@ -1,7 +1,7 @@
 // bench remote-lookup: the time of the remote tier's probe for the chunks of a prompt: 64 and 1,024
 // keys, a standalone server and a Cluster of three masters, without delay and with 20 ms (10 each
-// way) between larderd's network namespace and that of the servers. A model with recurrent states
-// asks two questions at one time: about 64 chunks, and about the states at their 64 ends.
+// way) between larderd's network namespace and the namespace of the servers. A model with recurrent
+// states asks two questions at one time: about 64 chunks, and about the states at their 64 ends.
 //
 // The unit is a round trip of the network, as a PING on a connection of its own measures in the
 // same minute. All chunks are there, written through another tier. `first` is a probe right after
@@ -9,8 +9,9 @@
 // median is that of probes 0.3 s apart on connections that have carried probes before. The goals
 // are for the median, with the delay, of the slower mode.
 //
-// Usage: remote_lookup_bench [DIRECTORY of the JSON]. Needs root and /dev/net/tun (delayed_link.h). Environment: REMOTE_SERVER
-// (redis-server; or valkey-server), REMOTE_TCP (reno, bbr: TCP's congestion control; the machine's own).
+// Usage: remote_lookup_bench [DIRECTORY of the JSON]. Needs root and /dev/net/tun (delayed_link.h).
+// Environment: REMOTE_SERVER (redis-server; or valkey-server), REMOTE_TCP (reno, bbr: TCP's
+// congestion control; the machine's own).
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -77,7 +77,7 @@ struct Times {
   std::uint64_t probes = 0, answered = 0;
 };
 
-// Pages: those of one chunk to load into, those of one to store from.
+// Pages of one chunk to load into, and of one chunk to store from.
 class Engine {
  public:
   explicit Engine(const std::string& socket) : kv_(2 * kChunkBytes / 8), client_({socket, "bench", 1}, copy::host_copy_engine()) {
@@ -93,7 +93,7 @@ class Engine {
          "the engine was not attached");
   }
 
-  // Again and again: larderd grants only memory that it has touched.
+  // Again and again: larderd grants only touched memory.
   void fill() {
     const auto end = Clock::now() + kRecovery;
     for (std::uint64_t chunk = 0; chunk < kHot;) {
@@ -168,7 +168,7 @@ class Engine {
     if (client_.store_begin(transfer_of(chunk, kPieces)).ok()) client_.store_finish(kWaitMs);
   }
 
-  // A step of the scheduler: asks, or sees whether it was answered.
+  // A step of the scheduler: asks, or checks for the answer.
   void look_on(Times& times, bool ask = true) {
     if (probe_) {
       const Result<client::ProbeState> state = client_.tier_probes().poll(*probe_, 0);
@@ -217,13 +217,14 @@ std::vector<State> states_of(const ServerProcess& server, bench::TrickleProxy& p
            }}};
 }
 
-// Chunks' parts and records that the server has taken: not what it refused.
+// Parts and records that the server has taken, without the refused ones.
 std::uint64_t written(const ServerProcess& server) {
-  const std::string text = server.info("commandstats", "cmdstat_set");  // calls=3,...,rejected_calls=1,failed_calls=0
+  // calls=3,...,rejected_calls=1,failed_calls=0
+  const std::string text = server.info("commandstats", "cmdstat_set");
   return text.empty() ? 0 : std::stoull(text.substr(text.find('=') + 1));
 }
 
-// Looks are answered, and nothing is left to be written.
+// Probes are answered, and no write is left.
 void await_well(Engine& engine, const ServerProcess& server) {
   const auto end = Clock::now() + kRecovery;
   auto since = Clock::now();
@@ -250,7 +251,8 @@ void run_turn(State& state, Engine& engine, const ServerProcess& server) {
   state.stores += times.stores_us.size();
 }
 
-// What a state adds to the well one's p99, the median of the rounds' own differences: what else the machine does in a round slows both.
+// The addition of a state to the p99 of `well`, the median of the rounds' own differences: other
+// work of the machine in a round slows both.
 double added_us(const State& state, const State& well) {
   std::vector<double> added;
   for (std::size_t i = 0; i < well.p99_us.size(); ++i) added.push_back(state.p99_us[i] - well.p99_us[i]);

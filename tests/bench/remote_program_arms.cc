@@ -1,4 +1,5 @@
-// Arms that are programs of their own: redis-benchmark, and a Python with redis-py and LMCache (remote_rivals.py).
+// Arms that are programs of their own: redis-benchmark, and a Python with redis-py and LMCache
+// (remote_rivals.py).
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -24,8 +25,9 @@ double children_cpu() {
   return of(usage.ru_utime) + of(usage.ru_stime);
 }
 
-// One connection, one command at a time: with its default of 50 connections each of them holds a value, here up to 32 MiB. It stores
-// under keys at random, of a billion, loads one that is there, and looks at no byte.
+// One connection, one command at a time: with the default of 50 connections each holds a value,
+// here up to 32 MiB. redis-benchmark stores under keys at random, of a billion, loads a present
+// one, and looks at no byte.
 class RedisBenchmarkArm final : public RemoteArm {
  public:
   explicit RedisBenchmarkArm(const Place& place) : RemoteArm("redis-benchmark -c 1"), place_(place) {}

@@ -9,7 +9,8 @@
 namespace larder::bench {
 
 using Cell = std::variant<std::string, double>;
-using Row = std::vector<std::pair<std::string, Cell>>;  // column name and value; all rows of a report have the same columns
+// column name and value; all rows of a report have the same columns
+using Row = std::vector<std::pair<std::string, Cell>>;
 
 double median(std::vector<double> values);
 // p in 0..1. REQUIRES: values is not empty.

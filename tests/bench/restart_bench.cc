@@ -72,7 +72,7 @@ class Engine {
     const client::Transfer chunk = transfer(number);
     return client_.lookups().present({reinterpret_cast<const std::uint8_t*>(chunk.hashes.data()), 16, 1}) == 1;
   }
-  // Whether it is there. Wrong bytes end the run.
+  // Whether the chunk is there. Wrong bytes end the run.
   bool load(std::uint64_t number) {
     std::memset(pages_.data(), 0, kChunkBytes);
     const Result<std::uint64_t> ticket = client_.load(transfer(number), 5'000);
@@ -103,7 +103,7 @@ struct Measured {
   double kept = 1;
 };
 
-// Before that a larderd with more to store than it has touched evicts.
+// Before that a larderd with more stored chunks than touched memory evicts.
 void await_touched(const config::Config& config) {
   const std::string arena = config.memory.directory + "/" + config.memory.shm_name + ".arena";
   const auto end = Clock::now() + kDeadline;
@@ -112,10 +112,11 @@ void await_touched(const config::Config& config) {
     must(Clock::now() < end, "touching the arena takes too long");
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // larderd gives it out at its next tick
+  // larderd gives the slot out at its next tick
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
 }
 
-// Kills larderd and starts it again under the engine.
+// Kills larderd and starts a new larderd under the engine.
 void kill_once(const std::string& program, const config::Config& config, std::optional<bench::Larderd>& larderd, Engine& engine,
                Measured& measured) {
   const std::uint64_t epoch = engine.epoch();
@@ -174,7 +175,7 @@ bench::Row row(std::uint64_t size_gib, const std::optional<Measured>& measured, 
 int main(int argc, char** argv) {
   must(argc == 3, "usage: restart_bench OUTPUT LARDERD");
   ::signal(SIGPIPE, SIG_IGN);
-  static const Folder folder;  // static: it tidies up also where must() ends the run
+  static const Folder folder;  // static: also tidies up when must() ends the run
   const std::string& directory = folder.path;
   config::Config config;
   config.socket = directory + "/larder.sock";

@@ -1,4 +1,5 @@
-// The rival of the shared index: the same look-up behind a round trip over a Unix socket. Server and caller are processes of their own.
+// The rival of the shared index: the same look-up behind a round trip over a Unix socket. Server
+// and caller are processes of their own.
 #pragma once
 
 #include <vector>

@@ -26,7 +26,8 @@ config::Config config_of(const std::string& directory, const std::string& name, 
   return config;
 }
 
-// The file in `directory` whose name begins so, whole; larderd is alive and has made it.
+// The complete file in `directory` with this begin of its name; larderd is alive and has made the
+// file.
 Mapping map_file(const std::string& directory, const std::string& beginning, int flags, int prot) {
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
     if (!entry.path().filename().string().starts_with(beginning)) continue;
@@ -64,7 +65,7 @@ ShimArm::ShimArm(const std::string& directory, const std::string& name, std::uin
     client_.reset();
 }
 
-// Again and again: larderd grants only memory that it has touched.
+// Again and again: larderd grants only touched memory.
 bool ShimArm::warm_up() {
   if (!client_ || !client_->wait_attached(10'000).ok()) return false;
   arena_ = map_file(directory_, name_ + ".arena", O_RDWR, PROT_READ | PROT_WRITE);

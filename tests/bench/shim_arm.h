@@ -1,5 +1,6 @@
-// ShimArm: one batch of chunks stored and loaded through the whole shim: RESERVE, copy, COMMIT; look-up, hold, copy, verification.
-// larderd is a process of its own on another processor. Thread-compatible.
+// ShimArm: one batch of chunks stored and loaded through the whole shim: RESERVE, copy, COMMIT;
+// look-up, hold, copy, verification. larderd is a process of its own on another processor.
+// Thread-compatible.
 #pragma once
 
 #include <memory>

@@ -67,7 +67,8 @@ std::uint64_t read_number(const std::string& path) {
   return value;
 }
 
-// A folder of this run on tmpfs, and in it a hugetlbfs that only this process and its children see, so that it ends with them.
+// A folder of this run on tmpfs, with a hugetlbfs that only this process and its children see, so
+// that both end together.
 class Place {
  public:
   Place() : directory_("/dev/shm/larder-bench-start-" + std::to_string(::getpid())), huge_before_(read_number(kHugeTotal)) {
@@ -84,7 +85,8 @@ class Place {
   const std::string& directory() const { return directory_; }
   std::string huge() const { return directory_ + "/huge"; }
 
-  // Why so many bytes of such pages cannot be had; nothing when they can.
+  // The reason why this number of bytes of such pages is not available; empty: the bytes are
+  // available.
   std::optional<std::string> missing(std::uint64_t bytes, bool huge_pages) {
     if (huge_pages && !mounted_) return "no right to mount a hugetlbfs";
     const std::uint64_t free = huge_pages ? read_number(kHugeFree) << 21 : 0;
@@ -124,7 +126,7 @@ bool welcomed(const std::string& path) {
   return decoder.ok() && decoder->type() == protocol::MessageType::kWelcome;
 }
 
-// Seconds from `start` until it is so.
+// Seconds from `start` until the condition holds.
 template <typename Condition>
 double await(Clock::time_point start, const Larderd& larderd, const Condition& condition) {
   while (!condition()) {
@@ -182,7 +184,8 @@ struct Measured {
 Measured measure(const std::string& program, const config::Config& config) {
   const bool huge = config.memory.hugepages != config::Hugepages::kNone;
   const std::string file = (huge ? config.memory.hugepage_directory : config.memory.directory) + "/memset";
-  memset_file(file, config.memory.size_bytes);  // memory that this machine has never used costs more the first time
+  // memory that this machine has never used costs more the first time
+  memset_file(file, config.memory.size_bytes);
   Measured measured;
   for (int round = 0; round < kRounds; ++round) {
     double memset_s = 0;
@@ -222,7 +225,7 @@ bench::Row row(std::uint64_t size_gib, bool huge, const std::optional<Measured>&
 int main(int argc, char** argv) {
   must(argc == 3, "usage: start_bench OUTPUT LARDERD");
   ::signal(SIGPIPE, SIG_IGN);
-  static Place place;  // static: it tidies up also where must() ends the run
+  static Place place;  // static: also tidies up when must() ends the run
   config::Config config;
   config.socket = place.directory() + "/larder.sock";
   config.memory.keep_on_exit = false;  // each start is a cold one

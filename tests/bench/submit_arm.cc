@@ -34,7 +34,7 @@ client::Transfer SubmitArm::transfer(std::uint32_t chunks) const {
   return transfer;
 }
 
-// Again and again: larderd grants only memory that it has touched.
+// Again and again: larderd grants only touched memory.
 bool SubmitArm::attach(std::byte* pages) {
   client_ = std::make_unique<client::Client>(client::Options{socket_, "bench submit", 2}, copy::host_copy_engine());
   client::NamespaceSpec spec;
@@ -60,7 +60,8 @@ bool SubmitArm::attach(std::byte* pages) {
   return false;
 }
 
-// The next one is asked for when the one before has ended, as a request that comes alone. Its list of pages has just been made, and goes along.
+// The next load is asked for when the one before has ended, like a request that comes alone. The
+// list of pages is new, and is passed along.
 std::optional<double> SubmitArm::median_us(std::uint32_t chunks) const {
   std::vector<double> times_us;
   for (int i = 0; i < kWarmUps + kLoads; ++i) {

@@ -14,8 +14,10 @@ namespace larder::bench {
 
 class SubmitArm {
  public:
-  static constexpr std::uint32_t kLayers = 36, kBlocks = 16, kMostChunks = 64;  // of an 8B-shaped model, 16,384 tokens
-  static constexpr std::uint64_t kPieceBytes = 4096;                            // the cost does not depend on it
+  // of an 8B-shaped model, 16,384 tokens
+  static constexpr std::uint32_t kLayers = 36, kBlocks = 16, kMostChunks = 64;
+  // the cost does not depend on this
+  static constexpr std::uint64_t kPieceBytes = 4096;
   static constexpr std::uint64_t kPageBytes = kLayers * kBlocks * kMostChunks * kPieceBytes;
 
   // larderd's files are in `directory`. REQUIRES: made before this process has threads.

@@ -1,4 +1,5 @@
-// `larderctl backend check` of real Sentinels and real Clusters: well, partly away, set wrongly, without rights, of another kind.
+// `larderctl backend check` of real Sentinels and real Clusters: well, partly away, set wrongly,
+// without rights, of another kind.
 #include "tests/component/backend_found.h"
 #include "tests/component/cluster_processes.h"
 

@@ -1,4 +1,5 @@
-// `larderctl backend check` and real servers: well, set wrongly, closed to us, of another kind, and not there.
+// `larderctl backend check` and real servers: well, set wrongly, closed to us, of another kind, and
+// absent.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,7 +29,7 @@ using testing::Not;
 // As docs/guides/share-a-backend.md sets a server up, but small.
 const std::vector<std::string> kWell{"--maxmemory", "2gb", "--maxmemory-policy", "allkeys-lru"};
 
-// An address of this machine that is not its loopback; empty: it has none.
+// An address of this machine that is not its loopback; empty: the machine has no such address.
 std::string outer_address() {
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0) return "";
@@ -73,7 +74,8 @@ TEST_P(BackendCheckTest, AServerThatIsSetUpWell) {
   const std::uint16_t port = free_port();
   start({"--maxmemory", "2gb", "--maxmemory-policy", "allkeys-lru", "--port", std::to_string(port)});
   const Outcome outcome = check("redis://127.0.0.1:" + std::to_string(port) + "/3");
-  EXPECT_LE(outcome.status, 1) << outcome.text;  // on a busy machine it is slow, and said to be
+  // on a busy machine the server is slow, and the check says so
+  EXPECT_LE(outcome.status, 1) << outcome.text;
   EXPECT_THAT(outcome.text, AllOf(HasSubstr(std::string(GetParam()) == "valkey-server" ? "Valkey 8." : "Redis 7."),
                                   HasSubstr("standalone, master"), HasSubstr("2.0 GiB, allkeys-lru"),
                                   HasSubstr("no appendonly, no save points"), HasSubstr("us (")));
@@ -169,7 +171,8 @@ TEST_P(BackendCheckTest, UsersAndPasswords) {
   EXPECT_EQ(check("redis://kv:hunter2@127.0.0.1").status, 2);
 }
 
-// What the check calls enough is enough for a tier that puts, gets, looks and drops.
+// A server with the rights that the check calls enough is enough for a tier that puts, gets, looks
+// and drops.
 // covers F-208
 TEST_P(BackendCheckTest, TheLeastRightsAreEnoughForLarderd) {
   start(kWell);
@@ -225,7 +228,7 @@ TEST_P(BackendCheckTest, Tls) {
 
 // covers F-206
 TEST_P(BackendCheckTest, AnotherKindOfServer) {
-  // Without a port of its own its bus would be at 10000, as that of every other.
+  // Without a port of its own, the server's bus would be at 10000, like that of every other server.
   start({"--cluster-enabled", "yes", "--cluster-port", std::to_string(free_port()), "--maxmemory", "2gb", "--maxmemory-policy",
          "allkeys-lru"});
   EXPECT_EQ(found(), "2 cluster");

@@ -1,4 +1,4 @@
-// What `larderctl backend check` finds, in a line.
+// The findings of `larderctl backend check`, in a line.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -18,8 +18,8 @@ inline Outcome backend_check(const std::string& words) {
   return outcome;
 }
 
-// "0", or "1 noeviction no-maxmemory": what it ends with, and what is found that is no note. How fast the server is depends on
-// what this machine does besides: no matter here.
+// "0", or "1 noeviction no-maxmemory": the exit status, and all findings but notes. The speed of
+// the server depends on other work of this machine, and does not matter here.
 inline std::string backend_found(const std::string& words) {
   const Outcome outcome = backend_check("--json " + words);
   const nlohmann::json answer = nlohmann::json::parse(outcome.text, nullptr, false);

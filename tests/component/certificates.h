@@ -1,4 +1,5 @@
-// Authorities and certificates of a test's own, made by openssl in a folder that goes with it.
+// Authorities and certificates of a test's own, made by openssl in a folder with the life of the
+// object.
 #pragma once
 
 #include <gtest/gtest.h>

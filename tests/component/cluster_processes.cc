@@ -73,7 +73,7 @@ ClusterProcesses::ClusterProcesses(const std::string& name, std::size_t masters,
     must(soon([&] { return says(server(replica).ask({"CLUSTER", "REPLICATE", id(i)}), "OK"); }), "no replica");
     must(soon([&] { return server(replica).info("replication", "master_link_status") == "up"; }), "no replication");
   }
-  // All have heard of all of it.
+  // All nodes have heard of all nodes.
   const std::size_t slaves = replicas ? masters : 0;
   must(soon([&] {
          for (const auto& server : servers_) {
@@ -98,12 +98,12 @@ void ClusterProcesses::join() {
   const auto have_met = [&] {
     for (const auto& server : servers_) {
       const remote::Reply info = server->ask({"CLUSTER", "INFO"});
-      // Its state is ok with fewer where full coverage is not required.
+      // The state is ok with fewer nodes if full coverage is not required.
       if (!says(info, all) || !says(info, "cluster_slots_assigned:16384")) return false;
     }
     return well();
   };
-  // A meeting that a busy machine does not end within the nodes' timeout is forgotten by them.
+  // On a busy machine nodes forget a meeting that does not end within their timeout.
   bool met = false;
   for (int tries = 0; tries < 6 && !met; ++tries) {
     for (std::size_t i = 1; i < servers_.size(); ++i)

@@ -1,4 +1,5 @@
-// Several real servers that belong together, on free ports of this machine: a Cluster, or a master with its replicas and Sentinels.
+// Several real servers that belong together, on free ports of this machine: a Cluster, or a master
+// with its replicas and Sentinels.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +14,29 @@
 
 namespace larder::test {
 
-// Whether it has come to that, in that time.
+// Whether the condition came true in time.
 bool soon(const std::function<bool()>& happens, std::uint64_t ms = 60'000);
 
-// What a server is told so that it listens at `port` of this machine: over TLS alone, and to others too, where certificates are given
-// (ca, and server for 127.0.0.1); clients need none of their own.
+// The arguments of a server that listens at `port` of this machine. With certificates (ca, and
+// server for 127.0.0.1): over TLS alone, and to others too; clients need no certificates.
 std::vector<std::string> listening(std::uint16_t port, const Certificates* tls);
 
 class ClusterProcesses {
  public:
-  // The first `masters` share the slots evenly; then so many that have none; then a replica of each of the first, where asked for.
-  // Throws where they do not become a Cluster.
+  // The first `masters` share the slots evenly; then the given number of nodes without slots; then,
+  // on request, a replica of each of the first. Throws if the nodes do not become a Cluster.
   ClusterProcesses(const std::string& name, std::size_t masters, std::size_t spare = 0, bool replicas = false,
                    const std::vector<std::string>& arguments = {}, const Certificates* tls = nullptr);
 
   ServerProcess& server(std::size_t number) { return *servers_[number]; }
   std::size_t replica_of(std::size_t number) const { return masters_ + spare_ + number; }
   const std::vector<remote::Endpoint>& endpoints() const { return endpoints_; }
-  bool well() const;                             // as all see it that live
-  std::uint64_t keys() const;                    // but for those of probes, with all masters
+  bool well() const;                             // as all living nodes see the Cluster
+  std::uint64_t keys() const;                    // except those of probes, with all masters
   std::uint64_t keys(std::size_t number) const;  // with this one
   void begin_to_move(std::uint16_t slot, std::size_t from, std::size_t to);
-  void move_slot(std::uint16_t slot, std::size_t from, std::size_t to);  // with its keys, one by one
+  // with its keys, one by one
+  void move_slot(std::uint16_t slot, std::size_t from, std::size_t to);
   void kill(std::size_t number);
 
  private:

@@ -1,4 +1,4 @@
-// A command line, run by a shell as a user's is: what it ends with and what it says.
+// A command line, run by a shell like a user's: the exit status and the output.
 #pragma once
 
 #include <sys/wait.h>
@@ -14,7 +14,7 @@ struct Outcome {
   std::string text;  // of both streams
 };
 
-// In an environment without any LARDER_ variable but those of `variables` ("NAME=value NAME=value").
+// In an environment without any LARDER_ variable except `variables` ("NAME=value NAME=value").
 inline Outcome run(const std::string& command, const std::string& variables = "") {
   Outcome outcome{-1, ""};
   FILE* pipe = ::popen(("env -i " + variables + " timeout 60 " + command + " 2>&1").c_str(), "r");

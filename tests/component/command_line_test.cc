@@ -1,4 +1,4 @@
-// larderd and larderctl as a user meets them: options, messages, exit statuses, signals.
+// larderd and larderctl for a user: options, messages, exit statuses, signals.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -65,7 +65,8 @@ TEST(CommandLineTest, TheConfigurationPageIsWhatLarderdPrints) {
       << "larderd --config-reference > docs/reference/configuration.md";
 }
 
-// After a wanted change: (larderd --metrics-reference && larder-operator --metrics-reference) > docs/reference/metrics.md
+// After a wanted change: (larderd --metrics-reference && larder-operator --metrics-reference) >
+// docs/reference/metrics.md
 TEST(CommandLineTest, TheMetricsPageIsWhatTheProgramsPrint) {
   const Outcome larderd = run(kLarderd + " --metrics-reference"), of_operator = run(OPERATOR_PATH " --metrics-reference");
   EXPECT_EQ(larderd.status, 0);
@@ -116,7 +117,7 @@ std::string get_over_unix_socket(const std::string& socket, const std::string& p
   return answer;
 }
 
-// A folder and names of its own, ended by SIGTERM; what is left in /dev/shm goes at the end.
+// A folder and names of its own, ended by SIGTERM; the rest in /dev/shm goes at the end.
 class RunningTest : public testing::Test {
  protected:
   RunningTest() {

@@ -1,4 +1,5 @@
-// A real larderd with a disk tier, killed, stopped, and started again without its memory, as a machine is.
+// A real larderd with a disk tier, killed, stopped, and restarted without its memory, like a
+// machine.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -41,7 +42,8 @@ class DiskTierTest : public testing::Test {
     }
     ASSERT_TRUE(eventually([&] { return larderd_->status_number({"memory", "slots", "committed"}) == kChunks; }));
   }
-  // Two pieces of 4 KiB and their digests, as an engine writes them. Returns the root: what was open at a kill is verified.
+  // Two pieces of 4 KiB and their digests, as an engine writes them. Returns the root: chunks open
+  // at a kill are verified.
   static std::uint64_t write(std::byte* slot, std::uint64_t n) {
     constexpr std::uint64_t kPieceBytes = 4096;
     std::uint64_t digests[2];

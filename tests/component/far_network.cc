@@ -25,7 +25,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kMostUnderWay = 4096;  // packets; as a router, it loses what is more
+constexpr std::size_t kMostUnderWay = 4096;  // packets; like a router, the wire loses the rest
 
 bool run(const std::string& command) {
   return std::system(("(" + command + ") >/dev/null 2>&1").c_str()) == 0;
@@ -63,7 +63,7 @@ Fd open_device(const char* address) {
 
 FarNetwork::FarNetwork(unsigned delay_ms, unsigned lost_percent) : delay_ms_(delay_ms), lost_percent_(lost_percent) {
   home_ = this_place();
-  // Not this thread: whatever happens it stays where it is.
+  // Not this thread: this thread stays in its namespace in any case.
   std::exception_ptr failure;
   std::thread([&] {
     try {
@@ -91,7 +91,7 @@ void FarNetwork::within(const Fd& place, const std::function<void()>& work) cons
   work();
 }
 
-// Names of namespaces may be paths to them.
+// Names of namespaces may be paths.
 bool FarNetwork::join_by_netem() {
   const std::string other = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(far_.get());
   const std::string delays =
@@ -109,7 +109,7 @@ bool FarNetwork::join_by_netem() {
     join(kFar);
   });
   if (joined) kind_ = "tc netem";
-  if (!joined) within(near_, [] { run("ip link del wire"); });  // and its peer
+  if (!joined) within(near_, [] { run("ip link del wire"); });  // and the peer
   return joined;
 }
 
@@ -145,7 +145,8 @@ void FarNetwork::carry() const {
     take(far_device_.get(), near_device_.get());
     for (; !under_way.empty() && under_way.front().due <= Clock::now(); under_way.pop_front()) {
       const Packet& packet = under_way.front();
-      [[maybe_unused]] const auto written = ::write(packet.to, packet.bytes.data(), packet.bytes.size());  // or it is lost
+      // or the packet is lost
+      [[maybe_unused]] const auto written = ::write(packet.to, packet.bytes.data(), packet.bytes.size());
     }
   }
 }

@@ -1,7 +1,9 @@
-// FarNetwork: two network namespaces of this machine, and between them a wire on which every packet takes its time and some are lost.
+// FarNetwork: two network namespaces of this machine, and between the two a wire that delays every
+// packet and loses some.
 //
-// The wire is a pair of veth with tc's netem where the kernel has that. Where it has not, a thread of this process carries the packets
-// from one TUN device to another: later, and not all. Either way both ends speak the kernel's TCP over it. Needs root. Thread-compatible.
+// The wire is a pair of veth with tc's netem if the kernel has netem. Otherwise a thread of this
+// process carries the packets from one TUN device to another, with the delay and the loss. In both
+// cases both ends speak the kernel's TCP over the wire. Needs root. Thread-compatible.
 #pragma once
 
 #include <atomic>
@@ -19,14 +21,15 @@ class FarNetwork {
   static constexpr const char* kNear = "10.77.0.1";  // seen from either end
   static constexpr const char* kFar = "10.77.0.2";
 
-  // Each packet takes so long, one way; so many of a hundred are lost. Throws where this machine does not allow it.
+  // The delay of each packet, one way; the number of lost packets in a hundred. Throws if this
+  // machine does not allow the network.
   FarNetwork(unsigned delay_ms, unsigned lost_percent);
   ~FarNetwork();
   FarNetwork(const FarNetwork&) = delete;
   FarNetwork& operator=(const FarNetwork&) = delete;
 
   const std::string& kind() const { return kind_; }
-  // What these make (sockets, threads, processes) stays at that end.
+  // The sockets, threads and processes that these make stay at that end.
   void near(const std::function<void()>& work) const { within(near_, work); }
   void far(const std::function<void()>& work) const { within(far_, work); }
   // Cut, every packet is lost.

@@ -31,7 +31,7 @@ std::string output_of(const std::string& command) {
 
 ChildProcess::ChildProcess(const std::vector<std::string>& command) : pid_(::fork()) {
   if (pid_ != 0) return;
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that dies leaves nothing behind
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a dying test leaves no process behind
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -115,7 +115,7 @@ void LarderdProcess::kill_and_restart(int signal, const std::function<void()>& b
   start();
 }
 
-// null: it is not there.
+// null: absent.
 nlohmann::json LarderdProcess::status_at(const std::vector<std::string>& path) const {
   const std::string text = output_of(std::string(LARDERCTL_PATH) + " status --json --socket " + admin_socket_ + " 2>/dev/null");
   nlohmann::json node = nlohmann::json::parse(text, nullptr, false);

@@ -1,4 +1,5 @@
-// A real larderd of the build tree with files of its own, and any other child process. Ended by SIGKILL in the destructor.
+// A real larderd of the build tree with files of its own, and any other child process. Ended by
+// SIGKILL in the destructor.
 #pragma once
 
 #include <sys/types.h>
@@ -17,17 +18,19 @@ namespace larder::test {
 class ChildProcess {
  public:
   explicit ChildProcess(const std::vector<std::string>& command);
-  // A fork of this process that runs `work` and ends with what it returns. REQUIRES: no other thread in this process.
+  // A fork of this process that runs `work` and ends with its result. REQUIRES: no other thread in
+  // this process.
   explicit ChildProcess(const std::function<int()>& work);
   ChildProcess(const ChildProcess&) = delete;
   ~ChildProcess();
 
   pid_t pid() const { return pid_; }
   void signal(int number) const;
-  // Waits for its end, at most timeout_ms. The exit status, 128 + signal, or -1 when it still runs.
+  // Waits for the end, at most timeout_ms. The exit status, 128 + signal, or -1 for a running
+  // process.
   int wait(int timeout_ms);
   bool running() { return wait(0) == -1; }
-  // SIGKILL. Returns the status as wait() does, which is another where it had ended before.
+  // SIGKILL. Returns the status like wait(), which differs if the process had ended before.
   int kill();
 
  private:
@@ -39,25 +42,28 @@ class ChildProcess {
 
 class LarderdProcess {
  public:
-  // `size` as in the configuration file, `more` further lines of it. Returns once it is ready; fails the test otherwise.
+  // `size` as in the configuration file, `more` further lines of the file. Returns when larderd is
+  // ready; fails the test otherwise.
   explicit LarderdProcess(const std::string& size, const std::string& log_level = "warning",
                           const std::string& program = LARDERD_PATH, const std::string& more = "");
   ~LarderdProcess();
 
   const std::string& socket() const { return socket_; }
-  // Its files in /dev/shm begin with it and a dot.
+  // Larderd's files in /dev/shm begin with this name and a dot.
   const std::string& name() const { return name_; }
   ChildProcess& process() { return *process_; }
-  // SIGKILL, or another signal that ends it, and a new one with the same files. `between`: while there is none.
+  // SIGKILL, or another signal that ends larderd, and a new larderd with the same files. `between`:
+  // runs without a larderd.
   void kill_and_restart(int signal = 9, const std::function<void()>& between = nullptr);
   // As a start of the whole machine does.
   void lose_memory() const;
-  // A number, or the length of a list, out of `larderctl status --json` by its path of keys, a number for a place in a list; -1 when larderd does not answer.
+  // A number, or the length of a list, from `larderctl status --json` by the path of keys, a number
+  // for a place in a list; -1: larderd does not answer.
   std::int64_t status_number(const std::vector<std::string>& path) const;
   // A text in the same way; empty when larderd does not answer, too.
   std::string status_text(const std::vector<std::string>& path) const;
 
-  // Whatever stands there; null where nothing does, or larderd does not answer.
+  // Any value; null: no value, or larderd does not answer.
   nlohmann::json status_at(const std::vector<std::string>& path) const;
 
  private:

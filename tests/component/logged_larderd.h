@@ -1,4 +1,5 @@
-// LoggedLarderd: a larderd whose log is a file that a test counts, and the bound of an idle larderd's log. Owned by one thread.
+// LoggedLarderd: a larderd with a log file that a test counts, and the bound of an idle larderd's
+// log. Owned by one thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -58,7 +59,7 @@ inline std::size_t lines_of(const std::string& log) {
   return static_cast<std::size_t>(std::ranges::count(log, '\n'));
 }
 
-// How long a log is watched while nothing runs: seconds.
+// The time for watching a log without activity: seconds.
 inline int idle_seconds() {
   return by_form(8, 60);
 }

@@ -1,5 +1,6 @@
-// Namespaces come and go: 20,000 adapters through one engine, 20,000 namespaces through one larderd, killed and started again in between.
-// No byte is wrong, and nothing grows: memory, files and descriptors of larderd, memory of the engine.
+// Namespaces come and go: 20,000 adapters through one engine, 20,000 namespaces through one
+// larderd, killed and started again in between. No byte is wrong, and no resource grows: memory,
+// files and descriptors of larderd, memory of the engine.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -18,11 +19,12 @@ using client::testing_support::hash_of;
 using client::testing_support::hashes_of;
 using client::testing_support::PageLayout;
 
-constexpr std::uint32_t kMany = 20'000, kWarm = 2'000, kLife = 7'000;  // kWarm: from then on nothing may grow
+// kWarm: from then on no resource may grow
+constexpr std::uint32_t kMany = 20'000, kWarm = 2'000, kLife = 7'000;
 constexpr std::uint64_t kSlackKib = 4096;
 const PageLayout kSmall{"small", 1, 1, 4096, 0, false, 0};
 
-// What a process has of its own, and what larderd's files take.
+// The private memory of a process, and the size of larderd's files.
 struct Resources {
   std::uint64_t heap_kib = 0, descriptors = 0, files = 0, journal_bytes = 0;
 };
@@ -50,7 +52,7 @@ void expect_nothing_grew(const Resources& before, const Resources& after) {
   EXPECT_LE(after.journal_bytes, 1ULL << 20);
 }
 
-// One engine and its adapters, of which it has at most so many open.
+// One engine and its adapters, with a bound of open ones.
 class Adapters {
  public:
   explicit Adapters(const std::string& socket) : engine_(socket, kSmall) {
@@ -58,7 +60,8 @@ class Adapters {
   }
   client::Client& client() { return *engine_.client; }
 
-  // Opens adapter `i` in place of the one that was opened first, stores a chunk in it and loads it.
+  // Opens adapter `i` in place of the adapter opened first, stores a chunk in `i` and loads the
+  // chunk.
   void use(std::uint32_t i) {
     if (open_.size() == protocol::kMaxClientNamespaces - 1) close_first(i % 2 == 0);
     const Result<std::uint32_t> number = client().add_namespace("base: made-up\nadapter: " + std::to_string(i) + "\n", "");
@@ -126,7 +129,8 @@ TEST(ManyNamespaces, TwentyThousandAdaptersOfOneEngineLeaveNothingBehind) {
   EXPECT_LE(larderd.status_number({"namespaces"}), static_cast<std::int64_t>(protocol::kMaxNamespaces));
 }
 
-// Four engines of their own kind each, which come and go; half of what they leave is dropped, half stays until its place is needed.
+// Four engines of their own kind each, which come and go; half of their namespaces is dropped, half
+// stays until its place is needed.
 // covers F-100
 TEST(ManyNamespaces, TwentyThousandThroughOneLarderdLeaveNothingBehind) {
   constexpr std::uint32_t kEngines = 4, kOpenOfOne = 50;

@@ -1,5 +1,6 @@
-// Nine processes of one engine that larderd refuses for a reason that only a person can mend, as one with tensor parallelism of eight
-// has: each tried again four times a second, with one to three lines each time.
+// Nine processes of one engine that larderd refuses for a reason that only a person can mend, as
+// with tensor parallelism of eight. Each once tried again four times a second, with one to three
+// lines each time.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -19,7 +20,7 @@ using client::testing_support::PageLayout;
 constexpr int kProcesses = 9;
 const PageLayout kLarge{"large", 8, 16, 128 << 10, 0, false, 0};  // chunks of 16 MiB
 
-// Tries to attach for as long as it lives, as an engine does.
+// Tries to attach for its whole life, like an engine.
 int be_refused(const std::string& socket) {
   const EngineClient engine(socket, kLarge);
   std::this_thread::sleep_for(std::chrono::minutes(10));

@@ -1,4 +1,5 @@
-// A configuration that changes under a larderd that runs: what it takes over, what it says of the rest.
+// A configuration that changes under a running larderd: the settings that larderd takes over, and
+// the log about the rest.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -26,7 +27,7 @@ class ReloadTest : public testing::Test {
     larderd_.reset();
     fs::remove_all(folder_);
   }
-  // As the kubelet does it: the new one is there at once or not at all.
+  // Like the kubelet: the new file is there at once or not at all.
   void write(const std::string& size, const std::string& disk_write) {
     std::ofstream(folder_ / "new") << "socket: " << (folder_ / "l.sock").string() << "\nmemory:\n  size: " << size
                                    << "\n  directory: " << folder_.string() << "\ndisk:\n  path: " << (folder_ / "disk").string()
@@ -79,7 +80,8 @@ TEST_F(ReloadTest, AWatchedFileIsReadWhenItChanges) {
   EXPECT_FALSE(eventually([this] { return !larderd_->running() || !says("needs a restart"); }, 5'000)) << status();
 }
 
-// The arena stands after the configuration was read and some milliseconds before anybody is answered; until the change it gets no further.
+// The arena stands after the configuration was read and some milliseconds before the first answer;
+// until the change larderd gets no further.
 TEST_F(ReloadTest, AWatchedFileThatChangedWhileLarderdStartedIsRead) {
   larderd_ = std::make_unique<ChildProcess>(std::vector<std::string>{LARDERD_PATH, "--config", file(), "--watch-config"});
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);

@@ -49,7 +49,8 @@ std::uint64_t commands(ServerProcess& server, const std::string& name) {
 TEST_P(RemoteClusterTest, ChunksSpreadOverAllMastersAndDropsReachThem) {
   ClusterProcesses cluster(GetParam(), 3);
   Node one(options_of(cluster)), two(options_of(cluster));
-  constexpr std::uint64_t kChunks = 8;  // where a part is chance decides: of 40 none will keep away from a node
+  // chance decides the place of a part: of 40 no part is far from every node
+  constexpr std::uint64_t kChunks = 8;
   for (std::uint64_t i = 0; i < kChunks; ++i) ASSERT_EQ(one.loop.put(i, 5, 1, kLarge).to_string(), "ok");
   EXPECT_EQ(one.tier->state().mode, "Cluster, TCP");
   EXPECT_EQ(cluster.keys(), kChunks * 6);
@@ -64,7 +65,8 @@ TEST_P(RemoteClusterTest, ChunksSpreadOverAllMastersAndDropsReachThem) {
   EXPECT_EQ(two.loop.probe(wanted), (std::vector<bool>{true, true, false, true}));
   for (std::uint64_t i = 0; i < kChunks; ++i) EXPECT_EQ(two.loop.get(i, 1, kLarge).to_string(), "ok");
   for (std::size_t i = 0; i < 3; ++i) EXPECT_GT(commands(cluster.server(i), "get"), before[i]) << "they serve it together";
-  // A chunk of another generation leaves nothing of the former, wherever that was; nor does a drop leave anything.
+  // A chunk of another generation leaves no part of the former, at any place; nor does a drop leave
+  // a part.
   ASSERT_TRUE(one.loop.put(1, 6, 1, kLarge).ok() && one.loop.put(9, 1, 2).ok());
   EXPECT_TRUE(soon([&] { return cluster.keys() == kChunks * 6 + 2; }));
   EXPECT_EQ(two.loop.get(1, 1, kLarge).to_string(), "ok");
@@ -91,7 +93,7 @@ TEST_P(RemoteClusterTest, ResharedUnderLoadNothingIsMissed) {
   Node node(options_of(cluster));
   constexpr std::uint64_t kChunks = 24;
   for (std::uint64_t i = 0; i < kChunks; ++i) ASSERT_EQ(node.loop.put(i, 1, 1, 3 << 20).to_string(), "ok");
-  // Every slot that has something of ours goes to a node that had none, and comes back to another.
+  // Every slot with our keys goes to a node without our keys, and comes back to another.
   std::atomic<bool> ended = false;
   std::atomic<std::uint64_t> rounds = 0;
   std::thread resharding([&] {
@@ -128,7 +130,7 @@ TEST_P(RemoteClusterTest, AMasterKilledUnderLoadCostsMissesUntilItsReplicaTakesO
   ASSERT_TRUE(node.loop.put(500).ok() && node.tier->probe(key_of(500)).has_value());
   const std::uint64_t killed = node.clock.now_ns();
   cluster.kill(0);
-  // The node that the tier was told of is gone with it.
+  // The node in the tier's configuration is gone with the master.
   std::uint64_t back = 0, last_bad = 0, number = 0, good = 0, failed = 0;
   for (const std::uint64_t end = killed + 40 * kSecondNs; node.clock.now_ns() < end && good < 40;) {
     ++number;
@@ -176,7 +178,8 @@ TEST_P(RemoteClusterTest, AFullNodeCostsThePutsThatNeedIt) {
               AllOf(HasSubstr("1 of 3 masters of the Cluster take no writes"),
                     HasSubstr(":" + std::to_string(cluster.endpoints()[1].port)), HasSubstr("maxmemory")));
   EXPECT_TRUE(node.loop.get(1, 1, kLarge).ok());
-  // Of what cannot be stored as a whole nothing is sent: its record would be there, and where its parts are chance decides.
+  // Of a chunk that cannot be stored as a whole no part is sent: the record would be there, and
+  // chance decides the places of the parts.
   const auto is_full = [](std::uint64_t number) {
     return remote::slot_of(remote::record_key("larder", key_of(number))) * 3U / remote::kSlots == 1;
   };
@@ -198,7 +201,7 @@ TEST_P(RemoteClusterTest, AFullNodeCostsThePutsThatNeedIt) {
   cluster.server(1).ask({"CONFIG", "SET", "maxmemory", "0"});
   EXPECT_TRUE(node.eventually([&] { return node.tier->state().reason.empty(); })) << node.tier->state().reason;
   EXPECT_EQ(node.loop.put(large, 1, 1, kLarge).to_string(), "ok");
-  // All of them: then no put is taken.
+  // All masters: then no put is taken.
   for (std::size_t i = 0; i < 3; ++i) cluster.server(i).ask({"CONFIG", "SET", "maxmemory", "1mb"});
   for (std::uint64_t i = 60; i < 100 && node.tier->state().takes_puts; ++i) static_cast<void>(node.loop.put(i));
   EXPECT_TRUE(!node.tier->state().takes_puts && node.tier->state().takes_gets) << node.tier->state().reason;
@@ -238,7 +241,7 @@ TEST_P(RemoteClusterTest, AMasterThatIsAwayCostsItsKeysAlone) {
   EXPECT_LT(got, kChunks);
   EXPECT_GT(put, 0U);
   EXPECT_LT(put, kChunks);
-  // It comes back, with nothing.
+  // The node comes back empty.
   cluster.server(1).start();
   EXPECT_TRUE(node.eventually([&] { return node.tier->state().reason.empty(); })) << node.tier->state().reason;
   EXPECT_TRUE(soon([&] { return node.loop.probe(keys) == others; }));
@@ -259,7 +262,7 @@ TEST_P(RemoteClusterTest, ReplicasAreReadFromAndBelievedInNothing) {
   const auto all_are_loaded = [&] {
     for (std::uint64_t i = 0; i < kChunks; ++i) EXPECT_EQ(node.loop.get(i, 1, kLarge).to_string(), "ok") << i;
   };
-  // Each replica is connected to in its own time: until then its master is read from.
+  // The tier connects to each replica in its own time: until then the master is read.
   EXPECT_TRUE(soon([&] {
     for (std::uint64_t i = 0; i < kChunks; ++i) static_cast<void>(node.loop.get(i, 1, kLarge));
     return gets_of(0) > 0 && gets_of(1) > 0 && gets_of(2) > 0;
@@ -267,7 +270,7 @@ TEST_P(RemoteClusterTest, ReplicasAreReadFromAndBelievedInNothing) {
   const std::uint64_t before = gets(), keys = cluster.keys();
   all_are_loaded();
   EXPECT_GT(gets(), before + kChunks);
-  // They have not been told of anything yet: what they miss is there all the same, and stays.
+  // The replicas have not received the writes yet: missing chunks are there all the same, and stay.
   for (std::size_t i = 0; i < 3; ++i) {
     ServerProcess& replica = cluster.server(cluster.replica_of(i));
     replica.ask({"CONFIG", "SET", "replica-read-only", "no"});
@@ -304,7 +307,7 @@ TEST_P(RemoteClusterTest, AReplicaThatIsReadFromTakesOver) {
   EXPECT_EQ(node.tier->state().reason, "");
 }
 
-// Also while a slot is on its way.
+// Also during the move of a slot.
 TEST_P(RemoteClusterTest, TheLeastRightsAreEnough) {
   ClusterProcesses cluster(GetParam(), 3);
   for (std::size_t i = 0; i < 3; ++i)
@@ -332,7 +335,7 @@ TEST_P(RemoteClusterTest, TheLeastRightsAreEnough) {
   EXPECT_EQ(cluster.keys(), 0U);
 }
 
-// At the replicas as well; without +readonly there they are done without.
+// At the replicas as well; without +readonly there the tier does not use replicas.
 // covers F-187
 TEST_P(RemoteClusterTest, TheLeastRightsAreEnoughToReadFromReplicas) {
   ClusterProcesses cluster(GetParam(), 3, 0, true, kNobodyTakesOver);
@@ -353,7 +356,7 @@ TEST_P(RemoteClusterTest, TheLeastRightsAreEnoughToReadFromReplicas) {
     Node without(options);
     for (std::uint64_t i = 0; i < 8; ++i) ASSERT_EQ(without.loop.put(i, 1, 1, kLarge).to_string(), "ok");
   }
-  // The map names a replica once its master knows that it has been told of something.
+  // The map names a replica once its master knows that the replica has received writes.
   const auto names_replicas = [&](std::size_t number) {
     const remote::Reply map = cluster.server(number).ask({"CLUSTER", "SLOTS"});
     return std::ranges::count_if(map.elements, [](const remote::Reply& range) { return range.elements.size() == 4; }) == 3;
@@ -383,7 +386,7 @@ TEST_P(RemoteClusterTest, WhatIsNoClusterIsSaidToBeNone) {
   options.endpoints = {{"127.0.0.1", port}};
   Node node(options);
   EXPECT_TRUE(node.eventually([&] { return node.tier->state().reason.find("not a node of a Cluster") != std::string::npos; }));
-  // A node that knows no other, and nothing of slots.
+  // A node that knows no other node, and no slots.
   const std::uint16_t other = free_port();
   const ServerProcess empty(GetParam(), {"--port", std::to_string(other), "--bind", "127.0.0.1", "--cluster-enabled", "yes",
                                          "--cluster-port", std::to_string(free_port())});

@@ -1,5 +1,6 @@
-// Stores, loads and looks, several at once, while servers are killed, stopped, emptied, filled up at random: every byte is verified, every
-// operation ends, and all is well again once the servers are.
+// Stores, loads and probes, several at once, while servers are killed, stopped, emptied, filled up
+// at random: every byte is verified, every operation ends, and the tier is well again once the
+// servers are.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -36,12 +37,12 @@ std::uint64_t payload_of(std::uint64_t number) {
   return kSizes[number % std::size(kSizes)];
 }
 
-// Operations of a tier, at random, from a thread of its own until it is ended.
+// Operations of a tier, at random, from a thread of its own until the end.
 class Traffic {
  public:
   Traffic(Node& node, unsigned seed) : node_(node), random_(seed), thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
-  // Nothing is under way any more.
+  // No operation is under way any more.
   void end() {
     thread_.request_stop();
     thread_.join();
@@ -70,7 +71,7 @@ class Traffic {
     EXPECT_TRUE(under_way_.empty()) << under_way_.size() << " operations never ended";
   }
 
-  // False: it is not taken just now.
+  // False: the tier does not take the operation just now.
   bool begin() {
     Under one;
     one.number = random_() % kChunks;
@@ -156,7 +157,8 @@ class RemoteMayhemTest : public testing::TestWithParam<const char*> {
     traffic.end();
     for (std::uint64_t i = 0; i < kChunks; ++i) {
       Status got;
-      const auto answered = [&] {  // on a busy machine a deadline may pass once more, and cost a connection
+      // on a busy machine a deadline may pass once more, and cost a connection
+      const auto answered = [&] {
         got = node.loop.get(i, 1, payload_of(i));
         return got.ok() || got.code() == Code::kNotFound;
       };
@@ -207,7 +209,8 @@ TEST_P(RemoteMayhemTest, OneServer) {
   const std::uint64_t end = node.clock.now_ns() + by_form<std::uint64_t>(4, 60) * kSecondNs;
   for (std::size_t number = 0; number < std::size(events) || node.clock.now_ns() < end; ++number) {
     rest(50 + chance(300));
-    events[number < std::size(events) ? number : chance(std::size(events))]();  // each of them once at least
+    // each at least once
+    events[number < std::size(events) ? number : chance(std::size(events))]();
   }
   expect_well(node, traffic);
 }
@@ -247,8 +250,8 @@ TEST_P(RemoteMayhemTest, AMasterWithSentinels) {
     ServerProcess& server = servers.server(round % 3 == 2 || master ? 0 : 1);
     const bool killed = round % 2 == 0;
     killed ? server.kill() : server.signal(SIGSTOP);
-    // Another is named after 1 s and an election. Who is killed as master and back before that starts as the other's replica, as its
-    // command line says: then there is none.
+    // Another master is named after 1 s and an election. A killed master that is back before that
+    // starts as the other's replica, as its command line says: then there is no master.
     rest((killed ? 4000 : 500) + chance(4000));
     killed ? server.start() : server.signal(SIGCONT);
     const auto linked = [&](std::size_t one) {
@@ -265,7 +268,8 @@ TEST_P(RemoteMayhemTest, AMasterWithSentinels) {
 INSTANTIATE_TEST_SUITE_P(Servers, RemoteMayhemTest, testing::Values("redis-server", "valkey-server"),
                          [](const auto& kind) { return std::string(kind.param).substr(0, std::string(kind.param).find('-')); });
 
-// What a server throws away to make room takes parts and records one by one: each chunk is there in whole, or not at all.
+// A server that makes room removes parts and records one by one: each chunk is there in whole, or
+// not at all.
 class RemoteMemoryTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {

@@ -1,5 +1,6 @@
-// The remote tier over a real network that is far and loses packets: 20 ms each way, 1% of all packets, between two namespaces of this
-// machine. A part takes longer there than a server may be silent.
+// The remote tier over a real network that is far and loses packets: 20 ms each way, 1% of all
+// packets, between two namespaces of this machine. A part takes longer there than a server may be
+// silent.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -46,10 +47,10 @@ class RemoteNetworkTest : public testing::TestWithParam<const char*> {
   std::unique_ptr<FarNetwork> network_;
   remote::RemoteOptions options_;
   std::unique_ptr<ServerProcess> server_;
-  std::unique_ptr<Node> node_;  // goes before what it talks to
+  std::unique_ptr<Node> node_;  // goes before its peer
 };
 
-// The 1% is what makes it slow: TCP takes each loss for a jam.
+// The loss of 1% makes the network slow: TCP takes each loss for congestion.
 // covers F-163
 TEST_P(RemoteNetworkTest, WhatIsFarIsStoredAndLoadedWithoutBeingTakenForDead) {
   const std::uint64_t chunks = by_form(1, 8), start = node_->clock.now_ns();
@@ -79,7 +80,7 @@ TEST_P(RemoteNetworkTest, DeadlinesAreKeptInTheMiddleOfAPart) {
     ASSERT_TRUE(message.has_value());
     EXPECT_EQ(message->status.code(), Code::kDeadlineExceeded) << message->status.to_string();
     EXPECT_LT(node_->clock.now_ns() - start, 5 * kSecondNs);
-    // Nobody writes there any more.
+    // No write goes there any more.
     std::memset(slot.span().data(), 0x11, slot.span().size());
     EXPECT_TRUE(node_->loop.probe(std::vector{key_of(1)}).at(0));
     for (const std::byte byte : slot.span()) ASSERT_EQ(byte, std::byte{0x11});
@@ -106,7 +107,7 @@ TEST_P(RemoteNetworkTest, AWireThatIsCutDegradesItOnceAndItIsUsedAgain) {
     network_->cut(false);
     const std::uint64_t back = node_->clock.now_ns();
     EXPECT_TRUE(node_->well());
-    // An attempt that was just under way fails first, and one that loses its SYN.
+    // An attempt under way fails first, and an attempt with a lost SYN.
     EXPECT_LT(node_->clock.now_ns() - back, 5 * kSecondNs);
     EXPECT_EQ(node_->loop.get(1, 1, kBytes).to_string(), "ok");
     EXPECT_EQ(degraded(), before + 1) << "it does not flap";

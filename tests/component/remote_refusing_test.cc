@@ -1,4 +1,5 @@
-// larderd over servers that refuse chunks: what is sent and said while nothing runs, what is stored all the same, and how it ends.
+// larderd over servers that refuse chunks: the traffic and the log without activity, the chunks
+// stored all the same, and the end of the refusals.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -60,7 +61,7 @@ class RefusingServer : public testing::TestWithParam<const char*> {
   std::unique_ptr<EngineClient> large_, small_;
 };
 
-// Redis' default: it was sent 85 MB/s, with 21 lines a second, while nothing ran.
+// Redis's default: larderd once sent 85 MB/s, with 21 lines a second, without activity.
 // covers F-170
 TEST_P(RefusingServer, ThatIsFullIsSentNothingAndFilledOnceThereIsRoom) {
   ServerProcess server(GetParam(), {"--maxmemory", "30mb", "--maxmemory-policy", "noeviction"});
@@ -84,7 +85,7 @@ TEST_P(RefusingServer, WhoseValuesMustBeShortIsSentShortOnes) {
   expect_short_ones(server, "proto-max-bulk-len");
 }
 
-// It ends the connection in the middle of a chunk.
+// The server ends the connection in the middle of a chunk.
 // covers F-171
 TEST_P(RefusingServer, WhoseQueriesMustBeShortIsSentShortOnes) {
   ServerProcess server(GetParam(), {"--client-query-buffer-limit", "1mb"});
@@ -94,7 +95,8 @@ TEST_P(RefusingServer, WhoseQueriesMustBeShortIsSentShortOnes) {
 INSTANTIATE_TEST_SUITE_P(Servers, RefusingServer, testing::Values("redis-server", "valkey-server"),
                          [](const auto& kind) { return std::string(kind.param).substr(0, std::string(kind.param).find('-')); });
 
-// A proxy, or a managed server, with a limit of the request's size: not one line told of it.
+// A proxy, or a managed server, with a limit of the request's size: no line of the log reported the
+// limit once.
 // covers F-171
 TEST(RefusingProxy, ThatTakesNoValueOverOneMibIsSentShortOnes) {
   FakeServer server([](const FakeServer::Words& words) -> std::optional<std::string> {
@@ -107,7 +109,7 @@ TEST(RefusingProxy, ThatTakesNoValueOverOneMibIsSentShortOnes) {
   for (std::uint32_t n = 0; n < 6; ++n) ASSERT_EQ(large.store(n, 1, 30'000).stored, 1U);
   ASSERT_EQ(small.store(100, 1, 30'000).stored, 1U);
   ASSERT_TRUE(eventually([&] { return larderd.stored() == 1 && !larderd.reason().empty(); }, 20'000)) << larderd.log();
-  std::this_thread::sleep_for(std::chrono::seconds(8));  // and it is tried once more
+  std::this_thread::sleep_for(std::chrono::seconds(8));  // and the chunk is tried once more
   expect_quiet(larderd, "answered with an error");
   EXPECT_THAT(larderd.log(), HasSubstr("chunks wait to be written"));
 }

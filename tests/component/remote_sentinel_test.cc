@@ -1,4 +1,4 @@
-// The remote tier and a master that three real Sentinels watch over: killed, stopped, demoted, under load.
+// The remote tier and a master under three real Sentinels: killed, stopped, demoted, under load.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -33,8 +33,8 @@ class RemoteSentinelTest : public testing::TestWithParam<const char*> {
       if (servers_->named(i) != port) return false;
     return true;
   }
-  // Puts and gets until the sentinels name the other one, and five seconds later all of them are good: on a calm machine one second
-  // is enough.
+  // Puts and gets until the Sentinels name the other master, and five seconds later all operations
+  // are good: on a calm machine one second is enough.
   void until_other_is_master(Node& node, std::uint16_t other) {
     std::uint64_t back = 0, last_bad = 0, good = 0;
     for (const std::uint64_t end = node.clock.now_ns() + 40 * kSecondNs; node.clock.now_ns() < end && good < 40;) {
@@ -69,8 +69,8 @@ TEST_P(RemoteSentinelTest, TheMasterIsFoundAndFollowedWhenItIsKilled) {
   servers_->server(0).kill();
   until_other_is_master(node, servers_->port(1));
   EXPECT_FALSE(node.tier->probe(key_of(500)).has_value()) << "the replica may not have been told of all that was stored";
-  // It comes back, as a master at first; the Sentinels let that be for 10 s. On a busy machine they may then have taken the other one
-  // for dead.
+  // The server comes back, as a master at first; the Sentinels allow this for 10 s. On a busy
+  // machine the Sentinels may then have taken the other one for dead.
   servers_->server(0).start();
   EXPECT_TRUE(soon(
       [&] {
@@ -111,7 +111,7 @@ TEST_P(RemoteSentinelTest, SentinelsMayBeAwayAndOneIsEnough) {
 
 TEST_P(RemoteSentinelTest, SentinelsHaveUsersAndPasswordsOfTheirOwn) {
   for (std::size_t i = 0; i < 3; ++i) {
-    // Any user who may ask whom they watch over, and nothing else.
+    // A user who may only ask for the watched master.
     ASSERT_EQ(servers_->sentinel(i)
                   .ask({"ACL", "SETUSER", "watcher", "on", ">secret", "-@all", "+hello", "+auth", "+client", "+ping", "+info",
                         "+sentinel"})

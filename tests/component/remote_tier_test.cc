@@ -1,4 +1,5 @@
-// The remote tier and a real Redis, a real Valkey: killed, stopped, full, a replica, behind TLS and passwords.
+// The remote tier and a real Redis, a real Valkey: killed, stopped, full, a replica, behind TLS and
+// passwords.
 #include "sidecar/tiers/remote/chunks/remote_tier.h"
 
 #include <gmock/gmock.h>
@@ -64,13 +65,13 @@ TEST_P(RemoteTierTest, TwoNodesShareWhatOneHasComputed) {
   EXPECT_EQ(two.loop.probe(wanted), (std::vector<bool>{true, true, false}));
   EXPECT_EQ(two.tier->probe(key_of(7)).value_or(tiers::ChunkFacts{}).generation, 5U);
   for (std::uint64_t i = 0; i < 8; ++i) EXPECT_EQ(two.loop.get(i, 1, 5 << 20).to_string(), "ok");
-  // What one writes anew the other finds, and nothing of the former is left.
+  // The other larderd finds a rewritten chunk, and no part of the former is left.
   const std::size_t count = keys().size();
   ASSERT_TRUE(one.loop.put(0, 6, 1, 5 << 20).ok());
   EXPECT_TRUE(two.eventually([&] { return keys().size() == count; }));
   EXPECT_EQ(two.loop.get(0, 1, 5 << 20).to_string(), "ok");
   EXPECT_EQ(two.tier->probe(key_of(0))->generation, 6U);
-  // What one drops is gone for the other.
+  // A drop of one larderd is a drop for the other.
   ASSERT_TRUE(one.loop.drop(1).ok());
   EXPECT_TRUE(keys().empty());
   EXPECT_EQ(two.loop.get(7, 1, 5 << 20).code(), Code::kNotFound);
@@ -110,7 +111,7 @@ TEST_P(RemoteTierTest, MixedStaleAndPartialPartsAreMisses) {
   EXPECT_FALSE(two.tier->state().degraded());
 }
 
-// Another type, and what is longer than any answer that the tier takes.
+// Another type, and a value longer than any answer that the tier takes.
 TEST_P(RemoteTierTest, WhatIsNoRecordGivesWayToAPut) {
   start();
   Node node(options_);
@@ -136,13 +137,13 @@ void put_in_vain(Node& node, std::uint64_t number, std::uint64_t generation, std
   EXPECT_NE(node.loop.ended(ticket).code(), Code::kInternal);
 }
 
-// Three larderd write, read, forget, evict and give up the same few keys, and parts go as by an eviction: at the end each record has its
-// parts and no part is without its record.
+// Three larderd write, read, forget, evict and give up the same few keys, and parts go as by an
+// eviction: at the end each record has its parts and no part is without its record.
 // covers F-198
 TEST_P(RemoteTierTest, WhateverSeveralDoAtOnceNothingIsLeftOver) {
   start();
   constexpr std::uint64_t kKeys = 4, kBytes = 64 << 10;
-  // What parts went while some were taken by an eviction is no proof: they go on after that.
+  // Parts that went during an eviction are no proof: the larderd go on after the evictions.
   std::atomic<bool> evicting = true;
   const auto larderd = [this, &evicting](unsigned seed) {
     Node node(options_);
@@ -173,7 +174,7 @@ TEST_P(RemoteTierTest, WhateverSeveralDoAtOnceNothingIsLeftOver) {
   for (std::thread& one : all) one.join();
   Node node(options_);
   for (std::uint64_t number = 0; number < kKeys; ++number) {
-    static_cast<void>(node.loop.get(number, 1, kBytes));  // what is partial is found and goes
+    static_cast<void>(node.loop.get(number, 1, kBytes));  // incomplete chunks are found and go
     EXPECT_TRUE(node.loop.put(number, 4, 1, kBytes).ok());
     EXPECT_TRUE(node.loop.get(number, 1, kBytes).ok());
   }
@@ -181,7 +182,7 @@ TEST_P(RemoteTierTest, WhateverSeveralDoAtOnceNothingIsLeftOver) {
   EXPECT_TRUE(node.eventually([&] { return keys().size() == 2 * kKeys; })) << testing::PrintToString(keys());
 }
 
-// Of three rounds the best one counts: what the machine does besides is not the tier's.
+// Of three rounds the best one counts: other work of the machine is not the tier's.
 // covers F-159
 TEST_P(RemoteTierTest, AKilledServerIsUsedAgainWithinASecondOfItsReturn) {
   start();
@@ -238,7 +239,7 @@ TEST_P(RemoteTierTest, KilledUnderLoadNothingWrongIsRead) {
   std::uint64_t number = 0;
   for (int round = 0; round < 5; ++round) {
     std::atomic<std::uint64_t> good = 0;
-    std::uint64_t failed = 0;  // of what was begun after its death
+    std::uint64_t failed = 0;  // of operations that began after its death
     std::atomic<bool> killed = false;
     std::jthread killer([&] {
       static_cast<void>(eventually([&] { return good > 0; }));
@@ -246,7 +247,8 @@ TEST_P(RemoteTierTest, KilledUnderLoadNothingWrongIsRead) {
       server_->signal(SIGKILL);
       killed = true;
     });
-    // However long a busy machine takes: until something went well before it died, and something failed because it had.
+    // However long a busy machine takes: until one operation went well before the death, and one
+    // failed because of the death.
     const std::uint64_t start = node.clock.now_ns();
     while (node.clock.now_ns() < start + (failed > 0 ? kSecondNs / 2 : 60 * kSecondNs)) {
       const bool dead = killed;
@@ -285,7 +287,7 @@ TEST_P(RemoteTierTest, AFullServerTakesNoPutsAndStillAnswersGets) {
   EXPECT_TRUE(node.eventually([&] { return node.loop.put(1).ok(); })) << "the server tells of its room";
 }
 
-// Redis closes who is idle for longer than its `timeout`, in seconds.
+// Redis closes connections that are idle for longer than its `timeout`, in seconds.
 // covers F-173
 TEST_P(RemoteTierTest, AnIdleBackendIsNotDisconnected) {
   start({"--timeout", "2"});
@@ -326,7 +328,7 @@ TEST_P(RemoteTierTest, WhatIsTooOldIsGone) {
   start();
   options_.ttl_ms = 300;
   Node node(options_);
-  // Until it is loaded before it is too old: a busy machine may take longer over the two.
+  // Until the chunk is loaded before its age limit: a busy machine may take longer over the two.
   EXPECT_TRUE(node.eventually([&] { return node.loop.put(1).ok() && node.loop.get(1).ok(); }));
   EXPECT_TRUE(node.eventually([&] { return keys().empty(); }));
   EXPECT_FALSE(node.tier->probe(key_of(1)).has_value());

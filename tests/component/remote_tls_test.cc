@@ -39,7 +39,7 @@ class RemoteTlsTest : public testing::TestWithParam<const char*> {
     server_->ask({"ACL", "SETUSER", "larder", "reset", "on", ">a secret", "~larder:*", "+@all", "-@dangerous"});
   }
   std::string file(const std::string& name) const { return files_.file(name); }
-  // What becomes of a tier with these options: "" when it works, else why not.
+  // The fate of a tier with these options: "" for a working tier, else the reason.
   std::string outcome(const RemoteOptions& options) {
     const Result<std::unique_ptr<tiers::Tier>> tier = remote::open_remote_tier(clock_, options);
     if (!tier.ok()) return tier.status().text();
@@ -122,7 +122,7 @@ TEST_P(RemoteTlsTest, ARotatedAuthorityIsReadAtTheNextConnect) {
   EXPECT_TRUE(node.loop.get(1).ok());
 }
 
-// Who opens a pipe waits for its writer.
+// The opener of a pipe waits for its writer.
 TEST_P(RemoteTlsTest, APipeIsNoFileOfTls) {
   ASSERT_EQ(::mkfifo(file("pipe").c_str(), 0600), 0);
   for (std::string remote::TlsOptions::*which :

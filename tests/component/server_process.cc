@@ -48,7 +48,8 @@ std::string server_program(const std::string& name) {
 
 std::uint16_t free_port() {
   std::random_device chance;
-  // Below those that the kernel gives to connections (net.ipv4.ip_local_port_range): the next connection is not to take it.
+  // Below the ports that the kernel gives to connections (net.ipv4.ip_local_port_range): the next
+  // connection must not take this one.
   std::uniform_int_distribution<std::uint16_t> ports(15000, 32767);
   for (int tries = 0; tries < 1000; ++tries) {
     const Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));

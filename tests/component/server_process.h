@@ -1,5 +1,5 @@
-// A real redis-server or valkey-server of a test's own: a directory, a Unix socket in it, and no port unless asked for. It dies
-// with the test.
+// A real redis-server or valkey-server of a test's own: a directory, a Unix socket inside, and no
+// port unless requested. The server dies with the test.
 #pragma once
 
 #include <sys/types.h>
@@ -13,16 +13,16 @@
 
 namespace larder::test {
 
-// The program of that name, as `make deps` has put it there; empty: it has not.
+// The program of that name from `make deps`; empty: missing.
 std::string server_program(const std::string& name);
 
-// One that nobody listens at just now.
+// A port without a listener just now.
 std::uint16_t free_port();
 
 class ServerProcess {
  public:
-  // `name`: "redis-server" or "valkey-server". It starts at once, without persistence. `config`: what stands in its file; none
-  // where it is empty.
+  // `name`: "redis-server" or "valkey-server". The server starts at once, without persistence.
+  // `config`: the content of its file; empty: no file.
   explicit ServerProcess(const std::string& name, std::vector<std::string> arguments = {}, const std::string& config = "");
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;
@@ -34,10 +34,10 @@ class ServerProcess {
 
   void start();
   void signal(int number) const;
-  void kill();  // SIGKILL, and it is gone
-  // As it is sent and answered on a connection of its own, without TLS.
+  void kill();  // SIGKILL; the server is gone
+  // The raw answer to a raw command on a connection of its own, without TLS.
   remote::Reply ask(const std::vector<std::string>& words) const;
-  // What INFO says under that name, of the server's answer to INFO of `section`.
+  // The value of this name in the server's answer to INFO of `section`.
   std::string info(const std::string& section, const std::string& name) const;
 
  private:

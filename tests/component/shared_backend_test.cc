@@ -1,4 +1,5 @@
-// Two larderd, each with memory of its own, on one real Redis or Valkey: what one stores the other finds and loads, byte by byte.
+// Two larderd, each with memory of its own, on one real Redis or Valkey: one larderd finds and
+// loads the chunks of the other, byte by byte.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -23,7 +24,7 @@ using testing::HasSubstr;
 
 const std::string kFingerprint = "engine: vllm\ndtype: bfloat16\n";
 
-// A larderd in a thread, as on a machine of its own, and an engine that is attached to it.
+// A larderd in a thread, as on a machine of its own, and an attached engine.
 class Node {
  public:
   explicit Node(const std::string& server_socket, const std::function<void(config::Config&)>& change = {}) {
@@ -64,7 +65,7 @@ class Node {
     loop_.join();
     sidecar_.reset();
   }
-  // What a new machine has.
+  // The memory of a new machine.
   void lose_memory() {
     stop();
     std::filesystem::remove_all(directory_);
@@ -72,12 +73,12 @@ class Node {
     start();
   }
 
-  // As an engine whose weights have changed.
+  // Like an engine with changed weights.
   void drop() {
     protocol::Encoder drop(protocol::MessageType::kDropNamespace, 0);
     ASSERT_TRUE(engine_->send(drop.append(protocol::DropNamespace{engine_->handle(), 0})).ok());
   }
-  // How long it is until larderd says that all is done that the engine has sent before.
+  // The time until larderd reports the end of all earlier messages of the engine.
   int fence_ms() {
     protocol::Encoder fence(protocol::MessageType::kReserve, 5);
     const auto from = std::chrono::steady_clock::now();
@@ -94,7 +95,7 @@ class Node {
   void store(std::uint64_t from, std::uint64_t to) {
     for (std::uint64_t n = from; n <= to; ++n) engine_->store(n);
   }
-  // All of it is in the backend, put there by this one.
+  // All chunks are in the backend, stored by this larderd.
   bool wrote(std::uint64_t chunks) {
     return eventually([&] { return stats().backend.puts >= chunks && stats().backend.write_queue == 0; });
   }
@@ -146,7 +147,7 @@ TEST_P(SharedBackendTest, WhatOneStoredTheOtherFindsAndLoads) {
   EXPECT_EQ(fetched.bytes, 8 * ChunkEngine::kSlotBytes);
   EXPECT_TRUE(two.right(1, 8));
   two.engine().end_fetch(2);
-  // In memory now: nothing is asked.
+  // In memory now: the backend is not asked.
   const protocol::Probed again = two.engine().probe(1, 8);
   EXPECT_EQ(again.families, 8U);
   EXPECT_EQ(again.shared, 0U);
@@ -182,7 +183,8 @@ TEST_P(SharedBackendTest, ADropThatTheServerHasNotDoneIsNotCalledDone) {
   ASSERT_FALSE(dropped.ok());
   EXPECT_THAT(dropped.status().text(), HasSubstr("not found in the backend"));
   EXPECT_FALSE(one.engine().find(1)) << "gone from memory";
-  // Its engine need not wait: nothing of it is found here until the server is back, and it is done then.
+  // The engine need not wait: no chunk of the namespace is found here until the server is back, and
+  // the drop is done then.
   EXPECT_LT(one.fence_ms(), 900) << "who waits, waits for a second";
   server_->start();
   EXPECT_TRUE(eventually([&] { return one.fallback().empty(); }));
@@ -206,7 +208,8 @@ TEST_P(SharedBackendTest, AnEngineWaitsNoLongerThanASecondForADropThatAStoppedSe
 // covers F-200
 TEST(SharedFenceTest, AnEngineWaitsNoLongerThanASecondForAServerThatIsGoneThrough) {
   remote::testing_support::FakeServer server([](const remote::testing_support::FakeServer::Words& words) {
-    return words[0] == "SCAN" ? std::optional<std::string>("*2\r\n$1\r\n5\r\n*0\r\n") : std::nullopt;  // it never ends
+    // the drop never ends
+    return words[0] == "SCAN" ? std::optional<std::string>("*2\r\n$1\r\n5\r\n*0\r\n") : std::nullopt;
   });
   Node one(server.socket());
   one.store(1, 1);
@@ -244,7 +247,7 @@ TEST_P(SharedBackendTest, AServerThatIsKilledCostsMissesAndIsFilledAgain) {
   EXPECT_TRUE(eventually([&] { return one.right(1, 7); })) << "memory goes on";
   server_->start();
   ASSERT_TRUE(eventually([&] { return two.fallback().empty() && one.fallback().empty(); }));
-  // Another life of the server, with nothing in it: all is written anew.
+  // Another life of the server, empty: all chunks are written anew.
   EXPECT_TRUE(eventually([&] { return two.engine().probe(1, 7).families == 7; }));
   EXPECT_EQ(two.engine().fetch(1, 1, 7).families, 7U);
   EXPECT_TRUE(two.right(1, 7));
@@ -266,7 +269,7 @@ TEST_P(SharedBackendTest, AServerThatStandsStillCostsADeadline) {
   EXPECT_TRUE(eventually([&] { return two.engine().probe(1, 20).families == 20; }));
 }
 
-// Not there at the start: no error, and used as soon as it is.
+// Absent at the start: no error, and used at once later.
 TEST_P(SharedBackendTest, AServerThatComesLaterIsUsedThen) {
   server_->kill();
   Node node(server_->socket());
@@ -305,7 +308,7 @@ TEST_P(SharedBackendTest, WhatIsOnTheDiskComesFromThereAndTheRestFromTheBackend)
     EXPECT_TRUE(eventually([&] { return two.stats().promoted_bytes == 9 * ChunkEngine::kSlotBytes; }));
     EXPECT_GE(two.stats().disk.gets, 4U) << "and what shows how fast it is";
     EXPECT_GE(two.stats().backend.gets, 5U);
-    // What came from the backend is the disk's to have, too.
+    // Chunks from the backend are for the disk, too.
     EXPECT_TRUE(eventually([&] { return two.stats().disk.chunks == 9; }));
   }
   std::filesystem::remove_all(disk);

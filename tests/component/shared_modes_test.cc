@@ -1,5 +1,6 @@
-// Two larderd, as a user runs them, on one real Cluster or on a master that Sentinels watch over, with TLS and without: what one has
-// stored the other loads, byte by byte, also when a master is killed under them.
+// Two larderd, run like a user's, on one real Cluster or on a master under Sentinels, with TLS and
+// without. One larderd loads the stored chunks of the other, byte by byte, also after a kill of a
+// master.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +27,7 @@ std::string hosts_of(const std::vector<remote::Endpoint>& endpoints) {
   return hosts;
 }
 
-// A larderd with memory of its own, and an engine that is attached to it.
+// A larderd with memory of its own, and an attached engine.
 class Node {
  public:
   explicit Node(const std::string& backend)
@@ -49,7 +50,7 @@ class Node {
   bool wrote(std::int64_t chunks) const {
     return eventually([&] { return larderd_.status_number({"backend", "puts", "ok"}) >= chunks; });
   }
-  // Whether this one chunk was there and was loaded; fails the test where its bytes are wrong.
+  // Whether this one chunk was there and was loaded; wrong bytes fail the test.
   bool loads(std::uint64_t n) {
     if (engine_.probe(n, n).families != 1) return false;
     const bool loaded = engine_.fetch(++request_, n, n).families == 1;
@@ -93,7 +94,7 @@ class SharedModesTest : public testing::TestWithParam<Kind> {
     for (std::uint64_t n = 1; n <= kChunks; ++n) EXPECT_TRUE(two.engine().right(n)) << n;
     two.engine().end_fetch(1);
   }
-  // New chunks come through again, and nothing that is found has other bytes.
+  // New chunks come through again, and no found chunk has other bytes.
   void goes_on(Node& one, Node& two) const {
     std::uint64_t next = 1000;
     EXPECT_TRUE(eventually(
@@ -125,7 +126,7 @@ TEST_P(SharedModesTest, AClusterWhoseMasterIsKilled) {
   share(one, two);
   EXPECT_EQ(one.said("mode"), GetParam().tls ? "Cluster, TLS" : "Cluster, TCP");
   for (std::size_t i = 0; i < 3; ++i) EXPECT_GT(cluster.keys(i), 0U) << "the chunks are spread over all masters";
-  // Nobody takes over before it was said that one is away.
+  // No replica takes over before the report of the lost master.
   ServerProcess& replica = cluster.server(cluster.replica_of(0));
   ASSERT_EQ(replica.ask({"CONFIG", "SET", "cluster-replica-no-failover", "yes"}).text, "OK");
   cluster.kill(0);
@@ -141,7 +142,7 @@ TEST_P(SharedModesTest, SentinelsWhoseMasterIsKilled) {
   Node one(backend_), two(backend_);
   share(one, two);
   EXPECT_EQ(two.said("mode"), GetParam().tls ? "Sentinel, TLS" : "Sentinel, TCP");
-  // They name no other one before it was said that this one is away.
+  // The Sentinels name no other master before the report of the lost one.
   const auto let_it_be_away_for = [&servers](const std::string& ms) {
     for (std::size_t i = 0; i < 3; ++i)
       ASSERT_EQ(servers.sentinel(i).ask({"SENTINEL", "SET", SentinelProcesses::kMaster, "down-after-milliseconds", ms}).text,

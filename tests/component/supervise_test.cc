@@ -1,4 +1,4 @@
-// `larderd --supervise`: a real larderd under its supervisor, as it is in an engine's pod.
+// `larderd --supervise`: a real larderd under its supervisor, as in an engine's pod.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -103,7 +103,8 @@ TEST_F(SuperviseTest, LarderdDoesNotOutliveItsSupervisor) {
   ASSERT_TRUE(eventually([&] { return answers("ready"); }, 30'000));
   const fs::path program = "/proc/" + std::to_string(larderd()) + "/exe";
   supervisor_->kill();
-  const auto gone = [&program] {  // of one that is dead and not yet waited for it says nothing either
+  // about a dead and unreaped process the kernel says nothing either
+  const auto gone = [&program] {
     std::error_code error;
     static_cast<void>(fs::read_symlink(program, error));
     return static_cast<bool>(error);

@@ -1,4 +1,4 @@
-// A remote tier as a test drives it.
+// A remote tier driven by a test.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// A log that nobody reads: standard error is a pipe that is full from the start. larderd, its supervisor and the operator serve and end all
-// the same, and count what they drop.
+// An unread log: standard error is a pipe that is full from the start. larderd, its supervisor and
+// the operator serve and end all the same, and count dropped lines.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -35,7 +35,7 @@ class UnreadLogTest : public testing::Test {
     std::string pattern = (fs::temp_directory_path() / "larder-test-XXXXXX").string();
     folder_ = ::mkdtemp(pattern.data());
     EXPECT_EQ(::pipe2(pipe_.data(), O_CLOEXEC), 0);
-    // So small that what is written at a start fills it.
+    // So small that the lines of a start fill the pipe.
     EXPECT_GT(::fcntl(pipe_[1], F_SETPIPE_SZ, 4096), 0);
     fill();
     std::ofstream(folder_ / "larder.yaml") << "socket: " << (folder_ / "l.sock").string()
@@ -201,7 +201,7 @@ TEST_F(UnreadLogTest, AStartThatFailsEndsWithItsStatus) {
   EXPECT_EQ(process_->wait(kMostToEndMs), 2);
 }
 
-// No API server is there: the operator waits for it.
+// There is no API server: the operator waits for one.
 // covers F-107
 TEST_F(UnreadLogTest, TheOperatorEnds) {
   std::ofstream(folder_ / "kubeconfig")
@@ -213,7 +213,7 @@ TEST_F(UnreadLogTest, TheOperatorEnds) {
   expect_end();
 }
 
-// Started by a supervisor that closes all three: no line goes into a file that took number 2.
+// Started by a supervisor that closes all three: no line goes into a file with number 2.
 // covers F-107, F-108
 TEST_F(UnreadLogTest, ClosedStreamsAreOpenedFirst) {
   process_ = std::make_unique<ChildProcess>(std::vector<std::string>{

@@ -1,4 +1,5 @@
-// Every CopyEngine: what it stores loads again, its digests are those of protocol/checksum.h, and no corruption goes unseen.
+// Every CopyEngine: stored bytes load again, the digests are those of protocol/checksum.h, and
+// every corruption is found.
 #include "cuda/copy_engine.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ std::byte expected_byte(std::uint64_t seed, std::uint64_t at) {
   return static_cast<std::byte>(((seed + at / 8) * 0x9e3779b97f4a7c15ULL) >> (8 * (at % 7)));
 }
 
-// Pieces with gaps between them, at an odd start if asked, and a slot for them.
+// Pieces with gaps, at an odd start if asked, and a slot for the pieces.
 class Chunk {
  public:
   Chunk(EngineBox& box, std::uint64_t piece_bytes, std::size_t pieces, std::size_t misalign)
@@ -48,7 +49,7 @@ class Chunk {
     std::memset(image(pages_), 0xee, page_bytes_);
     memory_->write();
   }
-  // What lies on a page by now, as long as nobody asks again.
+  // The bytes of a page by now, until the next call.
   const std::byte* seen(const std::byte* page) const {
     memory_->read();
     return image(page);
@@ -229,7 +230,8 @@ TEST_P(CopyEngineTest, PartsOfChunksAreLoadedAndVerifiedByThemselves) {
   }
 }
 
-// As an engine that captures its decode step while loads and stores are under way, on this thread and on others.
+// Like an engine that captures its decode step during loads and stores, on this thread and on
+// others.
 TEST_P(CopyEngineTest, AGraphIsCapturedWhileCopiesRun) {
   Chunk chunk(*box_, 8192, 4, 0);
   chunk.fill(8);

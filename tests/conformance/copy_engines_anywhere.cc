@@ -1,4 +1,4 @@
-// The engines that need no GPU: the host's, by each of its loops, and CUDA's over the fake driver.
+// The engines without a GPU: the host's, by each of its loops, and CUDA's over the fake driver.
 #include "cuda/host_copy_engine.h"
 #include "tests/conformance/cuda_engine_kinds.h"
 #include "tests/cuda/device_chunk.h"
@@ -41,7 +41,7 @@ class FakeMemory final : public PageMemory {
 class FakeBox final : public CudaBox {
  public:
   explicit FakeBox(const CudaKind& kind) : CudaBox(kind) {
-    // As a para-virtual GPU has it: a copy that names registered memory by the host's address fails.
+    // Like a para-virtual GPU: a copy that names registered memory by the host's address fails.
     if (kind.scattered) fake_cuda::have(132, false);
     if (kind.scattered) fake_cuda::scatter_registrations();
     make_engine(kind, fake_cuda::allocate(1), fake_kernels());

@@ -1,4 +1,5 @@
-// The kinds that CUDA's engine comes in, over whatever driver: its two ways, and none of its kernels; with slots that are registered, and with staging memory.
+// The kinds of CUDA's engine, over any driver: its two ways, and without kernels; with registered
+// slots, and with staging memory.
 #pragma once
 
 #include <stdexcept>
@@ -15,7 +16,9 @@ struct CudaKind {
   bool kernels;
   bool pinned;  // the slot; else staging memory is used
   bool scattered =
-      false;  // the slot is registered in slices that are no neighbours for the device: a kernel has no one address for it
+      // the slot is registered in slices that are no neighbours for the device: a kernel has no
+      // single address for the slot
+      false;
 };
 
 inline std::vector<CudaKind> cuda_kinds() {
@@ -42,7 +45,8 @@ class CudaBox : public EngineBox {
 
  protected:
   explicit CudaBox(const CudaKind& kind) : pinned_(kind.pinned) {}
-  static constexpr std::size_t kScatteredSlice = 12 << 10;  // smaller than most pieces, and no multiple of their sizes
+  // smaller than most pieces, and no multiple of their sizes
+  static constexpr std::size_t kScatteredSlice = 12 << 10;
   void make_engine(const CudaKind& kind, const std::byte* page, cuda::KernelImages kernels) {
     cuda::CudaOptions options;
     options.method = kind.method;

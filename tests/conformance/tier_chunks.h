@@ -1,4 +1,5 @@
-// Chunks whose bytes derive from key and generation, and a loop's view of a tier: tickets, and the messages of each.
+// Chunks with bytes derived from key and generation, and a loop's view of a tier: tickets, and the
+// messages of each.
 #pragma once
 
 #include <poll.h>
@@ -36,7 +37,7 @@ class Slot {
   std::uint64_t size_;
 };
 
-// Fills a slot with the chunk's payload and digest table, and says what it is.
+// Fills a slot with the chunk's payload and digest table, and returns the facts.
 inline ChunkFacts fill(std::span<std::byte> slot, std::uint64_t number, std::uint64_t generation,
                        std::uint64_t payload = kPayloadBytes, std::uint64_t piece = kPieceBytes) {
   std::memset(slot.data(), 0, slot.size());
@@ -67,7 +68,7 @@ class Loop {
   std::uint64_t in_ms(std::uint64_t ms) const { return clock_.now_ns() + ms * 1'000'000; }
   Ticket next() { return ++ticket_; }
 
-  // Collects messages until the ticket's kDone is there; none within 30 s is a failure.
+  // Collects messages until the ticket's kDone is there; no message within 30 s is a failure.
   std::optional<Message> done(Ticket ticket, Message::Kind kind = Message::Kind::kDone) {
     const std::uint64_t end = in_ms(30'000);
     while (clock_.now_ns() < end) {
@@ -86,7 +87,7 @@ class Loop {
   }
   const std::vector<Message>& of(Ticket ticket) { return messages_[ticket]; }
 
-  // Which of them a look finds, waited for; none: it failed.
+  // The chunks that a probe finds, after its end; empty: the probe failed.
   std::vector<bool> probe(std::span<const ChunkKey> keys) {
     const Ticket ticket = next();
     if (!tier_.probe(ticket, keys, in_ms(20'000)).ok()) return {};
@@ -94,7 +95,7 @@ class Loop {
     return message && message->status.ok() ? message->there : std::vector<bool>();
   }
 
-  // What became of it, waited for.
+  // The outcome, after the end.
   Status put(std::uint64_t number, std::uint64_t generation = 1, std::uint64_t space = 1, std::uint64_t payload = kPayloadBytes) {
     const std::uint64_t piece = std::min(payload, kPieceBytes);
     Slot slot(protocol::slot_bytes(payload, piece));

@@ -1,4 +1,5 @@
-// The second implementation of Tier: chunks in a map. It shows that the suite asks for nothing that only a disk has.
+// The second implementation of Tier: chunks in a map. Shows that the suite asks for no behaviour
+// that only a disk has.
 #include <sys/eventfd.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// The remote tier for the conformance suite: a server of its own, or a Cluster. What is put oldest has the least time to live, so that a server which
-// evicts by that forgets the oldest.
+// The remote tier for the conformance suite: a server of its own, or a Cluster. The oldest chunk
+// has the least time to live, so that a server that evicts by time to live forgets the oldest.
 #include "sidecar/tiers/remote/chunks/remote_tier.h"
 #include "tests/component/cluster_processes.h"
 #include "tests/component/server_process.h"
@@ -45,7 +45,8 @@ class ServerBox final : public RemoteBox {
 
 class ClusterBox final : public RemoteBox {
  public:
-  // Chance says which master holds a part (its name has a random number): a dozen fit into any one.
+  // Chance decides the master of a part (its name has a random number): a dozen parts fit into any
+  // one.
   explicit ClusterBox(const std::string& server) : cluster_(server, 3, 0, false, forgetting("24mb")) {
     options_.mode = remote::Mode::kCluster;
     options_.endpoints = cluster_.endpoints();

@@ -1,4 +1,4 @@
-// What every tier promises (sidecar/tiers/tier.h), whatever it keeps chunks in.
+// The promises of every tier (sidecar/tiers/tier.h), in any place for chunks.
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -158,7 +158,7 @@ TEST_P(TierTest, BytesInFlightAreBounded) {
     accepted += status.ok() ? slot.span().size() : 0;
     EXPECT_LE(tier_->counters().in_flight_bytes, box_->accepted_bytes());
     if (accepted > 2 * box_->capacity_chunks_of_1_mib() * slot.span().size())
-      break;  // a fast tier: nothing is in flight for long
+      break;  // a fast tier: no operation is in flight for long
   }
   if (!status.ok()) {
     EXPECT_EQ(status.code(), Code::kResourceExhausted);
@@ -252,7 +252,7 @@ TEST_P(TierTest, ForgetTakesTheGenerationThatIsNamed) {
 }
 
 TEST_P(TierTest, WhatAnotherStoredIsEvictedWithoutHavingBeenSeen) {
-  if (!box_->shared()) return;  // nobody else writes there
+  if (!box_->shared()) return;  // no other program writes there
   ASSERT_TRUE(loop_->put(1, 3).ok() && loop_->put(2, 3).ok());
   const std::unique_ptr<Tier> other = box_->open();
   Loop loop(*other, box_->clock);

@@ -1,4 +1,5 @@
-// A tier of some kind for the conformance suite: made, and made again over what the last one left where it keeps anything.
+// A tier of some kind for the conformance suite: made, and made again over the files of the last
+// one, if the kind keeps files.
 #pragma once
 
 #include <functional>
@@ -11,16 +12,18 @@
 
 namespace larder::tiers::testing_support {
 
-// Owns what the tier needs (a directory, a clock) until it is destroyed.
+// Owns the tier's needs (a directory, a clock) until the destructor.
 class TierBox {
  public:
   virtual ~TierBox() = default;
   virtual std::unique_ptr<Tier> open() = 0;
   virtual bool survives_restart() const = 0;
-  virtual bool shared() const { return false; }                // whether several tiers may be open over it at once
-  virtual std::uint64_t most_slot_bytes() const = 0;           // of one chunk
-  virtual std::uint64_t accepted_bytes() const = 0;            // bound of what is in flight
-  virtual std::uint64_t capacity_chunks_of_1_mib() const = 0;  // that more than this many cannot all be there
+  // whether several tiers may be open over one place at once
+  virtual bool shared() const { return false; }
+  virtual std::uint64_t most_slot_bytes() const = 0;  // of one chunk
+  virtual std::uint64_t accepted_bytes() const = 0;   // bound of operations in flight
+  // no more than this many chunks can be there together
+  virtual std::uint64_t capacity_chunks_of_1_mib() const = 0;
   base::MonotonicClock clock;
 };
 
@@ -35,7 +38,7 @@ inline void PrintTo(const TierKind& kind, std::ostream* out) {
 
 std::unique_ptr<TierBox> make_memory_box();
 std::unique_ptr<TierBox> make_disk_box(bool allow_uring, bool allow_direct);
-// Nothing: that server is not on this machine (`make deps`).
+// Null: the server is not on this machine (`make deps`).
 std::unique_ptr<TierBox> make_remote_box(const std::string& server, std::uint32_t connections);
 std::unique_ptr<TierBox> make_cluster_box(const std::string& server);  // of three masters
 

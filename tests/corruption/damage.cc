@@ -10,7 +10,8 @@ namespace {
 constexpr std::size_t kMostBurst = 256;
 constexpr std::size_t kMostEntryBurst = 24;
 
-// The only bytes of an entry that no load depends on: the number of the session that stored the chunk.
+// The only bytes of an entry that no load depends on: the number of the session that stored the
+// chunk.
 constexpr std::size_t kSessionBegin = offsetof(protocol::IndexEntry, origin);
 constexpr std::size_t kSessionEnd = kSessionBegin + 4;
 
@@ -62,7 +63,8 @@ void Damage::burst(std::span<std::byte> bytes) {
   write(bytes.data(), noise);
 }
 
-// Head or tail of it comes from elsewhere, as after a write that stopped in the middle; one byte at least differs.
+// Head or tail comes from elsewhere, as after a write that stopped in the middle; one byte at least
+// differs.
 void Damage::tear(std::span<std::byte> bytes, std::span<const std::byte> from) {
   const std::size_t size = 1 + below(bytes.size() - 1);
   const std::size_t begin = below(2) == 0 ? 0 : bytes.size() - size;
@@ -71,7 +73,7 @@ void Damage::tear(std::span<std::byte> bytes, std::span<const std::byte> from) {
   write(&bytes[begin], from.subspan(begin, size));
 }
 
-// Any but those that no load depends on.
+// Any byte but those that no load depends on.
 std::size_t Damage::byte_of_entry() {
   const std::size_t at = below(sizeof(protocol::IndexEntry) - (kSessionEnd - kSessionBegin));
   return at < kSessionBegin ? at : at + (kSessionEnd - kSessionBegin);

@@ -18,11 +18,13 @@ enum class DiskKind {
   kTornPayload,  // a part comes from an earlier generation
   kTableFlip,    // of the digest table
   kTableBurst,
-  kTornRecord,       // some sectors come from the record at this place in an earlier life of the region
-  kStaleRecord,      // the whole record of the earlier life, a valid one
-  kStaleGeneration,  // a valid record of this life, place and key, of an earlier generation than the last one
-  kOtherVolume,      // a valid record of another volume
-  kSwappedRecords,   // another whole record
+  // some sectors come from the record at this place in an earlier life of the region
+  kTornRecord,
+  kStaleRecord,  // the whole record of the earlier life, a valid one
+  // a valid record of this life, place and key, of an earlier generation than the last one
+  kStaleGeneration,
+  kOtherVolume,     // a valid record of another volume
+  kSwappedRecords,  // another whole record
   // Of the blocks that a start reads.
   kFooterFlip,
   kFooterBurst,

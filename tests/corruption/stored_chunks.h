@@ -1,4 +1,5 @@
-// StoredChunks: an arena and an index full of chunks, made by the real Store and the real copy engine, and a shim attached to them.
+// StoredChunks: an arena and an index full of chunks, made by the real Store and the real copy
+// engine, and an attached shim.
 //
 // The memory is the shim's own view of an arena and an index (memfds where larderd has files).
 // Unlike any process of the product, this class can write to both. No larderd runs, so damage is

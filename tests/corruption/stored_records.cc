@@ -16,7 +16,7 @@ void must(bool held, const char* what) {
   std::exit(2);
 }
 
-// A number of the namespace whose chunks stand in the volume, dropped: no damage may bring them back.
+// The number of a dropped namespace with chunks in the volume: no damage may bring the chunks back.
 constexpr std::uint64_t kDropped = 0;
 
 bool was_dropped(std::uint64_t number) {

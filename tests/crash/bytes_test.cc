@@ -1,4 +1,5 @@
-// "Never a wrong byte", with an engine stopped in the middle of a copy while the world changes under it.
+// "Never a wrong byte", with an engine stopped in the middle of a copy while its surroundings
+// change.
 #include <fcntl.h>
 
 #include "tests/crash/crash_test.h"
@@ -8,7 +9,7 @@ namespace {
 
 class Bytes : public CrashTest {
  protected:
-  // Another engine of this arena writes over all of it.
+  // Another engine of this arena writes over the whole arena.
   void overwrite_the_arena() {
     const Fd fd(::open(("/dev/shm/" + world_.larderd().name() + ".arena").c_str(), O_RDWR | O_CLOEXEC));
     Result<Mapping> arena = Mapping::map_shared(fd, 1 << 20, PROT_READ | PROT_WRITE, "arena");
@@ -49,7 +50,7 @@ TEST_F(Bytes, AComplaintOfAnEarlierLifeDropsNothing) {
   const auto reader = engine([this](Engine& engine) {
     if (!store_at_last(engine, {1}, 7)) return 10;
     page_.stop_at("load_hold_released");
-    engine.load_in_bad_faith({1});  // BAD names the generation that it has seen
+    engine.load_in_bad_faith({1});  // BAD names the generation that the engine has seen
     return 0;
   });
   ASSERT_TRUE(page_.await("load_hold_released"));
@@ -77,7 +78,8 @@ TEST_F(Bytes, ADropCoversWhatIsJustBeingWritten) {
   ASSERT_TRUE(page_.await("commit_ready"));
   const auto other = engine([](Engine& engine) {
     engine.drop();
-    return eventually([&] { return engine.store({2}, 8, 1000) == 1; }) ? 0 : 10;  // the drop is done
+    // the drop is done
+    return eventually([&] { return engine.store({2}, 8, 1000) == 1; }) ? 0 : 10;
   });
   ASSERT_EQ(other->wait(20'000), 0);
   page_.go("commit_ready");

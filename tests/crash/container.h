@@ -13,7 +13,8 @@
 
 namespace larder::crash {
 
-// Processes that are forked while it lives are in a PID namespace of their own; the first of them is process 1 there.
+// Processes forked during the object's life are in a PID namespace of their own; the first is
+// process 1 there.
 class NewPidNamespace {
  public:
   NewPidNamespace() : before_(::open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC)), made_(::unshare(CLONE_NEWPID) == 0) {}
@@ -28,7 +29,7 @@ class NewPidNamespace {
   const bool made_;
 };
 
-// From here on this process sees the /proc of its PID namespace. False: it may not.
+// From here on this process sees the /proc of its PID namespace. False: not permitted.
 inline bool mount_own_proc() {
   return ::unshare(CLONE_NEWNS) == 0 && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
          ::mount("proc", "/proc", "proc", 0, nullptr) == 0;

@@ -39,7 +39,7 @@ class Containers : public testing::Test {
   }
   ~Containers() override { tally_.stop = true; }
 
-  // Exit status 1: it could not attach; 2: it is in no container.
+  // Exit status 1: the engine could not attach; 2: the engine is in no container.
   template <typename Work>
   std::unique_ptr<ChildProcess> engine(const Work& work) {
     const NewPidNamespace container;
@@ -53,7 +53,7 @@ class Containers : public testing::Test {
     EXPECT_NE(pid_namespace_of(process->pid()), pid_namespace_of(::getpid()));
     return process;
   }
-  // As when its container ends and is started again.
+  // As when the container of the engine ends and is started again.
   void restart_larderd() {
     const NewPidNamespace container;
     world_->restart();

@@ -1,4 +1,5 @@
-// CrashTest: a real larderd of about 28 slots, and engines in processes of their own that stop at named points.
+// CrashTest: a real larderd of about 28 slots, and engines in processes of their own that stop at
+// named points.
 //
 // A test has one thread, because it forks.
 #pragma once

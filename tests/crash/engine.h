@@ -86,13 +86,13 @@ class Engine {
     for (std::uint32_t place = 0; place < keys.size(); ++place) right = right && pages_.holds(place, keys[place], generation);
     return right;
   }
-  // In memory or below it.
+  // In memory or below.
   bool reachable(std::uint64_t key) const {
     const client::Transfer transfer = pages_.transfer({key});
     return client_.lookups().reachable(hashes(transfer)) == 1;
   }
   struct Fetched {
-    std::uint64_t ticket = 0;  // for Fetches::end(), unless it is 0
+    std::uint64_t ticket = 0;  // for Fetches::end(), unless 0
     bool whole = false, read = false;
   };
   // Waits until the chunk is in memory, kept until Fetches::end(), or is known not to come.

@@ -12,7 +12,8 @@ namespace fs = std::filesystem;
 
 class Handshake : public CrashTest {
  protected:
-  // Loses the session, and the next one between ATTACHED and NAMESPACE. From a thread of the engine's process.
+  // Loses the session, and the next one between ATTACHED and NAMESPACE. From a thread of the
+  // engine's process.
   bool lose_twice(Engine& engine) {
     page_.stop_at("attached_sent");
     engine.cut_off();
@@ -70,7 +71,8 @@ TEST_F(Handshake, LostOverAndOverItLeaksNothing) {
   EXPECT_EQ(world_.leaks(), "");
 }
 
-// larderd starts again, is killed when it knows that the engine has come back and the engine does not, and starts again.
+// larderd starts again, is killed after it and before the engine knows of the return, and starts
+// again.
 // covers F-007
 TEST_F(Handshake, AnEngineThatLarderdHadKnownToBeBackIsAwaitedByTheNextOne) {
   const auto holder = engine([this](Engine& engine) {

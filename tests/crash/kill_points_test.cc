@@ -29,7 +29,8 @@ void expect_all_verify(World& world) {
 
 class DeathsAtPoints : public testing::Test {
  protected:
-  // One victim that lives `life`, killed at its nth passage of the point. Returns how long larderd needed to take back what it had.
+  // One victim that lives `life`, killed at its nth passage of the point. Returns the time that
+  // larderd needed to take the victim's resources back.
   template <typename Life>
   std::chrono::nanoseconds kill_one(World& world, std::string_view point, std::uint32_t nth, const Life& life) {
     page_.disarm();
@@ -64,7 +65,7 @@ class DeathsAtPoints : public testing::Test {
 
 class KillPoints : public DeathsAtPoints {
  protected:
-  // By a session: those up to the first heartbeat, and those of its end.
+  // By a session: the points up to the first heartbeat, and the points of its end.
   static bool passed_once(std::string_view point) {
     const auto at = std::find(kPoints.begin(), kPoints.end(), point) - kPoints.begin();
     return at < kOncePoints || point == "closing" || point == "session_closed";
@@ -91,7 +92,7 @@ TEST_F(KillPoints, EachIsReachedAndNothingLeaks) {
   EXPECT_EQ(tally_.wrong, 0U);
 }
 
-// Asked about its grants, which larderd does after half a minute, and this one at once.
+// Asked about its grants, which larderd does after half a minute, and this larderd at once.
 // covers F-017
 TEST_F(DeathsAtPoints, AskedAboutItsGrants) {
   World world(kSmallArena, IMPATIENT_LARDERD_PATH);

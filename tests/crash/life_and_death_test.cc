@@ -1,5 +1,5 @@
-// docs/design/architecture.md section 4, "Life and death", with real processes: an engine that is stopped,
-// cut off, dead or greedy costs itself, and no other engine.
+// docs/design/architecture.md section 4, "Life and death", with real processes: a stopped, cut off,
+// dead or greedy engine costs itself, and no other engine.
 #include <sys/prctl.h>
 
 #include <cstdio>
@@ -18,21 +18,21 @@ TEST_F(LifeAndDeath, WhatAStoppedWriterWritesLateReachesNobody) {
     if (!store_at_last(engine, {2}, 1) || engine.hold_all({2}) == 0) return 10;
     page_.stop_at("store_half");
     if (engine.store({1}, 111, 5000) == 0) return 11;  // believed to be stored: a COMMIT is one way
-    if (!store_at_last(engine, {5}, 1)) return 12;     // and it is served as before
+    if (!store_at_last(engine, {5}, 1)) return 12;     // and the engine is served as before
     ++tally_.stored;
-    while (!tally_.stop) ::usleep(1000);  // its end would free what it has
+    while (!tally_.stop) ::usleep(1000);  // the end of the engine would free its resources
     return 0;
   });
   ASSERT_TRUE(page_.await("store_half"));
   ASSERT_EQ(world_.slots_in(SlotState::kGranted), 1U);
   writer->signal(SIGSTOP);
-  page_.go("store_half");  // it would go on if it could
+  page_.go("store_half");  // the engine would go on if possible
   ASSERT_TRUE(eventually([&] { return world_.slots_in(SlotState::kQuarantined) == 1; }));
   EXPECT_EQ(world_.slots_in(SlotState::kGranted), 0U);
 
   fill_with_others();
   const auto other = engine([](Engine& engine) {
-    if (engine.present(2)) return 10;                 // its hold must not have counted
+    if (engine.present(2)) return 10;                 // the hold must not have counted
     return store_at_last(engine, {1}, 222) ? 0 : 11;  // a quarantined slot does not block its key
   });
   EXPECT_EQ(other->wait(20'000), 0);
@@ -51,7 +51,8 @@ TEST_F(LifeAndDeath, WhatAStoppedWriterWritesLateReachesNobody) {
   EXPECT_EQ(world_.leaks(), "");
 }
 
-// The GPU of a killed engine goes on with a copy that was under way: played by a process that writes the slot after the engine's death.
+// The GPU of a killed engine goes on with a copy under way: played by a process that writes the
+// slot after the engine's death.
 // covers F-018
 TEST_F(LifeAndDeath, WhatTheGpuOfADeadWriterWritesLateReachesNobody) {
   const auto writer = engine([this](Engine& engine) {
@@ -66,7 +67,7 @@ TEST_F(LifeAndDeath, WhatTheGpuOfADeadWriterWritesLateReachesNobody) {
   writer->kill();
   fill_with_others();
   const std::uint32_t set_aside = world_.scribble_over(SlotState::kQuarantined);
-  // A machine that took longer for this than the time is proves nothing here.
+  // A machine that takes longer than this time proves no rule here.
   if (std::chrono::steady_clock::now() - killed < std::chrono::milliseconds(2500)) {
     EXPECT_EQ(set_aside, 1U) << "its slot was handed on while its GPU may write";
   }
@@ -172,7 +173,7 @@ class Asker {
     const auto piece_bytes = static_cast<std::uint32_t>(ChunkPages::kGroup.payload_bytes() / 2);
     handle_ = client_.open_namespace("engine: asker\n", piece_bytes);
   }
-  // Asks for a slot for each of `count` new chunks. How many it was granted.
+  // Asks for a slot for each of `count` new chunks. Returns the number of grants.
   std::size_t take(std::size_t count) {
     std::vector<protocol::BlockHash> hashes(count);
     for (protocol::BlockHash& hash : hashes) hash = {++asked_, 1};
@@ -184,7 +185,7 @@ class Asker {
   void give_back() {
     for (const protocol::Grant& grant : granted_) client_.send_slot(protocol::MessageType::kDisown, grant.slot, grant.generation);
     granted_.clear();
-    client_.reserve(handle_, {});  // all before it is done
+    client_.reserve(handle_, {});  // all before the drop is done
   }
 
  private:
@@ -229,7 +230,8 @@ TEST_F(LifeAndDeath, HoldsAndGrantsOfTheDeadAreThereForOthersAtOnce) {
 
 // covers F-059
 TEST_F(LifeAndDeath, AnArenaFullOfHeldSlotsRefusesStoresAndLoadsGoOn) {
-  const auto holder = [this](std::uint64_t first, std::uint64_t count) {  // half of all: more is not honoured of one engine
+  // half of all: one engine gets no more
+  const auto holder = [this](std::uint64_t first, std::uint64_t count) {
     return engine([this, first, count](Engine& engine) {
       const std::vector<std::uint64_t> half = keys(first, count);
       if (!store_at_last(engine, half, 7)) return 10;

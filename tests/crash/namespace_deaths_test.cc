@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::size_t kOpen = 3;              // adapters at once
 constexpr std::size_t kTextBytes = 40 << 10;  // long ones, so that the journal is soon written anew
-constexpr std::uint64_t kKey = 1;             // the same in every adapter: only the namespace tells them apart
+// the same in every adapter: only the namespace tells the chunks apart
+constexpr std::uint64_t kKey = 1;
 constexpr int kGone = 10, kWrongByte = 3, kStale = 11;
 
 // An engine whose adapters come and go, with its record of them.
@@ -19,7 +20,7 @@ class AdapterPlayer {
  public:
   AdapterPlayer(Engine& engine, Tally& tally) : engine_(engine), tally_(tally) {}
 
-  // Until tally.stop: 0. Else what was wrong.
+  // Until tally.stop: 0. Else the number of the fault.
   int play() {
     for (std::uint64_t i = 1; !tally_.stop && wrong_ == 0; ++i) {
       if (open_.size() == kOpen) close_first(i % 2 == 0);
@@ -58,7 +59,8 @@ class AdapterPlayer {
     if (engine_.present(kKey)) wrong_ = kStale;
   }
 
-  // Every chunk that was stored in what is still open. It may have to wait for the next larderd, which opens the namespace again.
+  // Every chunk stored in an open namespace. The chunk may have to wait for the next larderd, which
+  // opens the namespace again.
   void look_through() {
     for (const Adapter& one : open_) {
       if (!one.stored || wrong_ != 0) continue;
@@ -77,7 +79,7 @@ class AdapterPlayer {
 
 class NamespaceDeaths : public CrashTest {
  protected:
-  // larderd is killed at the point, in the middle of what the engine asks.
+  // larderd is killed at the point, during the engine's request.
   void die_at(std::string_view point, std::uint32_t nth) {
     world_.larderd().process().kill();
     page_.stop_at(point, nth);
@@ -87,7 +89,7 @@ class NamespaceDeaths : public CrashTest {
     page_.disarm();
     world_.restart();
   }
-  // Of the journal that is written anew: the next start removes it.
+  // The temporary file of the journal: the next start removes the file.
   bool fresh_files_are_gone() {
     const std::string prefix = world_.larderd().name() + ".fresh.";
     return eventually([&] {

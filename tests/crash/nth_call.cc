@@ -55,7 +55,7 @@ void refuse_io_uring() {
   ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
 }
 
-// Before main(), and before that nothing is counted.
+// Before main(); no call counts before.
 __attribute__((constructor)) void begin() {
   if (std::getenv("NTH_NO_URING") != nullptr) refuse_io_uring();
   const char *name = std::getenv("NTH_KIND"), *number = std::getenv("NTH_CALL");
@@ -98,7 +98,7 @@ Result failed(int error) {
 
 }  // namespace
 
-// In the product's own words: name, parameters, arguments, and what it fails with.
+// In the product's own words: name, parameters, arguments, and the error.
 #define NTH_CALL_OF(WHICH, ERROR, RESULT, NAME, PARAMETERS, ARGUMENTS, CONDITION) \
   extern "C" RESULT NAME PARAMETERS {                                             \
     static const auto real = next(&NAME, #NAME);                                  \

@@ -58,7 +58,7 @@ class NthCall : public testing::TestWithParam<Case> {
       if (const std::string name = file.path().filename().string(); name.starts_with(name_ + ".")) found.push_back(name);
     return found;
   }
-  // A command whose n-th call of this case's kind fails; n < 0: none.
+  // A command whose n-th call of this case's kind fails; n < 0: no failure.
   std::unique_ptr<ChildProcess> run(Words command, long n) const {
     Words words{"/usr/bin/env"};
     if (n >= 0) {
@@ -72,12 +72,12 @@ class NthCall : public testing::TestWithParam<Case> {
     return std::make_unique<ChildProcess>(words);
   }
   std::unique_ptr<ChildProcess> larderd(long n) const { return run({LARDERD_PATH, "--config", folder_ + "/larder.yaml"}, n); }
-  // Whether it listens; false once it has ended.
+  // Whether larderd listens; false once larderd has ended.
   bool listens(ChildProcess& larderd) const {
     eventually([&] { return fs::exists(socket()) || !larderd.running(); }, 10'000);
     return larderd.running();
   }
-  // SIGTERM; of a stop that hangs it is killed. Returns its exit status.
+  // SIGTERM; after a hanging stop SIGKILL. Returns the exit status.
   static int stop(ChildProcess& larderd) {
     larderd.signal(SIGTERM);
     const int status = larderd.wait(15'000);
@@ -93,7 +93,8 @@ class NthCall : public testing::TestWithParam<Case> {
     EXPECT_EQ(run({LARDERD_PATH, "--config", folder_ + "/larder.yaml", "--free-memory"}, -1)->wait(10'000), 0);
     EXPECT_THAT(files(), testing::IsEmpty()) << "left behind";
   }
-  // One whole life without a fault, that leaves chunks on the disk and nothing in memory; it finds what one before it left.
+  // One whole life without a fault, which leaves chunks on the disk and no chunk in memory; finds
+  // the chunks of the life before.
   void live_once(const char* mode) const {
     std::unique_ptr<ChildProcess> one = larderd(-1);
     ASSERT_TRUE(listens(*one));
@@ -115,7 +116,8 @@ class NthCall : public testing::TestWithParam<Case> {
   std::string folder_, name_, mark_;
 };
 
-// It ended by itself, with a line that says why: 2 where it was its configuration that could not be read.
+// The process ended by itself, with a line that says why: 2 after a failed read of its
+// configuration.
 bool ended_by_itself(int status) {
   return status == 1 || status == 2;
 }

@@ -44,7 +44,7 @@ Loaded load(larder_client* client, const larder_transfer& transfer) {
   return right() ? Loaded::kRight : Loaded::kWrong;
 }
 
-// kNo also where it was in memory.
+// kNo also for a chunk in memory.
 Loaded bring_up(larder_client* client, const larder_transfer& transfer) {
   std::uint64_t ticket = 0;
   if (larder_fetch(client, &transfer.hashes, 300, &ticket) != LARDER_OK) return Loaded::kNo;

@@ -33,7 +33,8 @@ inline constexpr std::array<std::string_view, 54> kPoints{
     // Of sidecar/loop, for namespaces.
     "namespace_unnoted", "namespace_left", "journal_written_anew", "journal_replaced"};
 inline constexpr std::size_t kClientPoints = 39;
-inline constexpr std::ptrdiff_t kOncePoints = 10;  // a session passes the first 10 points once, or slowly
+// a session passes the first 10 points once, or slowly
+inline constexpr std::ptrdiff_t kOncePoints = 10;
 inline std::span<const std::string_view> client_points() {
   return std::span(kPoints).first(kClientPoints);
 }

@@ -1,5 +1,5 @@
-// Chunks that larderd promoted from a tier and keeps, with an engine stopped between its look-up and
-// its hold, and a device that keeps a slot: docs/design/architecture.md section 4, "Load".
+// Chunks that larderd promoted from a tier and keeps, with an engine stopped between its look-up
+// and its hold, and a device that keeps a slot: docs/design/architecture.md section 4, "Load".
 // tests/mutation/mutations.toml names the line that each test needs.
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ class PromotionRules : public testing::Test {
     box_.finish_reads();
     ASSERT_EQ(box_.told(kRequest), "1 all");
   }
-  // The engine's next step after FETCHED, stopped before its hold is announced.
+  // The engine's next step after FETCHED, stopped before the announcement of the hold.
   std::future<bool> look_up_and_stop() {
     page_.stop_at("hold_place_taken");
     auto held = std::async(std::launch::async, [this] {
@@ -102,7 +102,8 @@ TEST_F(PromotionRules, AnEngineThatForgetsItKeepsItForAMinute) {
   EXPECT_FALSE(held.get());
 }
 
-// The deadline of the read is over and the device still writes: whoever got that slot would find other bytes in it.
+// The deadline of the read is over and the device still writes: the next user of that slot would
+// find other bytes.
 // covers F-147
 TEST_F(PromotionRules, ASlotThatTheDeviceStillHasIsNobodyElses) {
   box_.put_below(1);

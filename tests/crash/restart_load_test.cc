@@ -44,12 +44,12 @@ class UnderLoad {
   bool attached() {
     return all_have([](const RestartModel& model) { return model.attached.load(); });
   }
-  // False: an engine has ended, or does not go on. `dead`: what is looked at while there is no larderd.
+  // False: an engine has ended, or does not go on. `dead`: is called while there is no larderd.
   bool round(std::uint64_t number, int signal, const std::function<void()>& dead) {
     bool noted = true;
     world_.restart(signal, [&] {
       dead();
-      if (!below_) return;  // there they go on as if nothing had happened
+      if (!below_) return;  // the engines go on there undisturbed
       for (RestartModel* model : models_) model->died = number;
       noted = all_have([&](const RestartModel& model) { return model.noted == number; });
     });
@@ -89,7 +89,7 @@ class UnderLoad {
   std::vector<std::unique_ptr<ChildProcess>> engines_;
 };
 
-// `kills` by SIGKILL, and one SIGTERM after each ninth of them.
+// `kills` by SIGKILL, and one SIGTERM after each ninth kill.
 void kill_under(UnderLoad& load, int kills, const std::function<void()>& dead) {
   ASSERT_TRUE(load.attached());
   std::mt19937_64 random(41);
@@ -117,7 +117,8 @@ TEST(KillLarderdUnderLoad, WhatWasAcknowledgedIsThereAndNoByteIsWrong) {
   EXPECT_EQ(world.leaks(), "");
 }
 
-// The engines' chunks are two and a half times the memory, and what they store in time many times the disk.
+// The engines' chunks are two and a half times the memory, and the stores over time many times the
+// disk.
 TEST(KillLarderdUnderLoad, OverADiskToo) {
   constexpr std::uint64_t kDiskMib = 34, kDiskBytes = kDiskMib << 20;
   const DiskFolder disk;
@@ -149,8 +150,8 @@ std::uint64_t epoch_of(Engine& engine) {
   return state.attached ? state.epoch : 0;
 }
 
-// What the engine was told is dropped stays so, also where larderd dies in the very next moment. Other drops keep the disk busy: one
-// waits until those before it are noted.
+// A confirmed drop of the engine lasts, also if larderd dies in the very next moment. Other drops
+// keep the disk busy: one waits until earlier ones are noted.
 // covers F-139
 TEST(KillLarderdAfterADrop, NothingOfItComesUpFromTheDisk) {
   constexpr std::uint64_t kChunks = 8;
@@ -200,7 +201,7 @@ std::uint64_t available_bytes() {
   return std::min<std::uint64_t>(kib << 10, std::uint64_t{shm.f_bavail} * shm.f_frsize);
 }
 
-// What the engine of the test below tells.
+// The record of the engine of the test below.
 struct Reattached {
   std::atomic<std::uint64_t> stored{0}, rounds{0}, right{0};
   std::atomic<std::int64_t> first_hit_us{0};
@@ -219,7 +220,8 @@ std::vector<std::vector<std::uint64_t>> pieces_of(std::uint64_t chunks) {
   return pieces;
 }
 
-// Stores so many chunks; after each restart it hits one, and then looks at every one.
+// Stores the given number of chunks; after each restart the engine hits one, and then looks at
+// every one.
 int hit_again(Engine& engine, std::uint64_t chunks, std::uint64_t restarts, Reattached& told) {
   const std::vector<std::vector<std::uint64_t>> pieces = pieces_of(chunks);
   for (const auto& piece : pieces) engine.store(piece, kContent, 1000);
@@ -244,7 +246,7 @@ int hit_again(Engine& engine, std::uint64_t chunks, std::uint64_t restarts, Reat
   return 0;
 }
 
-// 10 GiB in the whole suite, as far as the machine has them; else 64 MiB.
+// 10 GiB in the whole suite, as far as the machine has the memory; else 64 MiB.
 TEST(Reattach, OfTenGibWithinASecond) {
   const std::uint64_t mib = whole() ? 10 << 10 : 64;
   if (whole() && available_bytes() < (mib + 1024) << 20)

@@ -32,7 +32,8 @@ struct Chunk {
 constexpr int kWrongByte = 3, kRisen = 4;
 constexpr std::uint32_t kActMs = 200, kFetchMs = 1000, kDropMs = 5000;
 constexpr int kFetchAtLastMs = 3000;
-constexpr int kSample = 40;  // chunks on the disk to fetch after each death; more would evict the chunks in memory
+// chunks on the disk to fetch after each death; more would evict the chunks in memory
+constexpr int kSample = 40;
 
 class Player {
  public:
@@ -70,7 +71,7 @@ class Player {
   void act_over_disk(Chunk& chunk) {
     const std::uint64_t dice = random_() % 4096;
     if (dice == 0) return drop();
-    if (dice < 600) {  // another prompt: what was stored is left to itself
+    if (dice < 600) {  // another prompt: the stored chunks are left alone
       chunk = {next_key_++};
     } else if (dice < 1000) {
       constexpr Verb kVerbs[] = {Verb::kEvict, Verb::kEvict, Verb::kPin, Verb::kUnpin, Verb::kUnpin, Verb::kPrefetch};

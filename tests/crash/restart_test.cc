@@ -15,11 +15,11 @@ class Restart : public CrashTest {
   void await_order() {
     while (tally_.stored == 0) ::usleep(1000);
   }
-  // larderd waits for the engines of the one before it as long as one may be silent.
+  // larderd waits for the engines of the larderd before as long as an engine may be silent.
   static bool its_time_is_up(std::chrono::steady_clock::time_point began) {
     return std::chrono::steady_clock::now() - began > std::chrono::milliseconds(protocol::kHeartbeatTimeoutMs - 200);
   }
-  // A larderd of the same files whose points are announced, until it is killed at one of them.
+  // A larderd of the same files with announced points, until it is killed at a point.
   void die_starting_at(std::string_view point) {
     page_.stop_at(point);
     ChildProcess larderd([this] { return serve(); });
@@ -35,7 +35,7 @@ TEST_F(Restart, WhatIsHeldAcrossItIsNotHandedOn) {
     if (!fill(engine)) return 10;
     const std::uint64_t hold = engine.hold_all({1});
     if (hold == 0) return 11;
-    page_.stop_at("hello_sent");  // when it attaches anew
+    page_.stop_at("hello_sent");  // at the new attachment
     tally_.loaded = 1;
     await_order();
     if (engine.load({1}) != Code::kOk || !engine.holds_bytes_of({1}, 7)) return 12;
@@ -97,7 +97,7 @@ TEST_F(Restart, TheWriterOfAnEarlierLarderdKeepsItsSlotToItselfUntilItStops) {
   EXPECT_EQ(world_.leaks(), "");
 }
 
-// larderd and the writer die at once, as where a pod is killed: nobody saw the writer end.
+// larderd and the writer die at once, as in a killed pod: no process saw the writer end.
 // covers F-018
 TEST_F(Restart, TheSlotThatADeadWritersGpuMayWriteIsKeptAcrossIt) {
   const auto writer = engine([this](Engine& engine) {
@@ -118,7 +118,8 @@ TEST_F(Restart, TheSlotThatADeadWritersGpuMayWriteIsKeptAcrossIt) {
   EXPECT_EQ(world_.leaks(), "");
 }
 
-// The lock file tells, also where the writer dies after larderd did and a child of it keeps the old socket.
+// The lock file tells, also if the writer dies after larderd did and a child of the writer keeps
+// the old socket.
 // covers F-005
 TEST_F(Restart, TheSlotOfAWriterThatDiesLaterComesBack) {
   const auto writer = engine([this](Engine& engine) {

@@ -55,7 +55,7 @@ class Crew {
   }
   ~Crew() { stop(); }
 
-  // One after the other, and another one takes its seat. "" or what was wrong with it before.
+  // One victim after the other; another one takes the seat. "" or the fault of the one before.
   std::string kill_next() {
     const std::size_t seat = killed_++ % kSeats;
     const int status = seats_[seat]->kill();
@@ -181,7 +181,7 @@ TEST_F(Soak, NothingGrowsNothingIsLeftAndNoByteIsWrong) {
   EXPECT_EQ(crew_.victims().wrong, 0U);
   EXPECT_GT(crew_.sum(&RestartModel::fetched), 0U);
   EXPECT_LE(taken_, kDiskBytes);
-#ifndef LARDER_SANITIZED  // their allocator keeps what was freed
+#ifndef LARDER_SANITIZED  // their allocator keeps freed memory
   EXPECT_EQ(lives_.growth(), "");
   EXPECT_EQ(one_life_.growth(), "");
 #endif

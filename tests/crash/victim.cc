@@ -21,7 +21,8 @@ std::vector<std::uint64_t> some_keys(std::mt19937_64& random) {
   return keys;
 }
 
-// Opens an adapter, stores and loads in it, and closes it again. All victims have the same few, with contents of their own. False: a wrong byte.
+// Opens an adapter, stores and loads with the adapter, and closes it again. All victims have the
+// same few, with contents of their own. False: a wrong byte.
 bool use_an_adapter(Engine& engine, std::mt19937_64& random, Tally& tally) {
   const std::uint64_t which = random() % kAdapters;
   const std::optional<std::uint32_t> adapter =

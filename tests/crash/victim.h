@@ -18,8 +18,9 @@ inline constexpr std::uint64_t kKeys = 400;
 
 // In memory shared by the test and its victims.
 struct Tally {
-  std::atomic<std::uint64_t> stored{0}, loaded{0}, wrong{0};  // chunks; wrong: loads that were reported good and were not
-  std::atomic<bool> stop{false};                              // asks living engines to end
+  // chunks; wrong: loads reported good with wrong bytes
+  std::atomic<std::uint64_t> stored{0}, loaded{0}, wrong{0};
+  std::atomic<bool> stop{false};  // asks living engines to end
   static Tally& make();
 };
 

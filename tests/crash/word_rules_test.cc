@@ -27,7 +27,7 @@ class WordRules : public testing::Test {
     crash::announce_in(nullptr);
   }
 
-  // Stores what takes the one slot; another key if it has one already.
+  // Stores the chunk that takes the one slot; another key if the slot has one already.
   bool replaced_by(std::uint64_t key) { return box_.put(kWriter, key).status == status_of(GrantStatus::kGranted); }
   std::optional<std::uint32_t> hold_what_was_seen() { return holds_.acquire(box_.reader(), seen_.slot, seen_.generation); }
 
@@ -105,7 +105,7 @@ TEST_F(WordRules, AHoldBetweenDyingAndTheScanIsGivenUpAndKeepsTheSlotMeanwhile) 
   EXPECT_TRUE(held.get()) << "and taken its word back, so that the reader may read";
 }
 
-// What is dropped waits for its readers, as what is evicted does.
+// Dropped chunks wait for their readers, like evicted ones.
 TEST_F(WordRules, WhatIsDroppedIsNotHandedOnUnderAHold) {
   page_.stop_at("hold_announced");
   auto held = std::async(std::launch::async, [this] { return hold_what_was_seen(); });

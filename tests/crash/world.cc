@@ -139,8 +139,10 @@ std::chrono::nanoseconds World::until_empty(int timeout_ms) const {
 
 // Asks for more chunks than slots, and counts the grants. The grants end with the sessions.
 std::int64_t World::slots_to_be_had() {
-  constexpr std::uint64_t kSessions = 4;                                                        // one session does not get all
-  const auto piece_bytes = static_cast<std::uint32_t>(ChunkPages::kGroup.payload_bytes() / 2);  // equal slots
+  // one session does not get all
+  constexpr std::uint64_t kSessions = 4;
+  // equal slots
+  const auto piece_bytes = static_cast<std::uint32_t>(ChunkPages::kGroup.payload_bytes() / 2);
   std::vector<std::unique_ptr<loop::testing_support::Client>> askers;
   std::int64_t granted = 0;
   for (std::uint64_t number = 0; number < kSessions; ++number) {
@@ -216,7 +218,8 @@ std::string World::leaks() {
     text += " mappings " + std::to_string(first_.mappings) + " -> " + std::to_string(now.mappings);
   if (!eventually([this] { return idle_namespaces() == 0; }))
     text += " namespaces without session and chunk " + std::to_string(idle_namespaces());
-  first_.descriptors = std::min(first_.descriptors, now.descriptors);  // the first count included those of a larderctl
+  // the first count included the descriptors of a larderctl
+  first_.descriptors = std::min(first_.descriptors, now.descriptors);
   return text;
 }
 

@@ -33,7 +33,8 @@ TEST_F(CudaCopyEngineTest, SeveralThreadsCopyAtOnce) {
   EXPECT_EQ(right, kThreads * 20);
 }
 
-// The engine's own small copies, the tokens and block tables of a step, wait behind the ready copies.
+// The engine's own small copies, the tokens and block tables of a step, wait behind the ready
+// copies.
 TEST_F(CudaCopyEngineTest, CopiesOfAllThreadsTogetherHaveFewBytesReady) {
   constexpr int kThreads = 4;
   for (const Way& strategy : {Way{"batch", Method::kBatch, true}, Way{"batch staged", Method::kBatch, false}}) {

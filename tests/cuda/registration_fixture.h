@@ -1,5 +1,5 @@
-// RegistrationTest: an arena in a file, mapped by larderd and by an engine, and other processes that
-// take turns to register.
+// RegistrationTest: an arena in a file, mapped by larderd and by an engine, and other processes
+// that take turns to register.
 #pragma once
 
 #include <fcntl.h>

@@ -187,13 +187,13 @@ TEST_F(ChosenWaysTest, WhoStartsAnEngineWaitsNoLongerThanTold) {
   EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("info GPU copies, measured in "))) << "what came late was not kept";
 }
 
-// The measurement goes on after its time, and its first copy hangs. The order of the engine's copies
-// does not include the measurement.
+// The measurement goes on after its time, and its first copy hangs. The order of the engine's
+// copies does not include the measurement.
 TEST_F(ChosenWaysTest, NoCopyOfTheEngineStandsBehindAMeasurement) {
   std::promise<void> go_on;
   fake_cuda::then("copy", [&] { go_on.get_future().wait(); });
   make(50ms);
-  testing_support::DeviceChunk chunk(8192, 3);  // its release waits for all work
+  testing_support::DeviceChunk chunk(8192, 3);  // the release waits for all work
   chunk.pin(*engine_);
   std::future<bool> works = std::async(std::launch::async, [&] {
     const Result<std::uint64_t> root = engine_->store(chunk.list(), chunk.slot());

@@ -87,7 +87,8 @@ struct SimServer {
 
 struct Machine {
   static constexpr std::uint64_t kArenaBytes = 24 * 8192;  // room for a part of all chunks
-  static constexpr std::uint64_t kOthers = 1ULL << 60;     // above all generations of this machine's larderd
+  // above all generations of this machine's larderd
+  static constexpr std::uint64_t kOthers = 1ULL << 60;
 
   // `shared`: there is a server beside the disk.
   Machine(std::uint64_t seed, bool shared) : random(seed) {
@@ -110,11 +111,13 @@ struct Machine {
   SimDisk disk;
   SimEnv env{clock, disk, random};
   Pages arena{kArenaBytes};
-  std::vector<std::shared_ptr<Index>> indexes;  // of all lives since the last power loss, the newest last
+  // of all lives since the last power loss, the newest last
+  std::vector<std::shared_ptr<Index>> indexes;
   SessionNumber next_session = 1;
   std::uint64_t newest_generation = 0;  // of all lives; a real larderd takes it from the clock
   bool disk_damaged = false, index_damaged = false;
-  bool crowded = false;                     // another engine has most places of namespaces, until the machine comes to rest
+  // another engine has most places of namespaces, until the machine comes to rest
+  bool crowded = false;
   bool patient = false;                     // deadlines of the disk are not shortened
   std::vector<std::uint64_t> arena_damage;  // offsets
 
@@ -190,7 +193,8 @@ class Model {
  private:
   static std::string name(std::uint64_t number) { return "chunk " + std::to_string(number); }
 
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> contents_;  // by number and generation
+  // by number and generation
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> contents_;
   std::uint64_t memory_floor_[kSpaces] = {}, visible_floor_[kSpaces] = {}, disk_floor_[kSpaces] = {}, safe_floor_[kSpaces] = {};
   std::uint64_t backend_floor_[kSpaces] = {}, backend_safe_floor_[kSpaces] = {};
   std::set<std::pair<std::uint64_t, std::uint64_t>> others_dropped_;  // in this life

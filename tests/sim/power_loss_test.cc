@@ -88,7 +88,8 @@ class PowerLoss {
     Put put{number, generation, std::make_unique<Slot>(slot_bytes_of(number))};
     command.facts = fill_chunk(put.slot->span(), number, generation);
     command.slot = put.slot->span();
-    if (one_in(random_, 30)) command.deadline_ns = tier_.clock.now_ns() + 1'000'000;  // fails for the caller, and may land
+    // fails for the caller, and may land
+    if (one_in(random_, 30)) command.deadline_ns = tier_.clock.now_ns() + 1'000'000;
     facts_[{number, generation}] = command.facts;
     puts_.emplace(command.ticket, std::move(put));
     tier_.engine.accept(command);
@@ -225,16 +226,22 @@ class PowerLoss {
   Figures& figures_;
   const bool faulty_ = one_in(random_, 3);
   SimDisk disk_;
-  std::map<tiers::Ticket, Put> puts_;  // in flight; declared before the tier, which may write from them
+  // in flight; declared before the tier, which may write from these
+  std::map<tiers::Ticket, Put> puts_;
   SimTier tier_{disk_, random_};
   std::uint64_t generation_ = 0, looked_at_ = 0;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, tiers::ChunkFacts> facts_;  // by number and generation
-  std::map<std::uint64_t, std::uint64_t> acknowledged_;                         // generation by number
+  // by number and generation
+  std::map<std::pair<std::uint64_t, std::uint64_t>, tiers::ChunkFacts> facts_;
+  // generation by number
+  std::map<std::uint64_t, std::uint64_t> acknowledged_;
   std::map<tiers::Ticket, Flush> flushes_;
-  std::map<tiers::Ticket, std::pair<std::uint64_t, std::uint64_t>> drops_;  // namespace, newest generation then
-  std::map<std::uint64_t, Flushed> flushed_;                                // by number: must be there
-  std::set<std::uint32_t> opening_;                                         // regions
-  std::map<std::uint64_t, std::uint64_t> dropped_;                          // by namespace: up to this generation
+  // namespace, newest generation then
+  std::map<tiers::Ticket, std::pair<std::uint64_t, std::uint64_t>> drops_;
+  // by number: must be there
+  std::map<std::uint64_t, Flushed> flushed_;
+  std::set<std::uint32_t> opening_;  // regions
+  // by namespace: up to this generation
+  std::map<std::uint64_t, std::uint64_t> dropped_;
 };
 
 // A failed write may have torn the label at its place. If the next write went to the other label, a

@@ -226,7 +226,8 @@ std::string SimEngine::end_fetch(SimLarderd& larderd) {
 
 void SimEngine::fetched(const SimLarderd::Answer& answer) {
   const auto fetch = std::ranges::find_if(fetches_, [&](const Fetch& one) { return one.request == answer.request; });
-  if (!attached_ || answer.session != number_ || fetch == fetches_.end()) return;  // the fetch was ended at the same moment
+  // the fetch was ended at the same moment
+  if (!attached_ || answer.session != number_ || fetch == fetches_.end()) return;
   must(!fetch->answered_ns && answer.fetched.families <= fetch->families,
        "a fetch was answered twice, or with more than was asked");
   fetch->answered_ns = machine_.clock.now_ns();

@@ -29,7 +29,8 @@ class SimEngine {
   // larderd awaits the engine.
   void lose_session(bool holds_count);
   void set_silent(SimLarderd* larderd, bool silent);
-  std::set<SessionNumber> sessions() const;  // the sessions of this process that larderd may still know
+  // the sessions of this process that larderd may still know
+  std::set<SessionNumber> sessions() const;
 
   // Opens the namespace, in this session and in later ones. False: there is no place.
   bool open(SimLarderd& larderd, std::uint64_t space);

@@ -18,7 +18,8 @@ class SimQueue final : public disk::IoQueue {
  public:
   explicit SimQueue(SimEnv& env) : env_(env) { env.queue_ = this; }
   ~SimQueue() override {
-    for (auto& [due, flight] : flights_) end(flight);  // like a queue that waits for requests in flight, without messages
+    // like a queue that waits for requests in flight, without messages
+    for (auto& [due, flight] : flights_) end(flight);
     env_.queue_ = nullptr;
   }
 
@@ -27,7 +28,8 @@ class SimQueue final : public disk::IoQueue {
     const bool reads = request.kind == IoRequest::Kind::kRead;
     if (request.kind == IoRequest::Kind::kSync) flight.began = env_.disk_.begin_sync();
     if (request.kind == IoRequest::Kind::kWrite) flight.began = env_.disk_.begin(request.offset, gathered(request));
-    flight.error = reads ? env_.faults.read_error : env_.faults.write_error;  // on_begin may have just set the fault
+    // on_begin may have just set the fault
+    flight.error = reads ? env_.faults.read_error : env_.faults.write_error;
     // From now on the device may write to the memory of a read at any time.
     if (reads) {
       for (const std::span<std::byte> part : request.parts) std::fill(part.begin(), part.end(), std::byte{0xdb});
@@ -75,7 +77,8 @@ class SimQueue final : public disk::IoQueue {
     std::uint64_t due_ns;
     std::uint64_t began;  // of a sync: the number from begin_sync(); of a write: its number
     int error;
-    SimDisk::Bytes first_part;  // of a read with several parts: the first part as at the begin, the others are read at the end
+    // of a read with several parts: the first part as at the begin, the others are read at the end
+    SimDisk::Bytes first_part;
   };
 
   SimDisk::Bytes first_part_now(const IoRequest& request) const {

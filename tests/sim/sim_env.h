@@ -25,9 +25,10 @@ class SimClock final : public base::Clock {
 
 // Faults of requests that begin from now on, and of the directory.
 struct DeviceFaults {
-  int write_error = 0, read_error = 0;  // errno of writes and syncs, and of reads; a failed write may have landed, whole or torn
-  bool stalled = false;                 // no request ends
-  bool away = false;                    // the directory is missing
+  // errno of writes and syncs, and of reads; a failed write may have landed, whole or torn
+  int write_error = 0, read_error = 0;
+  bool stalled = false;  // no request ends
+  bool away = false;     // the directory is missing
 };
 
 class SimQueue;

@@ -38,7 +38,8 @@ void SimNamespaces::note(std::uint32_t handle, std::uint64_t space) {
   named_[handle] = space;
 }
 
-// As larderd's journal: written before the namespace can have a chunk; now and then rewritten without those that were given back.
+// Like larderd's journal: written before the namespace can have a chunk; now and then rewritten
+// without namespaces that were given back.
 void SimNamespaces::enter(std::uint32_t handle, std::uint64_t space) {
   note(handle, space);
   if (machine_.one_in(4))
@@ -93,7 +94,7 @@ void SimNamespaces::close(SessionNumber session, std::uint32_t handle, bool drop
   must(visible(handle, space) == before, "a chunk is gone with a session that closed its namespace");
 }
 
-// What larderd does with a namespace that no session has open, chunk by chunk.
+// larderd's work on a namespace that no session has open, chunk by chunk.
 void SimNamespaces::drop_from_memory(std::uint32_t handle) {
   removed_(named_.at(handle));
   for (store::Drop drop{handle, true}; !drop.done;) store_.drop(drop);

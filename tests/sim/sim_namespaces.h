@@ -57,7 +57,8 @@ class SimNamespaces {
   store::Store& store_;
   const std::function<void(std::uint64_t)> removed_;
   std::map<SessionNumber, std::set<std::uint32_t>> opened_;
-  std::map<std::uint32_t, std::uint64_t> named_;   // the space of each open handle; kSpaces: a handle of the crowd
+  // the space of each open handle; kSpaces: a handle of the crowd
+  std::map<std::uint32_t, std::uint64_t> named_;
   std::map<std::uint32_t, std::uint64_t> ended_;   // the space of each handle that was given back
   std::map<std::uint32_t, std::uint32_t> newest_;  // generation, by place
 };

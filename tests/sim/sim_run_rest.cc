@@ -105,7 +105,8 @@ void SimRun::round_trip() {
   start_larderd();
   must(larderd_ != nullptr, "larderd does not start after the loss of power");
   engine(0).attach(*larderd_);
-  if (machine_.disk_damaged && !all_on_disk()) return;  // the damage may be in the trailer of the open region
+  // the damage may be in the trailer of the open region
+  if (machine_.disk_damaged && !all_on_disk()) return;
   must(all_on_disk(), "what was promised is gone");
   fetch_and_load(number);
 }

@@ -12,7 +12,8 @@ using tiers::Ticket;
 
 namespace {
 
-constexpr std::uint64_t kSettledTurns = 3;  // turns after a put, until a forget() during the put has its effect
+// turns after a put, until a forget() during the put has its effect
+constexpr std::uint64_t kSettledTurns = 3;
 // Small bounds, so larderd meets them.
 constexpr std::uint32_t kAcceptedOperations = 6;
 constexpr std::uint64_t kAcceptedBytes = 96 << 10;

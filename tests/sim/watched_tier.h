@@ -30,8 +30,9 @@ class WatchedTier final : public tiers::Tier {
   void wait(int timeout_ms);
 
   bool idle() const { return ops_.empty(); }
-  bool reads_memory() const;                         // a put is under way
-  bool on_its_way_down(std::uint64_t number) const;  // a put of this chunk is under way, or has just ended
+  bool reads_memory() const;  // a put is under way
+  // a put of this chunk is under way, or has just ended
+  bool on_its_way_down(std::uint64_t number) const;
   bool closed_well() const { return closed_.value_or(false); }
   // The chunk that a get brought into the arena; each one once.
   std::optional<Up> take_up(tiers::Ticket ticket) { return up_.take(ticket); }

@@ -1,4 +1,4 @@
-// The API client at a real API server: what a server in memory cannot prove.
+// The API client at a real API server: the behaviour that a server in memory cannot prove.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -107,7 +107,9 @@ TEST_F(ApiClientTest, PagesAndTheirAge) {
                                              if (++taken != 1 || anew > 0) return;
                                              ASSERT_TRUE(client_->apply(kConfigMaps, map_of("later", "1"), "").ok());
                                              plane_->compact();
-                                             restart();  // it lists from snapshots of its own, which the next one has not
+                                             // the server lists from snapshots of its own, which
+                                             // the next one has not
+                                             restart();
                                            },
                                            [&] { ++anew, taken = 0; }});
   ASSERT_TRUE(version.ok()) << version.status().to_string();
@@ -120,7 +122,7 @@ TEST_F(ApiClientTest, AWatchFromTooLongAgoIsRefusedAsSuch) {
   const auto list = client_->list(kConfigMaps, selected_);
   ASSERT_TRUE(list.ok());
   plane_->compact();
-  restart();  // it keeps the latest changes in memory, which the next one has not
+  restart();  // the server keeps the latest changes in memory, which the next one has not
   const Status status = client_->watch(kConfigMaps, selected_, "1", {}, [](const k8s::WatchEvent&) {});
   EXPECT_EQ(status.code(), Code::kOutOfRange) << status.to_string();
 }
@@ -136,7 +138,8 @@ TEST_F(ApiClientTest, StreamedListsWhereItsEtcdCan) {
     if (whole) stop.request_stop();
   });
   if (status.code() == Code::kUnsupported) {
-    std::printf("not with this etcd: %s\n", status.text().c_str());  // Debian 12's: informers ask for pages
+    // Debian 12's: informers ask for pages
+    std::printf("not with this etcd: %s\n", status.text().c_str());
     EXPECT_EQ(added, 0);
     return;
   }

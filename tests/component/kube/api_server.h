@@ -1,4 +1,5 @@
-// A real etcd and kube-apiserver for all tests of one program, and kubectl at it. Nobody runs controllers: no pod ever starts.
+// A real etcd and kube-apiserver for all tests of one program, and kubectl for this server. No
+// controllers run: no pod ever starts.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@ class ApiServer : public testing::Environment {
   void SetUp() override { plane_ = kube_test::ControlPlane::start(); }
   void TearDown() override { plane_.reset(); }
 
-  // Why there is none; empty: there is one.
+  // The reason for a missing server; empty: there is a server.
   std::string missing() const { return plane_ ? "" : "no kube-apiserver here: .ci/kubernetes.sh apiserver"; }
 
   // REQUIRES, here and below: there is one.
@@ -42,9 +43,11 @@ class ApiServer : public testing::Environment {
   std::unique_ptr<kube_test::ControlPlane> plane_;
 };
 
-// That of this program: to be asked for before main(), by a variable of its test file, so that it is brought up.
+// The server of this program. A variable of the test file asks for the server before main(), so
+// that the server is started.
 inline ApiServer& api_server() {
-  static auto* one = static_cast<ApiServer*>(testing::AddGlobalTestEnvironment(new ApiServer));  // GoogleTest owns it
+  // GoogleTest owns the object
+  static auto* one = static_cast<ApiServer*>(testing::AddGlobalTestEnvironment(new ApiServer));
   return *one;
 }
 

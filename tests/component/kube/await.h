@@ -1,4 +1,4 @@
-// Waiting for what the operator does at an API server.
+// Waiting for the operator's actions at an API server.
 #pragma once
 
 #include <chrono>

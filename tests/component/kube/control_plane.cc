@@ -29,7 +29,7 @@ std::string text_of(const fs::path& file) {
   return text.str();
 }
 
-// What stands behind `flag` in the arguments.
+// The value behind `flag` in the arguments.
 std::string flag_of(const std::vector<std::string>& command, const std::string& flag) {
   for (std::size_t i = 0; i < command.size(); ++i) {
     if (command[i].starts_with(flag + "=")) return command[i].substr(flag.size() + 1);
@@ -38,7 +38,8 @@ std::string flag_of(const std::vector<std::string>& command, const std::string& 
   return "";
 }
 
-// Until it has closed all that it had open, of all its threads: its first may be a zombie while another still holds a port.
+// Until the process has closed all open files, of all its threads: its first thread may be a zombie
+// while another still holds a port.
 void await_end(int process) {
   constexpr int kDeadlineMs = 10'000;
   pollfd ended{.fd = process, .events = POLLIN, .revents = 0};
@@ -50,7 +51,7 @@ void await_end(int process) {
 
 Child::Child(const std::vector<std::string>& command, const std::string& output) : pid_(::fork()) {
   if (pid_ != 0) return;
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is ended from outside leaves nobody
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is ended from outside leaves no process
   const int log = ::open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
   ::dup2(log, STDOUT_FILENO);
   ::dup2(log, STDERR_FILENO);
@@ -131,7 +132,7 @@ void ControlPlane::restart_apiserver() {
   const int process = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
   ::kill(pid, SIGKILL);
   await_end(process);
-  restarted_.reset();  // where it is a child of ours, from an earlier time
+  restarted_.reset();  // for a child of ours, from an earlier time
   restarted_ = std::make_unique<Child>(command, folder_ + "/apiserver.log");
   std::ofstream(folder_ + "/apiserver.pid") << restarted_->pid() << "\n";  // for apiserver.sh down
 }

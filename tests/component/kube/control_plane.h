@@ -13,7 +13,7 @@
 
 namespace larder::kube_test {
 
-// A child process; killed when it goes.
+// A child process; killed by the destructor.
 class Child {
  public:
   Child(const std::vector<std::string>& command, const std::string& output);
@@ -21,7 +21,7 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
   void signal(int number) const;
-  // Its exit status; -1 by a signal.
+  // The exit status; -1 by a signal.
   int wait();
   pid_t pid() const { return pid_; }
 
@@ -31,19 +31,21 @@ class Child {
 
 class ControlPlane {
  public:
-  // Nothing where there are no binaries: .ci/kubernetes.sh apiserver makes them. Throws where they do not come up.
+  // Null without binaries, which .ci/kubernetes.sh apiserver makes. Throws if the servers do not
+  // come up.
   static std::unique_ptr<ControlPlane> start();
-  // The same, and it records what is written and by whom.
+  // The same, with a record of all writes and their users.
   static std::unique_ptr<ControlPlane> start_audited();
   ~ControlPlane();
 
   const std::string& folder() const { return folder_; }
   std::string kubeconfig() const { return folder_ + "/admin.kubeconfig"; }
-  // Of another administrator, by whose name the record knows him; it is made.
+  // The kubeconfig of another administrator, known to the record by this name; the file is made.
   std::string kubeconfig_of(const std::string& user) const;
-  // An audit.k8s.io/v1 Event a line, of each request that may write, when it has been answered. REQUIRES start_audited().
+  // An audit.k8s.io/v1 Event a line, of each answered request that may write. REQUIRES
+  // start_audited().
   std::string audit_log() const { return folder_ + "/audit.log"; }
-  // Kills it; another begins with the same data and port.
+  // Kills the server; another begins with the same data and port.
   void restart_apiserver();
   // Forgets every revision before now, in etcd.
   void compact();
@@ -58,7 +60,7 @@ class ControlPlane {
   std::unique_ptr<Child> restarted_;
 };
 
-// A client of it.
+// A client of the server.
 struct Connection {
   explicit Connection(const ControlPlane& plane, k8s::ClientOptions options = {});
 

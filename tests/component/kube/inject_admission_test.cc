@@ -1,5 +1,6 @@
-// Every golden pod, created at a real API server that asks the injector: it applies the patch to the pod as it has filled it in, checks schema
-// and values, and enforces Pod Security as strict as the namespace of the pod was before.
+// Every golden pod, created at a real API server that asks the injector. The API server applies the
+// patch to the pod with its own defaults, checks schema and values, and enforces Pod Security as
+// strictly as the pod's namespace allowed before.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -28,7 +29,7 @@ namespace fs = std::filesystem;
 
 [[maybe_unused]] const ApiServer& started = api_server();
 
-// As the API server shall see it: what it fills in itself goes, and what no other object is there for.
+// The pod for the API server: defaults of the server go, and references to missing objects.
 Object submitted(Object pod, const std::string& ns, const std::string& name) {
   Object& metadata = pod["metadata"];
   for (const char* key : {"generateName", "ownerReferences", "uid", "resourceVersion", "creationTimestamp"}) metadata.erase(key);
@@ -46,7 +47,7 @@ Object submitted(Object pod, const std::string& ns, const std::string& name) {
 struct Golden {
   std::string name;  // of the case, and of the pod here
   InjectionCase one;
-  std::string level;  // the strictest that takes it as it is
+  std::string level;  // the strictest level that takes the unchanged pod
 };
 
 std::vector<Golden> goldens() {
@@ -55,7 +56,7 @@ std::vector<Golden> goldens() {
   return all;
 }
 
-// What the API server says to all of them at once, in that namespace.
+// The API server's answers to all pods at once, in that namespace.
 std::string answer_to(const Object& pods) {
   const fs::path file = fs::temp_directory_path() / ("larder-inject-" + std::to_string(::getpid()) + ".json");
   std::ofstream(file) << Object({{"apiVersion", "v1"}, {"kind", "List"}, {"items", pods}}).dump();
@@ -68,7 +69,7 @@ bool accepted(const std::string& answer, const std::string& name) {
   return answer.find("pod/" + name + " created (server dry run)") != std::string::npos;
 }
 
-// Sets the level of each: placement Node needs hostPath, its page says so.
+// Sets the level of each: placement Node needs hostPath, as its page says.
 void find_levels(std::vector<Golden>& all) {
   for (const std::string level : {"restricted", "baseline", "privileged"}) {
     const Outcome made = api_server().kubectl("create namespace " + level);
@@ -86,21 +87,22 @@ void find_levels(std::vector<Golden>& all) {
   }
 }
 
-// Any pool is there: each golden pod has its own, which the injector is given by the pod's name.
+// Any pool is there: each golden pod has its own, which the injector gets by the pod's name.
 class AnyPool final : public webhook::PoolLookup {
  public:
   Result<api::CachePool> pool(const std::string& ns, const std::string& name) override {
     return api::CachePool{ns, name, "u", 1, {}};
   }
   Result<api::CacheBackend> backend(const std::string&, const std::string&) override { return Status(Code::kNotFound, "none"); }
-  // Each namespace asks for its pods, so that the injector sees those without an annotation too.
+  // Each namespace asks for its pods, so that the injector sees pods without an annotation too.
   webhook::Surroundings surroundings(const std::string&, bool) override {
     const Object ns = {{"metadata", {{"labels", {{std::string(api::kPoolLabel), "llama"}}}}}};
     return {std::make_shared<const Object>(ns), {}, {}};
   }
 };
 
-// The injector as a webhook of the API server's, from its making to the end of the program's API server.
+// The injector as a webhook of the API server's, from the constructor to the end of the program's
+// API server.
 class Injector {
  public:
   explicit Injector(const std::vector<Golden>& all) : connection_(api_server().plane()) {
@@ -126,7 +128,7 @@ class Injector {
 
   Result<Object> create(const Object& pod) { return connection_.client->create(k8s::resources::kPods, pod); }
 
-  // Until the API server acts on its configuration.
+  // Until the API server acts on the configuration.
   bool await_called(const Object& pod) {
     for (int i = 0; i < 300; ++i) {
       const Result<Object> made = create(pod);

@@ -1,4 +1,5 @@
-// Our own kinds in a real API server: the definitions of charts/larder/files/crds, installed and served.
+// Our own kinds in a real API server: the definitions of charts/larder/files/crds, installed and
+// served.
 #pragma once
 
 #include "operator/k8s/api_client.h"

@@ -1,5 +1,6 @@
-// leader_candidate KUBECONFIG NAME SECONDS: takes part in an election whose lease lasts SECONDS, and writes ConfigMap NAME as fast as it
-// can, whether it believes that it leads or not: the fence alone is in the way. Ends on SIGTERM.
+// leader_candidate KUBECONFIG NAME SECONDS: takes part in an election with a lease of SECONDS, and
+// writes ConfigMap NAME as fast as possible, as leader or not: only the fence stops its writes.
+// Ends on SIGTERM.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>

@@ -30,12 +30,12 @@ class LeaderTest : public testing::Test {
         std::vector<std::string>{LEADER_CANDIDATE, plane_->kubeconfig(), name, std::to_string(lease_s)},
         plane_->folder() + "/" + name + ".log");
   }
-  // The resourceVersion of a candidate's ConfigMap: changes with each of its writes.
+  // The resourceVersion of a candidate's ConfigMap: changes with each write of the candidate.
   std::string version_of(const std::string& name) {
     const auto found = connection_->client->get(k8s::resources::kConfigMaps, "default", name);
     return found.ok() ? api::text_at(*found, "metadata.resourceVersion") : "";
   }
-  // Seconds until it writes (again); -1: not within 60 s.
+  // Seconds until the candidate writes (again); -1: not within 60 s.
   double seconds_to_write(const std::string& name) {
     const auto began = steady_clock::now();
     for (const std::string before = version_of(name); steady_clock::now() - began < seconds(60);) {
@@ -80,8 +80,9 @@ TEST_F(LeaderTest, AReleasedLeaseIsTakenAtOnce) {
   second->wait();
 }
 
-// A leader that writes without a pause is stopped at any moment, another leads, and the first one goes on: not a byte of it arrives.
-// FENCE_SECONDS=60 has the issue's own length with the product's lease.
+// A leader that writes without a pause is stopped at any moment, another leads, and the first one
+// goes on: no byte of the first one arrives. FENCE_SECONDS=60 has the issue's own length with the
+// product's lease.
 // covers F-235
 TEST_F(LeaderTest, AStoppedLeaderWritesNothingAfterwards) {
   const char* given = std::getenv("FENCE_SECONDS");
@@ -101,7 +102,7 @@ TEST_F(LeaderTest, AStoppedLeaderWritesNothingAfterwards) {
     std::this_thread::sleep_for(seconds(3));
     EXPECT_EQ(version_of("stopped"), before) << "round " << round << ": it wrote without the lease";
     EXPECT_GE(seconds_to_write("leader"), 0) << "the other leads on";
-    // And it can lead again: it was fenced, not broken.
+    // And the first one can lead again: it was fenced, not broken.
     second->signal(SIGTERM);
     second->wait();
     EXPECT_GE(seconds_to_write("stopped"), 0);

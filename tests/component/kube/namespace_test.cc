@@ -1,5 +1,5 @@
-// A pod's namespace at a real kube-apiserver: LimitRanger and ResourceQuota as they are there, and a namespace that asks for its pods.
-// What is known of it comes through informers, as in the operator.
+// A pod's namespace at a real kube-apiserver: the server's own LimitRanger and ResourceQuota, and a
+// namespace that asks for its pods. Informers bring the facts, as in the operator.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ std::unique_ptr<k8s::Informer> informer_of(k8s::ApiClient& client, const k8s::Re
   return k8s::Informer::start(client, std::move(informing), clock);
 }
 
-// One pool of any name, beside what is really known of namespaces.
+// One pool of any name, beside the real facts of namespaces.
 class PoolInRealNamespaces final : public PoolLookup {
  public:
   explicit PoolInRealNamespaces(Connection& connection)
@@ -73,7 +73,7 @@ class NamespaceTest : public testing::Test {
     if (plane_ != nullptr) static_cast<void>(connection_->client->remove(k8s::resources::kWebhooks, "", "larder"));
   }
 
-  // As the chart has them: pods that ask, and all others of a namespace that asks.
+  // The chart's rules: pods that ask, and all other pods of a namespace that asks.
   void configure() {
     const std::string annotated = "has(object.metadata.annotations) && 'larder.dev/pool' in object.metadata.annotations";
     Object namespaces = webhook_entry("namespaces.larder.dev", server_->address(), "!(" + annotated + ")");
@@ -116,7 +116,8 @@ class NamespaceTest : public testing::Test {
       const auto known = pools_->surroundings(ns_, false).quotas;
       return !known.empty() && api::at(*known[0], "status.used").is_object();
     });
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));  // the admission plugin has a cache of its own
+    // the admission plugin has a cache of its own
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
   }
   template <typename Holds>
   void await(Holds holds) {
@@ -131,13 +132,14 @@ class NamespaceTest : public testing::Test {
     made["spec"]["containers"][0]["resources"] = test::from_yaml(resources).at(0);
     return made;
   }
-  // The pod as the API server has it; what it says where it refuses it.
+  // The pod from the API server; the server's error for a refused pod.
   std::string create(Object object, const std::string& ns) {
     object["metadata"]["namespace"] = ns;
     const Result<Object> made = connection_->client->create(k8s::resources::kPods, object);
     return made.ok() ? made->dump() : made.status().to_string();
   }
-  // Until the plugins have seen what was just made, which have caches of their own: two answers that are equal.
+  // Until the plugins, which have caches of their own, have seen the new objects: two equal
+  // answers.
   std::string create(const Object& object) {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     return create(object, ns_);
@@ -157,7 +159,7 @@ class NamespaceTest : public testing::Test {
 ControlPlane* NamespaceTest::plane_ = nullptr;
 int NamespaceTest::teams_ = 0;
 
-// What LimitRanger wants of each container, ours too.
+// LimitRanger's demands on each container, ours too.
 // covers F-219
 TEST_F(NamespaceTest, AMinimumARatioAndDefaultsRefuseNoPodForItsCache) {
   limit("{type: Container, min: {cpu: 100m, memory: 128Mi}, default: {cpu: 200m}, defaultRequest: {cpu: 200m}}");
@@ -215,7 +217,7 @@ TEST_F(NamespaceTest, AQuotaOfWhatIsNotBestEffortRefusesNoPodForItsCache) {
   EXPECT_THAT(create(pod("effort", "{}")), HasSubstr("counts a pod with a cache"));
 }
 
-// The label of a namespace is its pods' annotation; what runs no vLLM is as it was.
+// The label of a namespace counts as its pods' annotation; pods without vLLM are unchanged.
 TEST_F(NamespaceTest, ANamespaceAsksForItsEngines) {
   ns_ += "-asks";
   make_namespace({{"larder.dev/pool", "chat"}});
@@ -228,7 +230,7 @@ TEST_F(NamespaceTest, ANamespaceAsksForItsEngines) {
   EXPECT_THAT(create(declines), testing::Not(HasSubstr("larder-payload")));
 }
 
-// Label and pods in one `kubectl apply`: the informer has not seen it yet, or has.
+// Label and pods in one `kubectl apply`: the informer has not seen the label yet, or has.
 TEST_F(NamespaceTest, ANamespaceThatWasJustMadeIsKnown) {
   for (int i = 0; i < 5; ++i) {
     ns_ = "new-" + std::to_string(i);

@@ -1,5 +1,6 @@
-// The real larder-operator ended in the middle of everything: reviews, watches, reconciles, probes and scrapes are under way, and those
-// who ask go on asking. Each time it ends by itself, in time and with status 0; under a sanitizer that is the test of every lifetime.
+// The real larder-operator ended during all kinds of work: reviews, watches, reconciles, probes and
+// scrapes are under way, and their clients go on asking. Each time the operator ends by itself, in
+// time and with status 0. Under a sanitizer this tests every lifetime.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -24,7 +25,8 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 namespace resources = k8s::resources;
 
-constexpr seconds kPatience{60}, kMostToEnd{20};  // it gives itself 4 s; the rest is the machine's
+// the operator gives itself 4 s; the rest is the machine's
+constexpr seconds kPatience{60}, kMostToEnd{20};
 constexpr int kPools = 20, kAskers = 4;
 
 class OperatorEndTest : public testing::Test {
@@ -37,7 +39,7 @@ class OperatorEndTest : public testing::Test {
     ASSERT_TRUE(installed.ok()) << installed.to_string();
     for (int i = 0; i < kPools; ++i) put(i);
   }
-  // Every second one of placement Node: it has objects of its own.
+  // Every second one of placement Node, with objects of its own.
   void put(int number) {
     const api::Object spec{{"memory", {{"size", "1Gi"}}}, {"placement", number % 2 == 0 ? "Node" : "Sidecar"}};
     const auto made = connection_->client->create(resources::kPools,
@@ -48,7 +50,7 @@ class OperatorEndTest : public testing::Test {
     EXPECT_TRUE(made.ok()) << made.status().to_string();
   }
   std::string log() const { return test::text_of(plane_->folder() + "/operator.log"); }
-  // Its address in "WORDS 127.0.0.1:PORT" of the log; empty: not in time.
+  // The address in "WORDS 127.0.0.1:PORT" of the log; empty: not in time.
   std::string address_after(const std::string& words) const {
     for (const auto until = steady_clock::now() + kPatience; steady_clock::now() < until;) {
       const std::string text = log();
@@ -66,7 +68,7 @@ class OperatorEndTest : public testing::Test {
                                  "--webhook-address=127.0.0.1:0", "--leader-elect=false"},
         plane_->folder() + "/operator.log");
   }
-  // Ends it, and what is wrong with how it ended; empty: nothing.
+  // Ends the operator; returns the fault of the end; empty: no fault.
   std::string ended(Child& one) const {
     const auto began = steady_clock::now();
     one.signal(SIGTERM);
@@ -115,7 +117,8 @@ TEST_F(OperatorEndTest, InTheMiddleOfReviews) {
   }
 }
 
-// From its first system call on: before it knows anything, while it lists, while it makes certificates and reconciles.
+// From the first system call on: before any knowledge, during lists, during certificates and
+// reconciles.
 TEST_F(OperatorEndTest, AtAnyMomentOfItsBeginning) {
   for (const int after_ms : {20, 100, 300, 1000, 2000}) {
     const auto one = begin();

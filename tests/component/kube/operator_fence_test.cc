@@ -1,5 +1,5 @@
-// The real larder-operator, stopped in the middle of all that a leader writes while another takes its place, goes on: the API server's
-// own record says whether it has written anything since.
+// The real larder-operator, stopped during all kinds of a leader's writes while another takes its
+// place, goes on. The API server's own record shows every later write.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ class OperatorFenceTest : public testing::Test {
     for (int i = 0; i < kPools; ++i) put(i);
   }
   k8s::ApiClient& client() { return *connection_->client; }
-  // Every fourth has objects of its own to be made, every other one something to be told in an Event.
+  // Every fourth has objects of its own to be made, every other one an Event to be written.
   void put(int number) {
     const Object spec = number % 4 == 0 ? Object{{"memory", {{"size", "1Gi"}}}, {"placement", "Node"}}
                                         : Object{{"memory", {{"size", "1Gi"}}}, {"backendRef", {{"name", "none"}}}};
@@ -51,7 +51,7 @@ class OperatorFenceTest : public testing::Test {
                                             {"spec", spec}});
     ASSERT_TRUE(made.ok()) << made.status().to_string();
   }
-  // A user of its own, by whom the record knows it.
+  // A user of its own, for the record.
   std::unique_ptr<Child> replica(const std::string& name) const {
     return std::make_unique<Child>(
         std::vector<std::string>{LARDER_OPERATOR, "--kubeconfig", plane_->kubeconfig_of(name), "--namespace=larder",
@@ -65,7 +65,7 @@ class OperatorFenceTest : public testing::Test {
     std::string what;  // "pods", "cachepools/status"
     std::string text;  // for who reads that there was one
   };
-  // What this user has written, of every kind; what was refused has written nothing.
+  // The writes of this user, of every kind; a refused request has written no object.
   std::vector<Write> writes_by(const std::string& user) const {
     std::vector<Write> writes;
     std::istringstream record(test::text_of(plane_->audit_log()));
@@ -84,7 +84,7 @@ class OperatorFenceTest : public testing::Test {
     for (const Write& write : writes_by(user)) kinds.insert(write.what);
     return kinds;
   }
-  // Once it has led and has nothing more to write but its lease.
+  // Once the operator has led and has only its lease left to write.
   bool await_settled(const std::string& user) const {
     const auto but_leases = [&] {
       return std::ranges::count_if(writes_by(user), [](const Write& write) { return write.what != "leases"; });
@@ -103,7 +103,7 @@ class OperatorFenceTest : public testing::Test {
   std::unique_ptr<Connection> connection_;
 };
 
-// FENCE_SECONDS=60 stops it for so long.
+// FENCE_SECONDS=60 sets the length of the stop.
 // covers F-235
 TEST_F(OperatorFenceTest, AStoppedLeaderWritesNothingAfterwards) {
   const std::set<std::string> all{
@@ -121,7 +121,8 @@ TEST_F(OperatorFenceTest, AStoppedLeaderWritesNothingAfterwards) {
   std::printf("stopped after %zu writes, %d of them statuses of %d pools\n", before.size(), static_cast<int>(statuses), kPools);
   EXPECT_LT(statuses, kPools) << "it had no status more to write";
 
-  // The certificates' keeper has something to do, too: it looks every 10 s, and so long has passed for the one that was stopped.
+  // The certificates' keeper has work, too: the keeper looks every 10 s, and this time has passed
+  // for the stopped one.
   ASSERT_TRUE(client().remove(resources::kSecrets, "larder", "larder-webhook-tls", "").ok());
   first->signal(SIGCONT);
   EXPECT_GE(await([&] { return test::text_of(log_of("stopped")).find("no longer leads") != std::string::npos; }), 0);

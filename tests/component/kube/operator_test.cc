@@ -1,4 +1,4 @@
-// The real larder-operator at a real API server: what it makes, what it says, how it leads and ends.
+// The real larder-operator at a real API server: its objects, its messages, its lead and its end.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -71,7 +71,7 @@ class OperatorTest : public testing::Test {
     EXPECT_TRUE(made.ok()) << made.status().to_string();
     return made.ok() ? *made : Object();
   }
-  // "True NoPods", as `kubectl wait` would see it.
+  // "True NoPods", as `kubectl wait` would see the condition.
   std::string condition(const k8s::Resource& resource, const std::string& name, const std::string& type) {
     const Result<Object> found = client().get(resource, "ml", name);
     if (!found.ok()) return "";
@@ -99,7 +99,8 @@ class OperatorTest : public testing::Test {
     const Result<Object> found = client().get(resources::kDaemonSets, "ml", set);
     return found.ok() ? api::annotation(api::at(*found, "spec.template"), api::kRestartAnnotation).value_or("") : "";
   }
-  // As the DaemonSet's controller and a kubelet do, which are not here: one pod of its template as it is now, that has ended well.
+  // The work of the DaemonSet's controller and a kubelet, which are not here: one pod of the
+  // present template, with a good end.
   void run_on_one_node(const std::string& set) {
     const Result<Object> there = client().get(resources::kDaemonSets, "ml", set);
     ASSERT_TRUE(there.ok());
@@ -141,7 +142,7 @@ class OperatorTest : public testing::Test {
 
 ControlPlane* OperatorTest::plane_ = nullptr;
 
-// Its log is a pipe that is full and that nobody drains.
+// The log is a full pipe without a reader.
 // covers F-107
 TEST_F(OperatorTest, ALogThatNobodyReadsHoldsNothingUp) {
   const std::string log = plane_->folder() + "/unread.log";
@@ -163,7 +164,7 @@ TEST_F(OperatorTest, ALogThatNobodyReadsHoldsNothingUp) {
   EXPECT_LE(steady_clock::now() - began, seconds(20));
 }
 
-// Against the real server's defaults and ways of writing things: nothing is applied twice.
+// Against the real server's defaults and forms: no object is applied twice.
 TEST_F(OperatorTest, WhatItMakesItLeavesAlone) {
   const auto one = replica("quiet");
   put(resources::kPools, "node-pool", R"({"placement": "Node", "memory": {"size": "1024Mi"},
@@ -181,7 +182,7 @@ TEST_F(OperatorTest, WhatItMakesItLeavesAlone) {
     versions.push_back(version(resource, name));
     EXPECT_NE(versions.back(), "") << resource.kind << " " << name;
   }
-  // Looked at anew, since it was touched.
+  // Looked at anew, after the touch.
   const auto touch = [&](const k8s::Resource& resource, const char* name, const char* text) {
     EXPECT_TRUE(client().merge(resource, "ml", name, {{"metadata", {{"annotations", {{"touched", text}}}}}}).ok());
   };
@@ -218,7 +219,7 @@ TEST_F(OperatorTest, WhatItMakesItLeavesAlone) {
             0);
 }
 
-// A port that nobody listened on a moment ago.
+// A port that was free a moment ago.
 std::uint16_t free_port() {
   const Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
@@ -228,7 +229,7 @@ std::uint16_t free_port() {
   return ntohs(address.sin_port);
 }
 
-// What GET /metrics answers there; empty: nobody does.
+// The answer of GET /metrics there; empty: no answer.
 std::string scrape(std::uint16_t port) {
   const Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
@@ -297,7 +298,8 @@ TEST_F(OperatorTest, AnotherTakesOverAndBothEndInTime) {
   EXPECT_LE(handed, 10);
 }
 
-// Of a pool of placement Node the end is held until its nodes' memory is free; the leader that began it may be gone meanwhile.
+// The end of a pool of placement Node is held until its nodes' memory is free; the leader that
+// began the end may be gone meanwhile.
 // covers F-228
 TEST_F(OperatorTest, ADeletedPoolGoesWhenItsNodesAreFree) {
   auto one = replica("freeing-first");
@@ -320,7 +322,7 @@ TEST_F(OperatorTest, ANamespaceThatIsDeletedDoesNotWaitForMemory) {
   ASSERT_GE(await([&] { return !gone(resources::kDaemonSets, "going", "larder-held"); }), 0);
   const k8s::Resource namespaces{"", "v1", "namespaces", "Namespace", false};
   ASSERT_TRUE(client().remove(namespaces, "", "going", "").ok());
-  // As its controller does, which is not here.
+  // Like the controller, which is not here.
   ASSERT_TRUE(client().remove(resources::kPools, "going", "held", "").ok());
   ASSERT_TRUE(client().remove(resources::kDaemonSets, "going", "larder-held", "").ok());
   const double waited = await([&] { return gone(resources::kPools, "going", "held"); });
@@ -328,7 +330,7 @@ TEST_F(OperatorTest, ANamespaceThatIsDeletedDoesNotWaitForMemory) {
   EXPECT_GE(waited, 0);
 }
 
-// It takes connections, at every address of this machine, and says nothing.
+// Takes connections, at every address of this machine, and sends no byte.
 class SilentServer {
  public:
   SilentServer() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
@@ -340,7 +342,7 @@ class SilentServer {
     port_ = ntohs(address.sin_port);
   }
   std::uint16_t port() const { return port_; }
-  // Since it was asked last.
+  // Since the last question.
   std::size_t new_connections() const {
     const std::size_t before = taken_.size();
     for (Fd one(::accept(fd_.get(), nullptr, nullptr)); one.valid(); one = Fd(::accept(fd_.get(), nullptr, nullptr)))
@@ -354,7 +356,7 @@ class SilentServer {
   mutable std::vector<Fd> taken_;
 };
 
-// Nobody answers there, not even that there is nobody.
+// No answer comes, not even a refusal.
 // covers F-227, F-249
 TEST_F(OperatorTest, ItEndsInTimeInTheMiddleOfACheck) {
   const auto one = replica("busy");
@@ -366,12 +368,13 @@ TEST_F(OperatorTest, ItEndsInTimeInTheMiddleOfACheck) {
   EXPECT_LE(std::chrono::duration<double>(steady_clock::now() - began).count(), 5);
 }
 
-// Who lost the lease has ended what it did: nothing of it keeps a SIGTERM waiting, and no server is asked any more.
+// An operator without the lease has ended its work: no work delays a SIGTERM, and no server is
+// asked any more.
 // covers F-227
 TEST_F(OperatorTest, ItEndsInTimeAfterTheLeaseIsLostInTheMiddleOfACheck) {
   const SilentServer silent;
   const auto one = replica("loser");
-  Object endpoints = Object::array();  // each of them costs the check 3 s
+  Object endpoints = Object::array();  // each costs the check 3 s
   for (int i = 1; i <= 6; ++i) endpoints.push_back("127.0.0." + std::to_string(i) + ":" + std::to_string(silent.port()));
   put(resources::kBackends, "cluster", Object{{"mode", "Cluster"}, {"endpoints", endpoints}}.dump().c_str());
   ASSERT_GE(await([&] { return silent.new_connections() > 0; }), 0);

@@ -1,4 +1,5 @@
-// The definitions of CachePool and CacheBackend, the samples and what is built of golden pools, given to a real API server.
+// The definitions of CachePool and CacheBackend, the samples and the objects built from golden
+// pools, given to a real API server.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -76,7 +77,7 @@ TEST_F(ResourcesTest, EverySampleIsAccepted) {
   }
 }
 
-// And the parser reads of each what the server took.
+// And the parser reads of each the form that the server took.
 TEST_F(ResourcesTest, SizesAreWrittenAsEverywhereInKubernetes) {
   const Object all = from_yaml(text_of(kRoot + "/tests/component/kube/accepted.yaml")).at(0);
   ASSERT_GT(all.size(), 20U);
@@ -143,7 +144,7 @@ TEST_F(ResourcesTest, ExplainTellsEveryFieldAndWhatItMeans) {
   EXPECT_THAT(api_server().kubectl("explain cachebackend.spec.managed.memory").text, HasSubstr("maxmemory"));
 }
 
-// In placement Sidecar also where Pod Security is as strict as it can be.
+// In placement Sidecar also under the strictest Pod Security.
 TEST_F(ResourcesTest, PodsOfEveryGoldenPoolAreAdmitted) {
   const std::vector<fs::path> pods = files_in(kGolden, ".pod.yaml");
   ASSERT_GE(pods.size(), 10U);
@@ -153,7 +154,8 @@ TEST_F(ResourcesTest, PodsOfEveryGoldenPoolAreAdmitted) {
     const bool host = pod.dump().find("hostPath") != std::string::npos || api::truth_at(pod, "spec.hostNetwork");
     const std::string ns = host ? "privileged" : "restricted";
     pod["metadata"]["namespace"] = ns;
-    for (const char* absent : {"runtimeClassName", "priorityClassName"}) pod["spec"].erase(absent);  // no such class is here
+    // no such class is here
+    for (const char* absent : {"runtimeClassName", "priorityClassName"}) pod["spec"].erase(absent);
     if (pod.dump().find("\"claims\"") != std::string::npos)
       pod["spec"]["resourceClaims"] = Object::array({Object{{"name", "gpu"}, {"resourceClaimName", "gpu"}}});
     const Outcome outcome = api_server().kubectl("create --dry-run=server", pod.dump());
@@ -174,7 +176,8 @@ TEST_F(ResourcesTest, ObjectsOfEveryGoldenAreAccepted) {
       if (!object.is_object() || !object.contains("apiVersion")) continue;
       const bool node = file.filename().string().starts_with("node");
       object["metadata"]["namespace"] =
-          node ? "privileged" : "restricted";  // whose API server warns of what Pod Security refuses
+          // whose API server warns of violations of Pod Security
+          node ? "privileged" : "restricted";
       const Outcome outcome = api_server().kubectl("create --dry-run=server --validate=strict", object.dump());
       EXPECT_EQ(outcome.status, 0) << file << ": " << outcome.text;
       EXPECT_THAT(outcome.text, testing::Not(HasSubstr("Warning"))) << file;

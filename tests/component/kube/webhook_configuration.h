@@ -8,7 +8,7 @@
 
 namespace larder::kube_test {
 
-// One of them, at `address` ("127.0.0.1:PORT"). `when`: a CEL expression; empty: always.
+// One webhook, at `address` ("127.0.0.1:PORT"). `when`: a CEL expression; empty: always.
 inline api::Object webhook_entry(const std::string& name, const std::string& address, const std::string& when = "") {
   api::Object entry = {{"name", name},
                        {"clientConfig", {{"url", "https://localhost" + address.substr(address.rfind(':')) + "/mutate-v1-pod"}}},
@@ -18,7 +18,7 @@ inline api::Object webhook_entry(const std::string& name, const std::string& add
                           {"operations", {"CREATE"}},
                           {"resources", {"pods"}},
                           {"scope", "Namespaced"}}}},
-                       {"failurePolicy", "Fail"},  // what fails is to be seen
+                       {"failurePolicy", "Fail"},  // failures must be visible
                        {"sideEffects", "NoneOnDryRun"},
                        {"reinvocationPolicy", "IfNeeded"},
                        {"timeoutSeconds", 5},

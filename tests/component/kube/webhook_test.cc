@@ -1,5 +1,5 @@
-// The webhook called by a real kube-apiserver: its HTTP client, match conditions, reinvocation and dry run; certificates that the keeper
-// makes there, rotated while pods are created.
+// The webhook called by a real kube-apiserver: its HTTP client, match conditions, reinvocation and
+// dry run; certificates of the keeper, rotated while pods are created.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -35,7 +35,8 @@ class OnePool final : public PoolLookup {
   Result<api::CacheBackend> backend(const std::string&, const std::string&) override { return Status(Code::kNotFound, "none"); }
 };
 
-// Another mutating webhook, after ours in the order: it writes a label, so that the API server asks ours again.
+// Another mutating webhook, after ours in the order: this one writes a label, so that the API
+// server asks ours again.
 Reviewed label_review(std::string_view body, std::string_view) {
   const Result<api::Object> review = api::parse_json(body);
   const api::Object patch = {{{"op", "add"}, {"path", "/metadata/labels"}, {"value", {{"other", "webhook"}}}}};
@@ -73,7 +74,8 @@ class WebhookTest : public testing::Test {
     ASSERT_TRUE(kept.ok()) << kept.to_string();
     loader_ =
         std::make_unique<CertificateLoader>(certificate_in_secret(*connection_->client, "default", "larder-tls"), acceptor_, 50);
-    // The API server acts on a changed configuration a moment later; until then it calls nobody, or with another's caBundle.
+    // The API server acts on a changed configuration a moment later; until then the server calls no
+    // webhook, or uses another's caBundle.
     for (int i = 0; i < 200 && create("first", "chat").find("larder.dev/injected") == std::string::npos; ++i) {
       kubectl("delete pod first --now --wait=false");
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -110,7 +112,7 @@ class WebhookTest : public testing::Test {
     pod["metadata"]["name"] = name;
     return pod;
   }
-  // The pod as the API server answers it; what it says where it does not.
+  // The pod in the API server's answer; the error without a pod.
   std::string create(const std::string& name, const std::string& pool, const std::string& flags = "") {
     api::Object pod = named_pod(name, pool);
     if (pool.empty()) pod["metadata"].erase("annotations");
@@ -157,7 +159,8 @@ TEST_F(WebhookTest, AnnotatedPodsAreInjectedAndOthersNeverAsked) {
   EXPECT_EQ(reviews_, 1) << "the match condition";
 }
 
-// As a ReplicaSet makes them: no name and no namespace in the object, which the API server gives it behind the review.
+// In a ReplicaSet's form: no name and no namespace in the object, which the API server adds behind
+// the review.
 TEST_F(WebhookTest, APodThatIsGivenItsNameLaterIsInjected) {
   api::Object pod = annotated_pod("chat");
   ASSERT_TRUE(pod["metadata"].contains("generateName") && !pod["metadata"].contains("name"));
@@ -185,12 +188,14 @@ TEST_F(WebhookTest, ADryRunShowsThePodAndTellsNobody) {
   EXPECT_EQ(told(), 1U);
 }
 
-// What was made without a cache is made with one: a quota of processors wants a limit of every container, ours too.
+// A pod made without a cache is made with a cache: a quota of processors wants a limit of every
+// container, ours too.
 TEST_F(WebhookTest, AQuotaOfProcessorsRefusesNoPodForItsCache) {
   const api::Object hard = {{"limits.cpu", "16"}, {"requests.memory", "64Gi"}},
                     none = {{"limits.cpu", "0"}, {"requests.memory", "0"}};
   create_object({{"apiVersion", "v1"}, {"kind", "ResourceQuota"}, {"metadata", {{"name", "team"}}}, {"spec", {{"hard", hard}}}});
-  const api::Object counted = {{"status", {{"hard", hard}, {"used", none}}}};  // by a controller, which is not here
+  // by a controller, which is not here
+  const api::Object counted = {{"status", {{"hard", hard}, {"used", none}}}};
   EXPECT_EQ(kubectl("patch resourcequota team --subresource=status --type=merge -p '" + counted.dump() + "'").status, 0);
   api::Object pod = named_pod("burstable", "chat");
   api::Object& engine = pod["spec"]["containers"][0];
@@ -225,7 +230,8 @@ class WebhookRotationTest : public WebhookTest {
   }
 };
 
-// Authority and leaf are replaced while pods are created. What fails is to be seen (failurePolicy Fail): none does.
+// Authority and leaf are replaced while pods are created. Failures are visible (failurePolicy
+// Fail), and there is no failure.
 TEST_F(WebhookRotationTest, NoPodIsRefusedWhileCertificatesRotate) {
   const std::string first_authority = secret("ca.crt");
   std::set<std::int64_t> leaves;

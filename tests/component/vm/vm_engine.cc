@@ -1,5 +1,6 @@
-// vm_engine store|load COUNT: an engine of larder.h alone, without Python. Stores chunks of 64 MiB of known bytes, or loads them and
-// compares every byte. Prints what it moved and the nodes that its own mapping of the arena stands on.
+// vm_engine store|load COUNT: an engine of larder.h alone, without Python. Stores chunks of 64 MiB
+// of known bytes, or loads the chunks and compares every byte. Prints the moved bytes and the nodes
+// of its own mapping of the arena.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -31,7 +31,7 @@ std::string read_file(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Why an answer is none; empty: it is the one.
+// The fault of an answer; empty: a right answer.
 std::string what_is_wrong(const HonestReview& review, const std::string& answer) {
   if (answer.empty()) return "no answer";
   return answer == review.answer ? "" : "another answer than the right one: " + answer.substr(0, 500);

@@ -1,5 +1,6 @@
-// Honest clients of the webhook, as the API server is one: reviews at a steady rate over connections that are kept, and one now and
-// then over a new one. And the server of server_process.cc that they call.
+// Honest clients of the webhook, like the API server: reviews at a steady rate over kept
+// connections, and one now and then over a new connection. And the server of server_process.cc for
+// these clients.
 #pragma once
 
 #include <memory>
@@ -10,16 +11,16 @@
 
 namespace larder::component_test {
 
-// The server in a process of its own, in a folder that goes with it.
+// The server in a process of its own, in a folder with the life of the object.
 class WebhookServer {
  public:
-  // `program`: server_process. Waits until it serves.
+  // `program`: server_process. Waits until the server serves.
   explicit WebhookServer(const std::string& program);
   ~WebhookServer();
   WebhookServer(const WebhookServer&) = delete;
   WebhookServer& operator=(const WebhookServer&) = delete;
 
-  const std::string& address() const { return address_; }  // empty: it did not start
+  const std::string& address() const { return address_; }  // empty: the server did not start
   const std::string& bundle() const { return bundle_; }
   double resident_mib() const;
 
@@ -33,17 +34,18 @@ struct HonestReview {
   std::string answer;  // the one right one
 };
 
-// Reviews of KServe's pods of the injector's golden files, each answered in this process with a patch that gives the pod its cache.
+// Reviews of KServe's pods of the injector's golden files, each answered in this process with a
+// patch that gives the pod its cache.
 std::vector<HonestReview> kserve_reviews(const std::string& repository);
 
 struct Served {
-  std::vector<double> ms;  // of each review: from when it was due to the last byte of its answer
+  std::vector<double> ms;  // of each review: from its due time to the last byte of its answer
   std::size_t failed = 0;  // no answer within TlsClient::kWaitMs, or another than the right one
   std::string first_failure;
 };
 
-// `rate` reviews a second for so long, each due at its time whether those before it are answered or not, over four connections; one in
-// ten opens a connection of its own.
+// `rate` reviews a second for the given time, each sent at its due time, whether or not earlier
+// ones are answered, over four connections; one in ten opens a connection of its own.
 Served send_reviews(const WebhookServer& server, const std::vector<HonestReview>& reviews, double rate, double seconds);
 
 }  // namespace larder::component_test

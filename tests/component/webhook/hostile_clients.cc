@@ -17,13 +17,14 @@ namespace {
 using webhook::TlsClient;
 
 constexpr int kPauseMs = 20;  // before an attacker comes back
-constexpr int kNice = 10;     // attackers are other machines: the work of sending is not to be taken from who is attacked
+// attackers are other machines: the work of sending must not be taken from the server
+constexpr int kNice = 10;
 
 void pause_ms(int ms) {
   std::this_thread::sleep_for(std::chrono::milliseconds(ms));
 }
 
-// A pause that ends when it is to end.
+// A pause that ends with the attack.
 void pause_until(const std::stop_token& stop, int ms) {
   for (; ms > 0 && !stop.stop_requested(); ms -= kPauseMs) pause_ms(std::min(ms, kPauseMs));
 }

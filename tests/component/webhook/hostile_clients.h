@@ -1,8 +1,9 @@
-// HostileClients: what the worst of a cluster's pods may do to the webhook's port, all at once, until they are destroyed. Each that is
-// cut off comes back, 50 times a second at most.
+// HostileClients: the worst attacks of a cluster's pods on the webhook's port, all at once, until
+// the destructor. A client that is cut off comes back, 50 times a second at most.
 //
-// 500 silent connections; lines and headers that never end; bodies of 1 GiB in chunks; a byte a second; 400 handshakes that never end,
-// and renegotiations; plain HTTP; bodies that are never finished; JSON of a million lists; reviews whose answers are not read.
+// 500 silent connections; lines and headers that never end; bodies of 1 GiB in chunks; a byte a
+// second; 400 handshakes that never end, and renegotiations; plain HTTP; bodies that are never
+// finished; JSON of a million lists; reviews with unread answers.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// Hostile clients of every kind at once: honest reviews are answered all the same, each with its right answer, and the server's memory
-// does not grow. How fast is measured by `make bench-webhook`.
+// Hostile clients of every kind at once: honest reviews are answered all the same, each with its
+// right answer, and the server's memory does not grow. `make bench-webhook` measures the speed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ void expect_all_answered(const HostileClients::Flood& flood) {
   watch.join();
   EXPECT_EQ(beside.failed, 0U) << beside.first_failure;
   EXPECT_GE(hostile.connections(), static_cast<std::uint64_t>(flood.silent + flood.half_hellos));
-#ifndef LARDER_SANITIZED  // a sanitizer keeps what is freed
+#ifndef LARDER_SANITIZED  // a sanitizer keeps freed memory
   EXPECT_LE(most_mib - resident_mib, 32) << "from " << resident_mib << " MiB";
 #endif
 }
@@ -43,7 +43,7 @@ TEST(WebhookHostileTest, HonestReviewsAreAnsweredAndMemoryIsBounded) {
   expect_all_answered({});
 }
 
-// More than there are places for, of every kind that costs one: whoever floods crowds out himself.
+// More clients than places, of every kind that costs a place: a flooding address crowds itself out.
 TEST(WebhookHostileTest, AFloodFromAnotherAddressCrowdsOutItself) {
   expect_all_answered({.silent = 1500, .half_hellos = 500, .stopped_handshakes = 300, .from = 2});
 }

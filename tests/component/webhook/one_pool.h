@@ -1,4 +1,5 @@
-// The review of server_process: of one pool, whatever a pod names. Who calls it in his own process knows what the server is to answer.
+// The review of server_process: of one pool for every pod. A caller in its own process knows the
+// right answer of the server.
 #pragma once
 
 #include <string>
@@ -19,7 +20,7 @@ class OnePool final : public webhook::PoolLookup {
   Result<api::CacheBackend> backend(const std::string&, const std::string&) override { return Status(Code::kNotFound, "none"); }
 };
 
-// `pools` outlives it. Thread-safe.
+// `pools` outlives the review. Thread-safe.
 inline webhook::PodReview review_of_one_pool(OnePool& pools) {
   return {pools, {"registry.example/larder:0.1.0", true}, webhook::inject, [](const auto&...) {}};
 }

@@ -1,5 +1,6 @@
-// server_process FOLDER: the admission server with the real injector, in a process of its own, so that its memory can be looked at.
-// Writes FOLDER/bundle (whom to trust) and FOLDER/address, and serves until it is killed. Every pod is of one pool.
+// server_process FOLDER: the admission server with the real injector, in a process of its own, so
+// that a test can look at the memory. Writes FOLDER/bundle (the authority to trust) and
+// FOLDER/address, and serves until a kill. Every pod is of one pool.
 #include <sys/prctl.h>
 #include <unistd.h>
 
