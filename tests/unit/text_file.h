@@ -1,4 +1,4 @@
-// Golden files, pages and sources, as tests read them. Thread-safe.
+// Golden files, pages and sources for tests. Thread-safe.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,7 @@
 
 namespace larder::test {
 
-// The whole file; "" where there is none.
+// The whole file; "" for a missing file.
 inline std::string text_of(const std::filesystem::path& file) {
   std::stringstream text;
   text << std::ifstream(file).rdbuf();

@@ -1,4 +1,5 @@
-// The check of a server whose every byte is in our hands: it ends in time, whatever comes, and tells no secret.
+// The check of a server whose every byte is in the test's hands: the check ends in time in any
+// case, and tells no secret.
 #include "sidecar/backend_check/server_check.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +33,7 @@ class ServerCheckTest : public testing::Test {
     return check_server(options_, {remote::Kind::kStandalone, {"", 0, options_.unix_path}, {}, clock_.now_ns() + 20'000'000'000},
                         clock_);
   }
-  // What becomes of it where one command gets this answer.
+  // The result of the check if one command gets this answer.
   ServerFacts check_with(const std::string& command, const std::string& answer) {
     const HookScope hooked(server_, [command, answer](const FakeServer::Words& words) -> std::optional<std::string> {
       return words[0] == command ? std::optional(answer) : std::nullopt;
@@ -79,7 +80,7 @@ TEST_F(ServerCheckTest, AServerThatTakesNoWritesIsNotWrittenTo) {
 
 TEST_F(ServerCheckTest, OtherBytesThanWereStoredAreNoRate) {
   const std::string value(remote::kPartBytes, 'x');
-  bool first = true;  // is asked for while it is not there
+  bool first = true;  // the test asks while the server is not there
   const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
     if (words[0] != "GET" || std::exchange(first, false)) return std::nullopt;
     return "$" + std::to_string(value.size()) + "\r\n" + value + "\r\n";
@@ -100,7 +101,7 @@ TEST_F(ServerCheckTest, ARefusedGreetingEndsIt) {
   EXPECT_THAT(check().failure.text(), HasSubstr("backend.password_file: /nonexistent"));
 }
 
-// Names of other servers are shown: they could be what the server was given.
+// Names of other servers are shown: the names could be the server's own input.
 TEST(ServerCheckOfOthersTest, APasswordThatIsSentBackIsNoName) {
   const std::string file = testing::TempDir() + "/server_check_password." + std::to_string(::getpid());
   std::ofstream(file) << "hunter2\n";

@@ -1,4 +1,4 @@
-// Of what a server says of itself known words, numbers and addresses are taken over, and nothing else.
+// Of a server's report about itself only known words, numbers and addresses are taken over.
 #include "sidecar/backend_check/server_info.h"
 
 #include <gmock/gmock.h>
@@ -60,7 +60,7 @@ TEST(ServerInfoTest, ASentinelTellsHowItWatches) {
   EXPECT_EQ(facts.other_sentinels, 3U);
 }
 
-// It was given the password, and says it wherever it can.
+// The server got the password, and repeats the password wherever possible.
 TEST(ServerInfoTest, AHostileServerHasNoWordOfItsOwnHere) {
   ServerFacts facts;
   take_hello(list({"server", "hunter2", "version", "hunter2", "mode", "hunter2", "role", "hunter2"}), facts);

@@ -13,7 +13,8 @@ using Words = std::vector<std::string_view>;
 struct Arguments {
   bool json = false;
   std::string file;
-  std::vector<std::string> log = {}, words = {}, rest = {};  // log: "NAME" of a flag, "NAME=VALUE" of an option
+  // log: "NAME" of a flag, "NAME=VALUE" of an option
+  std::vector<std::string> log = {}, words = {}, rest = {};
 };
 
 bool note_flag(Arguments& arguments, std::string_view name, std::string_view) {

@@ -1,4 +1,4 @@
-// A write that a limit cuts short is carried on, so that the next call names the limit.
+// A write cut short by a limit is carried on, so that the next call names the limit.
 #include "sidecar/base/file_write.h"
 
 #include <fcntl.h>
@@ -46,7 +46,7 @@ TEST_F(FileWriteTest, AllIsWritten) {
   EXPECT_TRUE(write_all(file_.get(), {}, "write x").ok());
 }
 
-// The first call writes a part and is no failure: its errno is of some call before.
+// The first call writes a part and is no failure: its errno is from an earlier call.
 // covers F-108
 TEST_F(FileWriteTest, AShortWriteOfALimitNamesTheLimit) {
   const FileSizeLimit limit(kLimit);

@@ -1,4 +1,5 @@
-// A log that is not read, or not taken: who writes a line never waits, and what is missing is counted and told.
+// A log that is not read, or not taken: a writer of a line never waits, and missing lines are
+// counted and reported.
 #include "sidecar/base/log_queue.h"
 
 #include <fcntl.h>
@@ -27,7 +28,7 @@ std::string missing_line(std::uint64_t lines) {
   return "missing " + std::to_string(lines) + "\n";
 }
 
-// A pipe whose ends stay open: a queue's thread may be stuck in the one.
+// A pipe whose ends stay open: a queue's thread may be stuck in a write.
 class Pipe {
  public:
   Pipe() { EXPECT_EQ(::pipe2(ends_.data(), O_CLOEXEC), 0); }
@@ -39,7 +40,7 @@ class Pipe {
     }
     ::fcntl(input(), F_SETFL, 0);
   }
-  // Takes what there is.
+  // Takes the present bytes.
   void read() {
     ::fcntl(ends_[0], F_SETFL, O_NONBLOCK);
     std::array<char, 65536> buffer{};
@@ -89,7 +90,8 @@ TEST(LogQueueTest, NobodyWaitsForAPipeThatIsFullAndTheGapIsToldWhereItIs) {
   pipe.fill();
   LogQueue queue(pipe.input(), missing_line, 4096);
   constexpr std::uint64_t kLines = 10'000;
-  for (std::uint64_t i = 0; i < kLines; ++i) queue.add("line " + std::to_string(i) + "\n");  // returns, or the test hangs
+  // returns, or the test hangs
+  for (std::uint64_t i = 0; i < kLines; ++i) queue.add("line " + std::to_string(i) + "\n");
   EXPECT_FALSE(queue.flush(milliseconds(50)));
   const std::uint64_t dropped = queue.dropped();
   EXPECT_GT(dropped, kLines / 2);
@@ -98,7 +100,8 @@ TEST(LogQueueTest, NobodyWaitsForAPipeThatIsFullAndTheGapIsToldWhereItIs) {
   ASSERT_TRUE(queue.flush(kPatience));
   pipe.read();
   const std::vector<std::string> lines = pipe.lines();
-  // One gap, or two: where the thread took its first line only after the queue was full, another found room behind the first gap.
+  // One gap, or two: if the thread took its first line only after the queue was full, another line
+  // found room behind the first gap.
   std::uint64_t next = 0, told = 0;
   for (std::size_t i = 0; i + 1 < lines.size(); ++i) {
     if (lines[i].starts_with("missing ")) {
@@ -167,7 +170,7 @@ TEST(LogQueueTest, AReaderThatIsGoneIsAnErrorAndNoSignal) {
   EXPECT_EQ(queue.dropped(), 1U);
 }
 
-// Another process may have made it so for all that have it open.
+// Another process may have set this for all processes that have the file open.
 // covers F-107
 TEST(LogQueueTest, ADescriptorThatDoesNotBlockLosesNothing) {
   Pipe pipe;

@@ -57,7 +57,8 @@ TEST(LogTest, WhateverTheBytesItIsJson) {
 TEST(LogTest, ValidTextStaysAsItIs) {
   for (const std::string text : {"plain", "größe", "日本", "\xf0\x9f\x98\x80", "tab\tquote\"back\\slash"})
     EXPECT_EQ(nlohmann::json::parse(json_text(text)), text);
-  EXPECT_EQ(nlohmann::json::parse(json_text("a\xc0\xaf")), "a\xef\xbf\xbd\xef\xbf\xbd");  // overlong
+  // overlong
+  EXPECT_EQ(nlohmann::json::parse(json_text("a\xc0\xaf")), "a\xef\xbf\xbd\xef\xbf\xbd");
 }
 
 }  // namespace

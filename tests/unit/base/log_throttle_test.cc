@@ -1,4 +1,4 @@
-// What strangers can make a process log.
+// The lines that strangers can make a process log.
 #include "sidecar/base/log_throttle.h"
 
 #include <gmock/gmock.h>
@@ -80,7 +80,7 @@ TEST_F(LogThrottleTest, ARefusalIsToldOnceAndCountedOnceAMinute) {
   EXPECT_THAT(log, HasSubstr("left out: 539 more lines of uid 1000, no\n"));
 }
 
-// As the rest of this process: two causes of one user, whose numbers differ each time.
+// Like the rest of this process: two causes of one user, with different numbers each time.
 TEST_F(LogThrottleTest, EachCauseHasItsLineAndNumbersMakeNone) {
   const std::string log = lines_of([] {
     for (int i = 0; i < 50; ++i) {
@@ -93,7 +93,7 @@ TEST_F(LogThrottleTest, EachCauseHasItsLineAndNumbersMakeNone) {
   EXPECT_THAT(lines_of([] { tell_all_left_out(); }), HasSubstr("left out: 49 more lines of uid 7: all # sessions are taken\n"));
 }
 
-// A stranger sends namespaces of random ids: they took every place of the table, a line each.
+// A stranger sends namespaces of random ids: these once took every place of the table, a line each.
 TEST_F(LogThrottleTest, IdsOfARefusalMakeNoCause) {
   const std::string log = lines_of([] {
     for (int i = 0; i < 200; ++i) {

@@ -24,9 +24,10 @@ TEST(Utf8Test, ValidTextPasses) {
 
 TEST(Utf8Test, ControlsAndBytesThatAreNoTextAreEscaped) {
   EXPECT_EQ(clean_text("\x1b]0;x\x07"), "\\x1b]0;x\\x07");
-  EXPECT_EQ(clean_text("\xc2\x85"), "\\xc2\\x85");                    // NEL
-  EXPECT_EQ(clean_text("\xe2\x80\xa8"), "\\xe2\\x80\\xa8");           // a line separator
-  EXPECT_EQ(clean_text("\xe2\x80\xae"), "\\xe2\\x80\\xae");           // from right to left from here on
+  EXPECT_EQ(clean_text("\xc2\x85"), "\\xc2\\x85");           // NEL
+  EXPECT_EQ(clean_text("\xe2\x80\xa8"), "\\xe2\\x80\\xa8");  // a line separator
+  // from right to left from here on
+  EXPECT_EQ(clean_text("\xe2\x80\xae"), "\\xe2\\x80\\xae");
   EXPECT_EQ(clean_text("\xc0\xaf"), "\\xc0\\xaf");                    // overlong
   EXPECT_EQ(clean_text("\xed\xa0\x80"), "\\xed\\xa0\\x80");           // a surrogate
   EXPECT_EQ(clean_text("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // beyond the last

@@ -1,4 +1,5 @@
-// larder.h from outside: every function with wrong, absent and old arguments, and with no larderd at all.
+// larder.h from outside: every function with wrong, absent and old arguments, and without any
+// larderd.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -199,7 +200,8 @@ TEST_F(CapiTest, WithoutLarderdEverythingIsAMissAndNothingWaits) {
   EXPECT_EQ(larder_wait_attached(client_, 1), LARDER_DEADLINE_EXCEEDED);
   char line[200];
   std::size_t length = 0;
-  for (int i = 0; i < 5000 && length == 0; ++i) {  // the native thread's first attempt may take its time
+  // the native thread's first attempt may take its time
+  for (int i = 0; i < 5000 && length == 0; ++i) {
     length = larder_next_log(client_, line, sizeof(line));
     if (length == 0) ::usleep(1000);
   }
@@ -251,7 +253,7 @@ TEST_F(CapiTest, WithoutLarderdNothingIsAskedOfABackend) {
   larder_probe_end(client_, 1);
 }
 
-// A caller that was compiled with a shorter struct gets what it has room for.
+// A caller that was compiled with a shorter struct gets the fields that fit.
 TEST_F(CapiTest, ShorterStructsOfOlderCallers) {
   struct {
     larder_state state;

@@ -1,4 +1,4 @@
-// Prefetch, pin, unpin and evict: what is asked, what is waited for, and what larderd makes of it.
+// Prefetch, pin, unpin and evict: the request, the wait, and larderd's result.
 #include "shim/client/acts.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ std::vector<protocol::BlockHash> some_hashes(std::uint64_t count) {
 
 class ActsTest : public testing::Test {
  protected:
-  // The next ACT, which is answered as if all but `absent` hashes were there. Returns how many hashes it had.
+  // The next ACT, answered as if all but `absent` hashes were there. Returns the number of hashes.
   std::size_t answer(std::uint32_t absent = 0) {
     std::uint32_t request = 0;
     const auto hashes = session_.receive<protocol::Act, protocol::BlockHash>(protocol::MessageType::kAct, &request);
@@ -152,7 +152,7 @@ TEST_F(ClientActsTest, PinnedChunksStayAndEvictedOnesGo) {
   EXPECT_EQ(act(Verb::kPrefetch, 0, 6).found, 4U);
   EXPECT_EQ(act(Verb::kPrefetch, 0, 6).absent, 2U);
   EXPECT_EQ(act(Verb::kPin, 0, 2).found, 2U);
-  // Three times the arena goes through it.
+  // Three times the arena goes through.
   for (std::uint64_t n = 100; n < 196; n += 4) ASSERT_GT(engine.store(n, 4).stored, 0U) << n;
   EXPECT_TRUE(engine.present(0, 2));
   EXPECT_FALSE(engine.present(2, 1)) << "the other two were evicted for room";

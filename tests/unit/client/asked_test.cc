@@ -1,4 +1,4 @@
-// What a client tells of requests, as larderd understands it.
+// A client's reports about requests, as larderd understands the reports.
 #include <gtest/gtest.h>
 
 #include "tests/unit/client/engine.h"
@@ -23,7 +23,7 @@ TEST_F(AskedTest, EveryHashOfARequestArrivesAndMakesTheEstimate) {
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
   ASSERT_TRUE(engine.client->wait_namespace(0, 5000).ok());
   EXPECT_TRUE(sidecar_->trace(std::nullopt).requests.empty());
-  const Transfer chunks = engine.transfer(0, 7);  // not a multiple of what an event holds
+  const Transfer chunks = engine.transfer(0, 7);  // not a multiple of the hashes in an event
   const Hashes hashes = testing_support::hashes_of(chunks.hashes);
   const std::uint64_t tokens = 7 * 10'000;
   for (int i = 0; i < 4; ++i) engine.client->report_request(hashes, {tokens, 0, 1000, protocol::Decision::kRecompute});
@@ -36,7 +36,8 @@ TEST_F(AskedTest, EveryHashOfARequestArrivesAndMakesTheEstimate) {
   EXPECT_GT(stats().estimate.hits[3].ratio, 0);
 }
 
-// The ring's places are written again and again: what a salted request said of itself must not stay for the next one there.
+// The ring's places are written again and again: the salt of one request must not stay for the next
+// request in its place.
 TEST_F(AskedTest, SaltedRequestsAreCountedAndNoOther) {
   start();
   EngineClient engine(config_.socket, kLayout);

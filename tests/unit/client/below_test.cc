@@ -1,4 +1,5 @@
-// A client and a real sidecar with a disk: what has left memory is seen, fetched, held and loaded, and given free again.
+// A client and a real sidecar with a disk: chunks that left memory are seen, fetched, held and
+// loaded, and released again.
 #include <gtest/gtest.h>
 
 #include "shim/client/client.h"

@@ -1,4 +1,5 @@
-// What goes wrong around a client: no sidecar, a sidecar that goes and comes, bytes that rot, answers that are late.
+// Failures around a client: no sidecar, a sidecar that goes and comes, bytes that rot, answers that
+// are late.
 #include <gtest/gtest.h>
 
 #include <condition_variable>
@@ -21,7 +22,7 @@ using testing_support::PageLayout;
 
 const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
 
-// Lets the test stop the copies of chosen chunks, or fail them.
+// Lets the test stop the copies of chosen chunks, or fail the copies.
 class GatedEngine final : public testing_support::HostCopies {
  public:
   Status load(std::span<const std::byte> slot, std::uint64_t root, const copy::PieceList& to) const override {
@@ -36,7 +37,7 @@ class GatedEngine final : public testing_support::HostCopies {
 class ClientFailureTest : public loop::testing_support::SidecarTest {
  protected:
   ClientFailureTest() { config_.memory.size_bytes = 16 << 20; }
-  void TearDown() override {  // before what they use goes
+  void TearDown() override {  // before the objects in use go
     engine_.reset();
     stop();
   }
@@ -106,7 +107,7 @@ TEST_F(ClientFailureTest, ARestartedSidecarIsUsedAgainAndLoadsGoOnMeanwhile) {
   EXPECT_EQ(engine_->store(7, 1).stored, 1U);
 }
 
-// Else the next sidecar finds no room for an arena where the directory does not hold two of them.
+// Otherwise the next sidecar finds no room for an arena in a directory too small for two.
 // covers F-013
 TEST_F(ClientFailureTest, TheMemoryOfADeadSidecarIsLetGoBeforeTheNextOneIsThere) {
   config_.memory.keep_on_exit = false;

@@ -1,4 +1,5 @@
-// A client and a real sidecar as threads of one process: what is stored is found, shared, held and loaded.
+// A client and a real sidecar as threads of one process: stored chunks are found, shared, held and
+// loaded.
 #include "shim/client/client.h"
 
 #include <gtest/gtest.h>

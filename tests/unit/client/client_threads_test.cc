@@ -1,4 +1,5 @@
-// Many threads of one client, and two clients, on an arena too small for them: every load that succeeds has the right bytes.
+// Many threads of one client, and two clients, on an arena too small for all: every successful load
+// has the right bytes.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -15,9 +16,11 @@ using testing_support::PageLayout;
 
 const PageLayout kLayout{"plain", 2, 4, 4096, 0, false, 0};
 
-class ClientThreadsTest : public loop::testing_support::SidecarTest {};  // 1 MiB: 25 chunks of 36 KiB
+// 1 MiB: 25 chunks of 36 KiB
+class ClientThreadsTest : public loop::testing_support::SidecarTest {};
 
-// One engine a thread pair: a prober beside a thread that stores and loads what derives from the key alone.
+// One engine a thread pair: a prober beside a thread that stores and loads bytes derived from the
+// key alone.
 void churn(EngineClient& engine, std::uint32_t seed, std::atomic<std::uint64_t>& loaded, std::atomic<std::uint64_t>& wrong) {
   std::mt19937 random(seed);
   for (int round = 0; round < 150; ++round) {

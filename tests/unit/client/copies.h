@@ -1,4 +1,4 @@
-// Copy engines for tests: the host's, with something in its way.
+// Copy engines for tests: the host's, with a disturbance.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 
 namespace larder::client::testing_support {
 
-// Tests override what they disturb.
+// Tests override the disturbed call.
 class HostCopies : public copy::CopyEngine {
  public:
   const char* name() const override { return "host, disturbed"; }
@@ -24,7 +24,7 @@ class HostCopies : public copy::CopyEngine {
   }
 };
 
-// Who passes waits until it is open, 10 s at most. Thread-safe.
+// A caller waits until the gate is open, 10 s at most. Thread-safe.
 class Gate {
  public:
   // Returns how many came before.

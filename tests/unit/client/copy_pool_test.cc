@@ -93,7 +93,8 @@ class MeetingJob final : public CopyJob {
 TEST(CopyPool, OneThreadThatIsWokenWakesTheOthers) {
   CopyPool pool(4);
   for (int round = 0; round < 20; ++round) {
-    if (round % 2 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));  // until all sleep
+    // until all sleep
+    if (round % 2 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
     const auto job = std::make_shared<MeetingJob>(4);
     ASSERT_TRUE(pool.submit(job));
     while (!job->finished_) std::this_thread::yield();
@@ -101,7 +102,7 @@ TEST(CopyPool, OneThreadThatIsWokenWakesTheOthers) {
   }
 }
 
-// Keeps the pool's thread until it is told.
+// Keeps the pool's thread until the signal.
 class BlockingJob final : public CopyJob {
  public:
   BlockingJob() : CopyJob(1) {}

@@ -1,4 +1,5 @@
-// A made-up inference engine: KV pages in the layouts that engines have, filled with bytes that derive from the chunk's key alone.
+// A made-up inference engine: KV pages in the layouts of real engines, filled with bytes derived
+// from the chunk's key alone.
 #pragma once
 
 #include <algorithm>
@@ -21,19 +22,22 @@ struct PageLayout {
   std::uint64_t offset_bytes = 0;  // of the first page
 };
 
-// What vLLM makes on GPUs with blocks of 16 tokens, and what it makes on CPUs.
+// vLLM's layout on GPUs with blocks of 16 tokens, and vLLM's layout on CPUs.
 inline std::vector<PageLayout> page_layouts() {
-  return {{"contiguous", 3, 16, 16 * 1024, 0, false, 0},    // 16 tokens, 8 KV heads of 64 bf16, K or V
+  // 16 tokens, 8 KV heads of 64 bf16, K or V
+  return {{"contiguous", 3, 16, 16 * 1024, 0, false, 0},
           {"gaps", 3, 16, 16 * 1024, 16 * 1024, false, 0},  // K and V in one tensor, split by dim 0
-          {"one_storage", 4, 16, 8192, 0, true, 0},         // hybrid allocation: every layer a view of one buffer
-          {"mla", 3, 16, 18432, 0, false, 0},               // 16 tokens of 576 bf16: 4.5 units
-          {"odd", 2, 3, 1001, 7, false, 5},                 // nothing aligned
+          // hybrid allocation: every layer a view of one buffer
+          {"one_storage", 4, 16, 8192, 0, true, 0},
+          {"mla", 3, 16, 18432, 0, false, 0},  // 16 tokens of 576 bf16: 4.5 units
+          {"odd", 2, 3, 1001, 7, false, 5},    // no alignment
           {"cpu", 2, 2, 131072, 0, true, 64}};
 }
 
 constexpr std::uint32_t kPages = 64;
 
-// Memory that is not this process's own, such as a device's: where pages are to lie, and where the test finds what lies there.
+// Memory that is not this process's own, such as a device's: the place for pages, and the place
+// where the test finds their content.
 struct PageMemory {
   std::byte* (*allocate)(std::size_t bytes) = nullptr;
   std::byte* (*view)(std::byte* page) = nullptr;
@@ -41,7 +45,7 @@ struct PageMemory {
 
 class Engine {
  public:
-  // Pages are vectors of its own where `memory` is empty.
+  // Without `memory`, pages are vectors of the engine's own.
   explicit Engine(const PageLayout& layout, PageMemory memory = {}) : layout_(layout), elsewhere_(memory) {
     const std::uint64_t step = layout.piece_bytes + layout.gap_bytes;
     const std::uint64_t per_layer = step * kPages + layout.offset_bytes;

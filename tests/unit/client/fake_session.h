@@ -1,4 +1,5 @@
-// The other side of one session, in the hands of the test: an attachment over regions of its own, and what the client sends on it.
+// The other side of one session, in the hands of the test: an attachment over regions of its own,
+// and the client's messages there.
 #pragma once
 
 #include <fcntl.h>
@@ -61,7 +62,8 @@ class FakeSession {
     attachment->set_namespace_handle(0, 0);
   }
 
-  // The next packet from the client, which must be of this type; its list of records. Empty after 5 s.
+  // The next packet from the client, which must be of this type; its list of records. Empty after 5
+  // s.
   template <typename Head, typename Record>
   std::vector<Record> receive(protocol::MessageType type, std::uint32_t* request = nullptr, Head* told = nullptr) {
     std::vector<Record> records;

@@ -1,4 +1,5 @@
-// Fetches: what is asked, what comes of it, and what is given free; and what is seen of the tier below without asking.
+// Fetches: the request, the result and the release; and the view of the lower tier without a
+// question.
 #include "shim/client/fetches.h"
 
 #include <gtest/gtest.h>

@@ -50,7 +50,7 @@ class FileHashTest : public testing::Test {
     std::ofstream(path, std::ios::binary) << text;
     return path;
   }
-  // False where this file system keeps its pages.
+  // False if this file system keeps its pages.
   static bool drop_from_page_cache(const std::string& path) {
     const int fd = ::open(path.c_str(), O_RDONLY);
     ::fsync(fd);
@@ -129,8 +129,8 @@ TEST_F(FileHashTest, AStopEndsTheCall) {
   EXPECT_TRUE(hash_file(path.c_str(), {}, &stop).ok());
 }
 
-// A writer that never rests: each call says that the file changed, or hashed it between two writes;
-// then the stamp is still that of the file, and the digest that of its bytes.
+// A writer that never rests: each call reports that the file changed, or hashed the file between
+// two writes; then the stamp is still that of the file, and the digest that of its bytes.
 // covers F-071
 TEST_F(FileHashTest, AFileThatChangesMeanwhileIsToldFromOneThatDoesNot) {
   const std::string path = write("weights", content(16 * kMiB));
@@ -169,7 +169,7 @@ TEST_F(FileHashTest, BytesBeyondThePageCacheCountAgainstTheLimitBeforeAnythingIs
   EXPECT_EQ(cached->digest, within->digest);
 }
 
-// mincore() tells every other process that all pages are in memory, also where none is.
+// mincore() tells every other process that all pages are in memory, even if no page is.
 TEST_F(FileHashTest, EveryByteCountsForAProcessThatNeitherOwnsNorWritesTheFile) {
   if (::geteuid() != 0) GTEST_SKIP() << "root can be another user";
   const std::string path = write("weights", content(2 * kMiB));

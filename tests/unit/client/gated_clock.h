@@ -1,4 +1,5 @@
-// GatedClock: stops the sidecar's loop wherever it asks for the time, while `gate` is locked. Thread-safe.
+// GatedClock: stops the sidecar's loop at each question for the time, while `gate` is locked.
+// Thread-safe.
 #pragma once
 
 #include <mutex>

@@ -1,4 +1,5 @@
-// Grants that are not written: abandoned, too old, asked about; and those whose session is lost while they are written.
+// Unwritten grants: abandoned, too old, asked about; and grants whose session is lost during the
+// write.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -73,7 +74,7 @@ TEST_F(StoresTest, AFinishThatWaitsForOtherAnswersHasItsGrantsInHand) {
     finisher_id = ::gettid();
     EXPECT_EQ(stores.finish(10'000).stored, 3U);
   });
-  // Asked while finish() waits: sooner it would be given up for its age.
+  // Asked while finish() waits: sooner the grant would be given up for its age.
   ASSERT_TRUE(await_asleep(finisher_id));
   stores.asked(session_.attachment, refs);
   EXPECT_EQ(session_.receive_slots(MessageType::kStillWriting).size(), 1U);
@@ -193,7 +194,7 @@ TEST_F(ClientGrantsTest, ALostSessionKeepsOnlyWhatIsStillWritten) {
   EXPECT_TRUE(wait([&] { return stats().grants == 0; }));
 }
 
-// The index still shows what was dropped until larderd has done it.
+// The index still shows dropped chunks until larderd has done the drop.
 // covers F-076
 TEST_F(ClientGrantsTest, WhatIsStoredAfterADropIsNotTakenForPresentHoweverSlowTheSidecar) {
   start(gated_clock_);

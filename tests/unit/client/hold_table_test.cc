@@ -59,7 +59,8 @@ TEST_F(HoldTableTest, ASlotThatIsNotThereAnyMoreIsNotHeld) {
   EXPECT_EQ(region_->holds[0].load(), 0U) << "the announcement is taken back";
 }
 
-// The word of an index whose larderd is gone does not move: that another one may reuse its slots is told by `dead` alone.
+// The word of an index of a dead larderd does not move: only `dead` tells that another larderd may
+// reuse the slots.
 // covers F-008
 TEST_F(HoldTableTest, NothingIsHeldInAnIndexThatIsSuperseded) {
   HoldTable holds(*region_);
@@ -109,7 +110,7 @@ TEST_F(HoldTableTest, WhatIsCarriedOverIsHeldInTheNextTableTooUntilItIsReleased)
   EXPECT_EQ(held_in(*last_region), 2U);
   holds.release(*before);
   EXPECT_EQ(held_in(*region_) + held_in(*next_region) + held_in(*last_region), 3U);
-  holds.carry_over(nullptr);  // that attempt to attach came to nothing
+  holds.carry_over(nullptr);  // that attempt to attach failed
   holds.carry_over(last);
   holds.release(*after);
   EXPECT_EQ(held_in(*region_), 0U);

@@ -1,4 +1,5 @@
-// Loads whose copy engine copies several chunks at once: as many as are worth one wait, each thread its part, and what a failure of one of them means.
+// Loads with a copy engine that copies several chunks at once: as many as are worth one wait, each
+// thread its part, and the meaning of a failure of one chunk.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -48,7 +49,7 @@ class JoiningEngine final : public testing_support::HostCopies {
 class JoinedLoadsTest : public loop::testing_support::SidecarTest {
  protected:
   JoinedLoadsTest() { config_.memory.size_bytes = 16 << 20; }
-  void TearDown() override {  // before what they use goes
+  void TearDown() override {  // before the objects in use go
     engine_.reset();
     stop();
   }
@@ -91,7 +92,7 @@ TEST_F(JoinedLoadsTest, BytesAndTouchesCountAsOfChunksAlone) {
   const Completion done = engine_->load(0, 5);
   EXPECT_EQ(done.status, Code::kOk);
   EXPECT_EQ(done.bytes, 5 * kChunkBytes);
-  // What was not used since it was stored goes first. Events are read in their order, some time later.
+  // A chunk unused since its store goes first. Events are read in their order, some time later.
   engine_->client->report(protocol::EventKind::kPrefill, 1, 1, 0);
   ASSERT_TRUE(wait([&] { return !stats().models.empty() && stats().models[0].prefill_tokens == 1; }));
   for (std::uint64_t next = 10; next < 300 && engine_->present(0, 10); ++next) engine_->store(next, 1);
@@ -99,7 +100,7 @@ TEST_F(JoinedLoadsTest, BytesAndTouchesCountAsOfChunksAlone) {
   EXPECT_FALSE(engine_->present(5, 1));
 }
 
-// Which chunk is bad is found out, it alone is reported, and the load fails.
+// The bad chunk is found, only this chunk is reported, and the load fails.
 TEST_F(JoinedLoadsTest, OneBadChunkOfSeveralIsTheOneThatIsReported) {
   start_with_stored(4);
   const std::string path = directory_ + "/" + config_.memory.shm_name + ".arena";
@@ -121,7 +122,7 @@ TEST_F(JoinedLoadsTest, OneBadChunkOfSeveralIsTheOneThatIsReported) {
   EXPECT_TRUE(engine_->present(0, 2) && engine_->present(3, 1)) << "they are as good as before";
 }
 
-// Nothing is said of the chunks.
+// The failure says no word about the chunks.
 TEST_F(JoinedLoadsTest, AFailureOfTheEngineIsNoChunks) {
   start_with_stored(4);
   copies_.fails = Code::kUnavailable;

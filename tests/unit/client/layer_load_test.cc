@@ -1,4 +1,4 @@
-// Loads whose layers are waited for one by one: order, verification, and that they end as every load does.
+// Loads with waits for single layers: order, verification, and the end of every load.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -45,7 +45,7 @@ class GatedParts final : public testing_support::HostCopies {
 class LayerLoadTest : public loop::testing_support::SidecarTest {
  protected:
   LayerLoadTest() { config_.memory.size_bytes = 32 << 20; }
-  void TearDown() override {  // before what they use goes
+  void TearDown() override {  // before the objects in use go
     engine_.reset();
     stop();
   }
@@ -62,7 +62,7 @@ class LayerLoadTest : public loop::testing_support::SidecarTest {
   Code wait(std::uint64_t ticket, std::uint32_t layer, std::uint32_t ms = kLong) {
     return engine_->client->wait_layer(ticket, layer, ms).code();
   }
-  // How many bytes of that layer are as they were stored, of all of its bytes.
+  // The number of bytes of that layer that equal the stored bytes.
   double share(std::uint32_t layer, std::uint32_t chunks) {
     const LayerPages& pages = engine_->engine.pages()[layer];
     std::uint64_t right = 0, all = 0;
@@ -92,7 +92,7 @@ TEST_F(LayerLoadTest, EveryLayoutIsLoadedLayerByLayer) {
   }
 }
 
-// The rest is held up for as long as the test likes, so that what was waited for cannot be there by chance.
+// The rest is held up by the test, so that the awaited layer cannot be there by chance.
 TEST_F(LayerLoadTest, TheFirstLayerOfAllChunksIsThereWhileTheRestIsOnItsWay) {
   start_with_stored(5);
   copies_.stop_layer = 1;
@@ -111,7 +111,7 @@ TEST_F(LayerLoadTest, TheFirstLayerOfAllChunksIsThereWhileTheRestIsOnItsWay) {
   EXPECT_EQ(wait(ticket, 0), Code::kNotFound) << "polled";
 }
 
-// Waiting for what will never come ends with the load, not with the time that was given.
+// The wait for a layer that will never come ends with the load, not with the given time.
 TEST_F(LayerLoadTest, AFailedLoadEndsAllThatWait) {
   start_with_stored(2);
   copies_.stop_layer = 1;
@@ -135,7 +135,8 @@ TEST_F(LayerLoadTest, AByteThatRottedFailsItAndIsReported) {
     file.read(page.data(), static_cast<std::streamsize>(page.size()));
     found = page.compare(0, start.size(), start) == 0;
     if (!found) continue;
-    file.seekp(static_cast<std::streamoff>(at + engine_->engine.group().payload_bytes() - 100));  // of the last layer
+    // of the last layer
+    file.seekp(static_cast<std::streamoff>(at + engine_->engine.group().payload_bytes() - 100));
     file.put('!').put('?').flush();
   }
   ASSERT_TRUE(found);

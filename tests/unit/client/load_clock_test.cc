@@ -1,4 +1,5 @@
-// What a load tells of its time: the engine's own work before the fence is waiting, not copying. By that speed the engine chooses to load or to compute.
+// A load's report of its time: the engine's own work before the fence is waiting, not copying. By
+// that speed the engine chooses to load or to compute.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -15,7 +16,7 @@ using testing_support::EngineClient;
 
 constexpr milliseconds kForwardPass{300};
 
-// Work of the engine that ends so long after it was queued, and then fails or not.
+// Work of the engine that ends a given time after it was queued, with a failure or without.
 class Pass final : public copy::Fence {
  public:
   explicit Pass(bool fails) : fails_(fails) {}
@@ -54,7 +55,7 @@ class LoadClockTest : public loop::testing_support::SidecarTest {
     ASSERT_TRUE(engine_->await_present(0, 3));
     engine_->engine.wipe();
   }
-  void TearDown() override {  // before what they use goes
+  void TearDown() override {  // before the objects in use go
     engine_.reset();
     stop();
   }

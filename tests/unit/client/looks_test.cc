@@ -1,4 +1,4 @@
-// TierProbes: what is asked, and what is believed of the answer.
+// TierProbes: the question, and the part of the answer that the client believes.
 #include <gtest/gtest.h>
 
 #include "shim/client/tier_probes.h"
@@ -94,7 +94,7 @@ TEST_F(ProbeEachTest, AnOlderLarderdIsNotAsked) {
   EXPECT_TRUE(tier_probes_.start(session.attachment, hashes_of(hashes), 60'000).ok()) << "the other question is older";
 }
 
-// However little larderd says it took.
+// However little time larderd reports.
 TEST_F(TierProbeTest, WhatItTookIsCountedHere) {
   const std::uint64_t ticket = start(2);
   ::usleep(20'000);

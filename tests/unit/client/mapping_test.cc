@@ -1,4 +1,5 @@
-// A mapping is let go only when nothing of this process looks into it or copies through it any more, and then it is.
+// A mapping is closed only after the last look-up and the last copy of this process, and is closed
+// then.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -21,7 +22,7 @@ class MappingTest : public loop::testing_support::SidecarTest {
  protected:
   MappingTest() { config_.memory.size_bytes = 16 << 20; }
 
-  // Arenas of this test that this process maps, larderd's own mapping among them.
+  // Arenas of this test that this process maps, larderd's own mapping among these.
   std::size_t arenas() const {
     std::ifstream maps("/proc/self/maps");
     std::size_t count = 0;
@@ -102,7 +103,7 @@ TEST_F(MappingTest, ThreadsLookUpHoldAndLoadWhileSidecarsComeAndGo) {
     start();
     ASSERT_TRUE(wait([&] { return engine.client->state().attachments == life + 1; }));
   }
-  threads.clear();  // stops and joins them
+  threads.clear();  // stops and joins the threads
   EXPECT_EQ(right, 4U);
   EXPECT_TRUE(wait([&] { return arenas() == 2; })) << "no old arena is left, but there are " << arenas();
 }

@@ -1,5 +1,5 @@
-// A chunk of several shards and groups is there when all its parts are; a client's namespaces are apart; a drop reaches all of
-// them.
+// A chunk of several shards and groups is there when all its parts are; a client's namespaces are
+// apart; a drop reaches all namespaces.
 #include "shim/client/namespaces.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,8 @@ using testing_support::PageLayout;
 
 constexpr std::uint16_t kGroups[] = {0, 1};
 const PageLayout kFull{"full", 2, 4, 8192, 0, false, 0};
-const PageLayout kWindow{"window", 3, 1, 4096, 0, false, 0};  // its slots are smaller: extents of their own
+// the slots are smaller: extents of their own
+const PageLayout kWindow{"window", 3, 1, 4096, 0, false, 0};
 
 // One process of an engine with two KV groups, the second of which keeps one block of each chunk.
 struct Process {
@@ -44,7 +45,7 @@ struct Process {
   Transfer transfer(std::uint64_t hash, std::uint16_t shard, std::uint16_t group, std::uint32_t ns) {
     return {ns, shard, group, 0, {hash_of(hash)}, engine(group).chunk_pages(0)};
   }
-  // What is stored differs by shard and group, as it does in engines.
+  // Stored bytes differ by shard and group, as in engines.
   static protocol::BlockHash content(std::uint64_t hash, std::uint16_t shard, std::uint16_t group) {
     return hash_of(hash * 100 + shard * 10U + group);
   }
@@ -78,7 +79,7 @@ struct Process {
 class NamespacesTest : public loop::testing_support::SidecarTest {
  protected:
   NamespacesTest() { config_.memory.size_bytes = 32 << 20; }
-  ~NamespacesTest() override { stop(); }  // before its clock goes
+  ~NamespacesTest() override { stop(); }  // before the clock goes
 
   testing_support::GatedClock gated_clock_;
 };
@@ -228,7 +229,7 @@ TEST_F(NamespacesTest, ADropReachesWhatIsAddedLaterToo) {
   EXPECT_TRUE(wait([&] { return process.present(1, added); })) << "what is stored after the drop is found";
 }
 
-// In the packet that comes next; kError where none came.
+// In the next packet; kError: no packet came.
 protocol::MessageType next_type(FakeSession& session) {
   pollfd waited{session.peer().get(), POLLIN, 0};
   if (::poll(&waited, 1, 1000) != 1) return protocol::MessageType::kError;
@@ -236,7 +237,7 @@ protocol::MessageType next_type(FakeSession& session) {
   return protocol::Decoder::open(packet->bytes)->type();
 }
 
-// As when a call is overtaken by the control thread between its look at the session and its message.
+// As when the control thread overtakes a call between its look at the session and its message.
 TEST(NamespacesOfOneClient, ANewSessionIsToldWhateverBecameOfTheOneBefore) {
   const NamespaceSpec spec{"engine: made-up\n", "", {}, 1, 0, 64, {{4096, 1, 1}}};
   Namespaces namespaces(spec);
@@ -323,7 +324,8 @@ TEST_F(NamespacesTest, AClosedNumberIsAMissForEveryCall) {
   EXPECT_TRUE(process.present(2, next));
 }
 
-// Faster than larderd answers: what is closed before its answer came is nobody's, and the same text is another number's.
+// Faster than larderd answers: a namespace closed before its answer is gone, and the same text gets
+// another number.
 TEST_F(NamespacesTest, OneThatIsClosedBeforeLarderdAnsweredIsClosedThereToo) {
   start(gated_clock_);
   Process process(config_.socket, 1);
@@ -343,7 +345,7 @@ TEST_F(NamespacesTest, OneThatIsClosedBeforeLarderdAnsweredIsClosedThereToo) {
   EXPECT_TRUE(wait([&] { return stats().namespaces.size() == 1; }));
 }
 
-// An answer to a drop of the namespace that had the place before says nothing of the one that has it now.
+// An answer to a drop of the place's previous namespace says no word about the present one.
 TEST(NamespacesOfOneClient, ADropThatIsDoneInAClosedNamespaceDoesNotOpenTheNext) {
   const NamespaceSpec spec{"engine: made-up\n", "", {}, 1, 0, 64, {{4096, 1, 1}}};
   Namespaces namespaces(spec);
@@ -368,7 +370,8 @@ TEST(NamespacesOfOneClient, ADropThatIsDoneInAClosedNamespaceDoesNotOpenTheNext)
   EXPECT_FALSE(namespaces.drop_pending(0));
 }
 
-// An older larderd (protocol 1.5) knows no CLOSE_NAMESPACE; the client's own places are used again all the same.
+// An older larderd (protocol 1.5) knows no CLOSE_NAMESPACE; the client's own places are used again
+// all the same.
 TEST(NamespacesOfOneClient, AnOlderLarderdIsNotTold) {
   const NamespaceSpec spec{"engine: made-up\n", "", {}, 1, 0, 64, {{4096, 1, 1}}};
   Namespaces namespaces(spec);

@@ -1,4 +1,4 @@
-// What an engine's log tells while there is no session: a user's words and a remedy, no name of a code.
+// The lines of an engine's log without a session: a user's words and a remedy, no name of a code.
 #include "shim/client/no_cache.h"
 
 #include <gmock/gmock.h>

@@ -3,8 +3,8 @@
 
 namespace larder::client::testing_support {
 
-// From here on operator new throws std::bad_alloc on this thread, or no longer. A function: GCC's sanitizer takes a thread_local of another
-// file for a null pointer.
+// From here on operator new throws std::bad_alloc on this thread, or no longer. A function: GCC's
+// sanitizer takes a thread_local of another file for a null pointer.
 void set_no_memory(bool none);
 
 }  // namespace larder::client::testing_support

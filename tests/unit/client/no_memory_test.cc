@@ -1,4 +1,5 @@
-// A thread that can allocate nothing any more still completes its loads. (For holds see hold_table_test.cc.)
+// A thread without any further memory still completes its loads. (For holds see
+// hold_table_test.cc.)
 #include "tests/unit/client/no_memory.h"
 
 #include <gtest/gtest.h>

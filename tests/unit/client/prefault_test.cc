@@ -1,4 +1,5 @@
-// The pages of slots that are granted, or filled by others, are present before anything is copied, and no others are.
+// The pages of granted slots, and of slots filled by others, are present before the copy, and no
+// other pages are.
 #include "shim/client/prefault.h"
 
 #include <fcntl.h>

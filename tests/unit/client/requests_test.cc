@@ -1,4 +1,4 @@
-// Requests, of each kind: that nobody waits longer than it said, whatever larderd does.
+// Requests, of each kind: no caller waits longer than its given time, in any state of larderd.
 #include "shim/client/requests.h"
 
 #include <gtest/gtest.h>
@@ -102,7 +102,7 @@ TYPED_TEST(RequestsTest, EndedWhileSomebodyWaitsItIsUnknown) {
   });
   EXPECT_EQ(this->requests_.poll(ticket, 30'000).status().code(), Code::kNotFound);
   other.join();
-  this->answer(2);  // which nobody waits for
+  this->answer(2);  // without a waiting caller
 }
 
 TYPED_TEST(RequestsTest, ALostSessionEndsItWithNothing) {

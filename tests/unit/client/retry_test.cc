@@ -1,4 +1,4 @@
-// How often a client tries that larderd, or the kernel in its place, refuses.
+// The rate of a client's attempts that larderd, or the kernel in its place, refuses.
 #include "shim/client/retry.h"
 
 #include <gmock/gmock.h>
@@ -111,7 +111,7 @@ TEST_F(RefusalTest, IsTriedSeldomAndTheNextLarderdIsFoundAtOnce) {
   EXPECT_TRUE(engine.client->wait_attached(1000).ok()) << "in the midst of a pause of seconds";
 }
 
-// Also where larderd has closed the socket before the HELLO came, or before it read it.
+// Also if larderd has closed the socket before the HELLO came, or before the HELLO was read.
 // covers F-106
 TEST_F(RefusalTest, ItsReasonIsAlwaysRead) {
   Refusing refusing(config_.socket, Code::kUnavailable);

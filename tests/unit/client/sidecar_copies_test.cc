@@ -1,4 +1,5 @@
-// SidecarCopies with a larderd in the hands of the test, which copies what it is asked for: what becomes of differences, of lack of memory, and what is said.
+// SidecarCopies with a larderd in the hands of the test, which copies on request: the handling of
+// differences and of lack of memory, and the log.
 #include "shim/client/sidecar_copies.h"
 
 #include <gmock/gmock.h>
@@ -53,7 +54,7 @@ class OwnCopies final : public testing_support::HostCopies {
   bool others = false;
 };
 
-// Of pages in host memory, as if they lay on a device.
+// Of pages in host memory, as if on a device.
 class PageExporter final : public copy::MemoryExporter {
  public:
   copy::TransferRefusal take(std::span<const copy::PageSpan> pages, copy::PageExport& made,
@@ -73,10 +74,10 @@ class PageExporter final : public copy::MemoryExporter {
   Status gone;
 };
 
-// A session in which larderd copies by order of the flags, until it goes.
+// A session in which larderd copies by order of the flags, until the session goes.
 class CopyingSession {
  public:
-  // `pages` and `slot` are what it has open.
+  // larderd has `pages` and `slot` open.
   CopyingSession(std::byte* pages, std::span<std::byte> slot) : pages_(pages), slot_(slot) {}
   std::shared_ptr<Attachment> attachment() { return session_.attachment; }
 
@@ -187,7 +188,7 @@ TEST_F(SidecarCopiesTest, WhatLarderdStoredIsTakenWhereItStandsOnThePages) {
   EXPECT_EQ(own_.stores, 0);
 }
 
-// To look at pages, and to name them, waits for the GPU; who beats must not.
+// Looking at pages, and naming pages, waits for the GPU; the thread of the heartbeat must not.
 TEST_F(SidecarCopiesTest, TheThreadThatBeatsLooksAtNoPage) {
   FakeSession session{protocol::kCapabilityTransfer};
   later_ = true;
@@ -199,7 +200,8 @@ TEST_F(SidecarCopiesTest, TheThreadThatBeatsLooksAtNoPage) {
 }
 
 #ifndef LARDER_SANITIZED  // the allocator of a sanitizer never fails
-// On a thread of the pool, where an exception would end the engine. Larderd may have been told a part.
+// On a thread of the pool, where an exception would end the engine. Larderd may have received a
+// part.
 TEST_F(SidecarCopiesTest, AnExportForWhichThereIsNoMemoryEndsTheSession) {
   FakeSession session{protocol::kCapabilityTransfer};
   exporter_.none_behind_it = true;
@@ -264,7 +266,8 @@ TEST_F(SidecarCopiesTest, WhereNobodyCanLookJustNowTheNextBeatTriesAgain) {
   EXPECT_TRUE(asked(session));
 }
 
-// Pages become others' now and then while they are stored: no session pays for those of the one before it.
+// Pages become others' now and then during their store: no session pays for the pages of the one
+// before.
 TEST_F(SidecarCopiesTest, DifferencesAreCountedAnewWhereLarderdHasOpenedTheMemoryAnew) {
   const auto first = begin();
   own_.others = true;
@@ -294,7 +297,7 @@ TEST_F(SidecarCopiesTest, AnEndForNowIsSaidOnce) {
   EXPECT_THAT(said(), ElementsAre(testing::AllOf(HasSubstr("info "), HasSubstr("not_verified"), HasSubstr("for now"))));
 }
 
-// "The driver does not say" is no "for now": asked anew at each beat it would not say either.
+// "The driver does not say" is no "for now": a new question at each beat would get the same answer.
 // covers F-040
 TEST_F(SidecarCopiesTest, ADriverThatDoesNotSayWhetherTheMemoryIsThereEndsItForGood) {
   const auto session = begin();

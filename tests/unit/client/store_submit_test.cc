@@ -1,4 +1,4 @@
-// Stores that nobody waits for: what their pages' owner may rely on.
+// Stores without a wait: the guarantees for the owner of the pages.
 #include "tests/unit/client/stores_fixture.h"
 
 namespace larder::client {
@@ -68,12 +68,13 @@ TEST_F(StoreSubmitTest, AnAnswerThatIsTooLateIsGivenBack) {
 // covers F-050
 TEST_F(StoreSubmitTest, WhatWasNotReadBeforeItsPagesGoToOthersIsNeverSeen) {
   Stores stores(pool_, gated_, spec_, pages_);
-  gated_.free_turns = 1;  // the first chunk is read to its end, the second one half way, the third not at all
+  // the first chunk is read to its end, the second one half way, the third not at all
+  gated_.free_turns = 1;
   const auto refs = granted(stores, 3);
   const Result<std::uint64_t> ticket = stores.submit(0);
   ASSERT_TRUE(gated_.gate.await_entered(2));
   stores.overtake(*ticket);
-  engine_.wipe();  // they are others' now
+  engine_.wipe();  // the pages are others' now
   gated_.gate.open();
   const StoreResult result = next(stores).result;
   EXPECT_EQ(result.stored, 1U);

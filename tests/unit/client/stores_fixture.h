@@ -1,4 +1,4 @@
-// Stores over a session of the test's, whose copies wait for the test.
+// Stores over a session of the test's, with copies that wait for the test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ class GatedStores final : public HostCopies {
   int free_turns = 0;
 };
 
-// Stores with a session of the test's, which grants what is asked for.
+// Stores with a session of the test's, which grants every request.
 class StoresTest : public testing::Test {
  protected:
   StoresTest() : engine_(kPlainLayout), pages_{engine_.pages()} {
@@ -43,7 +43,7 @@ class StoresTest : public testing::Test {
     }
     return t;
   }
-  // Begins a store of so many chunks, and grants it.
+  // Begins a store of this number of chunks, and grants the store.
   std::vector<protocol::SlotRef> granted(Stores& stores, std::uint32_t count) {
     const std::uint32_t request = begun(stores, count);
     return grant(stores, request, count);

@@ -9,7 +9,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// What a URL means, in one line.
+// The meaning of a URL, in one line.
 std::string meaning(std::string_view text) {
   const Result<BackendUrl> url = parse_backend_url(text);
   if (!url.ok()) return url.status().text();
@@ -95,7 +95,7 @@ TEST(BackendUrlTest, SeveralHosts) {
   EXPECT_THAT(meaning(many + ",more"), HasSubstr("names more than 32 hosts"));
 }
 
-// However it is written, and wherever the URL is wrong besides.
+// In any form of the password, and with other faults of the URL.
 // covers F-204
 TEST(BackendUrlTest, APasswordIsRefusedAndNeverRepeated) {
   for (const char* text :

@@ -92,7 +92,8 @@ TEST_F(LoaderTest, EveryKeyOfTheFile) {
   EXPECT_EQ(config->http.admin_socket, "/s/adm");
 }
 
-// Whatever the table holds, the YAML that it prints gives the same configuration, and so do the variables.
+// For any content of the table, the printed YAML gives the same configuration, and so do the
+// variables.
 TEST_F(LoaderTest, PrintedConfigurationsComeBack) {
   Config config;
   config.pool = "p";
@@ -130,7 +131,8 @@ TEST_F(LoaderTest, PagesOfOneSizeHaveTwoNames) {
   EXPECT_EQ(load_text("memory: {hugepages: 2MiB}\n")->memory.hugepages, Hugepages::k2Mi);
 }
 
-// Found by the fuzz target yaml: --check-config printed them so that they did not come back.
+// Found by the fuzz target yaml: --check-config once printed these in a form that did not come
+// back.
 TEST_F(LoaderTest, QuotesAndBackslashesComeBack) {
   Config config;
   config.socket = "/run/a\"b\\c";
@@ -145,7 +147,7 @@ TEST_F(LoaderTest, TheShippedFileIsTheDefaults) {
   ASSERT_TRUE(shipped.ok()) << shipped.status().text();
   EXPECT_EQ(to_yaml(*shipped), to_yaml(*load(std::nullopt, {})));
 
-  // So are its keys in comments, when a user takes the "# " away.
+  // So are the keys in comments, when a user takes the "# " away.
   std::string text;
   std::ifstream file(SHIPPED_FILE);
   for (std::string line; std::getline(file, line); text += line + "\n")
@@ -317,7 +319,7 @@ TEST_F(LoaderTest, WhatABackendDoesNotTake) {
   EXPECT_THAT(why("backend:\n  write_rate: 200\n"), HasSubstr("has no unit"));
 }
 
-// Neither in a message of an error nor in what is printed.
+// Neither in an error message nor in printed output.
 // covers F-204
 TEST_F(LoaderTest, APasswordIsNeverRepeated) {
   for (const char* url : {"redis://u:hunter2@h", "redis:/u:hunter2@h", "redis://u:hunter2", "hunter2", "redis://h?hunter2"}) {

@@ -90,7 +90,7 @@ TEST(YamlFileTest, NamesAMissingFile) {
   EXPECT_EQ(read_yaml_file("/dev").status().text(), "configuration file /dev: Is a directory");
 }
 
-// Who opens a pipe waits for its writer.
+// The opener of a pipe waits for its writer.
 TEST(YamlFileTest, ReadsRegularFilesAlone) {
   const std::string pipe = testing::TempDir() + "larder_yaml_pipe." + std::to_string(::getpid());
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);

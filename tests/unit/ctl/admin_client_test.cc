@@ -62,7 +62,8 @@ TEST_F(AdminClientTest, SaysThatNoneAnswers) {
 TEST_F(AdminClientTest, SaysWhoMayAsk) {
   start();
   std::filesystem::permissions(config_.http.admin_socket, std::filesystem::perms::none);
-  const int before = ::setfsuid(65534);  // of this thread; without the right to it, the mode alone refuses
+  // of this thread; without the right, the mode alone refuses
+  const int before = ::setfsuid(65534);
   const std::string text = ask(Verb::kGet, "/v1/status").status().text();
   ::setfsuid(static_cast<uid_t>(before));
   EXPECT_EQ(text, "no permission to ask larderd on " + config_.http.admin_socket +

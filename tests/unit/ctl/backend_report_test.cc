@@ -1,4 +1,5 @@
-// What `larderctl backend check` makes of what a server has told: the screens and the JSON as they are printed.
+// The report of `larderctl backend check` about a server's answers: the printed screens and the
+// JSON.
 #include "sidecar/ctl/backend_report.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +30,7 @@ config::BackendConfig backend(const std::string& url, const std::vector<config::
   return config.ok() ? config->backend : config::BackendConfig();
 }
 
-// A Valkey as docs/guides/share-a-backend.md sets it up.
+// A Valkey set up by docs/guides/share-a-backend.md.
 backend_check::ServerFacts good() {
   backend_check::ServerFacts facts;
   facts.connect_ns = 1'500'000;
@@ -50,7 +51,7 @@ backend_check::ServerFacts good() {
   return facts;
 }
 
-// One as it comes, far away and slow.
+// A server with default settings, far away and slow.
 backend_check::ServerFacts as_it_comes() {
   backend_check::ServerFacts facts = good();
   facts.product = "Redis";
@@ -239,7 +240,7 @@ TEST(BackendFindingsTest, WhatIsNotKnownIsSaidAllTheSame) {
   EXPECT_THAT(ids(of, failed(backend_check::ServerFacts::Step::kConnect, "something new")), ElementsAre("unreachable"));
 }
 
-// Who greets us and hangs up at a value is no port for TLS.
+// A port that greets and hangs up at a value is no port for TLS.
 TEST(BackendFindingsTest, WhyItHungUpDependsOnWhen) {
   const config::BackendConfig of = backend("redis://h");
   const auto remedy = [&](backend_check::ServerFacts::Step step) {

@@ -1,5 +1,6 @@
-// The configurations of LMCache's own documentation (lmcache/README.md), imported; and each key of LMCache as docs/guides/from-lmcache.md
-// has it. What is printed must be a configuration that larderd's loader takes.
+// The configurations of LMCache's own documentation (lmcache/README.md), imported; and each key of
+// LMCache by docs/guides/from-lmcache.md. Printed output must be a configuration that larderd's
+// loader takes.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -37,7 +38,7 @@ Result<std::vector<LmcacheSetting>> read_settings(const fs::path& file) {
   return read_lmcache_settings(file.filename(), {});
 }
 
-// What larderctl would print: to standard output, or its error.
+// The output of larderctl: standard output, or its error.
 Result<ImportedLmcache> import_file(const fs::path& file) {
   const Result<std::vector<LmcacheSetting>> settings = read_settings(file);
   return settings.ok() ? import_lmcache(*settings) : settings.status();
@@ -78,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(Pages, LmcacheDocsTest, testing::ValuesIn(documented())
   return name;
 });
 
-// docs/guides/from-lmcache.md. Its other tables are run by tests/python/unit/test_from_lmcache.py.
+// docs/guides/from-lmcache.md. tests/python/unit/test_from_lmcache.py runs its other tables.
 struct Row {
   std::vector<std::string> theirs;  // the codes of the left cell
   std::string ours;                 // the right cell
@@ -102,7 +103,7 @@ std::vector<Row> rows_of(const std::string& heading) {
   return rows;
 }
 
-// "refused: `TEXT`" is an error, "`TEXT`" stands in what is printed.
+// "refused: `TEXT`" is an error, "`TEXT`" stands in the output.
 TEST(LmcachePageTest, EveryConvertedSettingIsConvertedAsThePageSays) {
   std::set<std::string> seen;
   for (const Row& row : rows_of("Settings that are converted")) {

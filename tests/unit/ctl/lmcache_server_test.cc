@@ -1,4 +1,4 @@
-// Command lines of LMCache's server, as its documentation has them, imported.
+// Command lines of LMCache's server, from LMCache's documentation, imported.
 #include "sidecar/ctl/lmcache/lmcache_server.h"
 
 #include <gmock/gmock.h>

@@ -90,7 +90,8 @@ TEST_F(LmcacheTest, TheVariableNamesAFile) {
   EXPECT_EQ(settings->front().where, file_ + ":1");
 }
 
-// LMCache: memory as a mere buffer on the way to other storage. A tier in memory is more than that, and it is said.
+// LMCache: memory as a mere buffer on the way to other storage. A tier in memory is more than a
+// buffer, and the import says so.
 TEST_F(LmcacheTest, MemoryAsABufferBecomesATierAndIsSaidSo) {
   for (const char* off : {"false", "False", "0", "no", "off"}) {
     const Result<ImportedLmcache> imported = import(std::string("max_local_cpu_size: 2\nlocal_cpu: ") + off);
@@ -194,7 +195,7 @@ TEST_F(LmcacheTest, AServerIsABackend) {
   EXPECT_THAT(why("remote_url: redis://h\nextra_config: {tls_enable: maybe}\n"), HasSubstr("is neither true nor false"));
 }
 
-// Not in what is printed, nor in an error: it belongs into a file of its own.
+// Not in printed output, nor in an error: the password belongs into a file of its own.
 // covers F-204
 TEST_F(LmcacheTest, PasswordsGoIntoAFile) {
   for (const std::string& yaml :

@@ -38,7 +38,7 @@ class PayloadTest : public testing::Test {
     struct stat found {};
     return ::stat(path.c_str(), &found) == 0 ? found.st_mode & 0777 : 0;
   }
-  // What begins with a dot in the target: nothing, once it is done.
+  // The files in the target whose names begin with a dot: empty after the end.
   std::vector<std::string> left_over() const {
     std::vector<std::string> names;
     for (const fs::directory_entry& entry : fs::directory_iterator(to()))

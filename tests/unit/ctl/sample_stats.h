@@ -1,4 +1,4 @@
-// What a larderd may have counted, for the golden screens.
+// Possible counts of a larderd, for the golden screens.
 #pragma once
 
 #include <string>
@@ -14,10 +14,11 @@ stats::Stats stats_with_disk();
 // The same larderd with a backend as well: degraded, or not.
 Snapshot snapshot_with_backend(const std::string& reason = "");
 
-// As larderctl reads it out of larderd's answer.
+// In the form that larderctl reads from larderd's answer.
 Snapshot snapshot_of(const stats::Stats& stats, bool healthy = true, bool ready = true);
 
-// Compares with golden/NAME.txt. After a wanted change: LARDER_TEST_WRITE_GOLDEN=1 and read the difference.
+// Compares with golden/NAME.txt. After a wanted change: LARDER_TEST_WRITE_GOLDEN=1 and read the
+// difference.
 void expect_golden(const std::string& name, const std::string& screen);
 
 }  // namespace larder::ctl

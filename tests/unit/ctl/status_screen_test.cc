@@ -37,7 +37,7 @@ TEST(StatusScreenTest, HostileNamesAreHarmless) {
   EXPECT_EQ(screen.find('\xff'), std::string::npos);
 }
 
-// What answers may be no larderd.
+// The answering program may be no larderd.
 TEST(StatusScreenTest, AnAnswerThatIsNoneIsQuotedHarmlessly) {
   const auto refused = read_snapshot(
       "{\"trust\":\x7f\xc2\x9b"

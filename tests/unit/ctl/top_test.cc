@@ -70,7 +70,7 @@ TEST(TopTest, ARestartedLarderdHasNoRatesYet) {
   EXPECT_EQ(top_screen(same, same), top_screen(same, std::nullopt));
 }
 
-// A model that was forgotten takes its counts with it: no negative rate, and none of 2^64.
+// A forgotten model takes its counts along: no negative rate, and no rate of 2^64.
 TEST(TopTest, ShrinkingCountsAreNoRates) {
   stats::Stats stats = later_stats();
   stats.models.erase(stats.models.begin());

@@ -14,7 +14,8 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-// Another user where we may give to one, else our own: then nothing is given away, and all else holds.
+// Another user if we may give to one, else our own: then no folder is given away, and all other
+// rules hold.
 class VolumeFoldersTest : public testing::Test {
  protected:
   VolumeFoldersTest() : folder_(testing::TempDir() + "larder_folders." + std::to_string(::getpid())) {
@@ -49,7 +50,7 @@ TEST_F(VolumeFoldersTest, AllInThemIsGivenAndNothingThatALinkLeadsTo) {
   EXPECT_EQ(deep.st_mode & 0777, 0700U);
 }
 
-// Larderd's files may be many, and it starts often.
+// Larderd's files may be many, and larderd starts often.
 TEST_F(VolumeFoldersTest, AFolderThatIsTheirsIsNotLookedInto) {
   ASSERT_EQ(::lchown(mine().c_str(), user_, group_), 0);
   ASSERT_TRUE(own().ok());

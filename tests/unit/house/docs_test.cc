@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 const fs::path kRoot = REPOSITORY_ROOT;
 
-// The version that the chart names, and what comes after it.
+// The chart's version, and the versions after it.
 TEST(DocsTest, TheChangelogHasASectionOfTheVersion) {
   EXPECT_NE(test::text_of(kRoot / "README.md").find("](CHANGELOG.md)"), std::string::npos);
   const std::string chart = test::text_of(kRoot / "charts/larder/Chart.yaml"), changes = test::text_of(kRoot / "CHANGELOG.md");

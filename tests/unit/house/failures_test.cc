@@ -1,4 +1,5 @@
-// docs/reference/failures.md and the tests name each other: a row has a test or the reason why not, and a `covers` comment has its row.
+// docs/reference/failures.md and the tests name each other: a row has a test or the reason for a
+// missing test, and a `covers` comment has its row.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -89,7 +90,8 @@ TEST(FailuresPageTest, EveryRowHasATestAndEveryCommentHasARow) {
   for (const char* folder : {"tests", "e2e"}) {
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(kRoot / folder)) {
       const fs::path& path = entry.path();
-      if (path == kRoot / "tests/unit/house/failures_test.cc") continue;  // has faulty comments of its own
+      // has faulty comments of its own
+      if (path == kRoot / "tests/unit/house/failures_test.cc") continue;
       if (path.extension() == ".cc" || path.extension() == ".py") read_comments(path.string(), test::text_of(path), both);
     }
   }

@@ -6,7 +6,8 @@
 namespace larder::house {
 namespace {
 
-// A third-party library and the only files that may see it, each behind one class or function.
+// A third-party library and the only files that may see the library, each behind one class or
+// function.
 struct Library {
   std::string_view header;              // prefix
   std::vector<std::string_view> files;  // prefixes
@@ -14,7 +15,8 @@ struct Library {
 
 const std::vector<Library>& libraries() {
   static const std::vector<Library> all{
-      // The loops compile it once more, for their instruction set, and so does the hash that takes a file piece by piece.
+      // The loops compile the hash once more, for their instruction set, and so does the hash of a
+      // file piece by piece.
       {"xxhash.h", {"shim/protocol/key.h", "cuda/host_loop_", "shim/client/stream_hash", "tests/bench/read_and_hash.cc"}},
       {"cuda.h", {"cuda/driver_abi_check.cc"}},  // only to compare: programs are built without it
       {"cudaTypedefs.h", {"cuda/driver_abi_check.cc"}},
@@ -31,7 +33,8 @@ const std::vector<Library>& libraries() {
   return all;
 }
 
-// Standard C++ headers have neither dot nor slash; these are the operating system's, C's and the compiler's.
+// Standard C++ headers have neither dot nor slash; these are the operating system's, C's and the
+// compiler's.
 constexpr std::array<std::string_view, 7> kSystemFolders{"sys/", "netinet/", "arpa/", "linux/", "net/", "asm/", "bits/"};
 constexpr std::array<std::string_view, 26> kSystemHeaders{
     "unistd.h",    "fcntl.h", "poll.h",   "pthread.h", "signal.h",   "netdb.h",  "dirent.h", "sched.h",  "link.h",
@@ -157,7 +160,8 @@ std::span<const Room> rooms() {
        {"shim/base/", "shim/protocol/", "sidecar/base/", "sidecar/config/loader.h", "sidecar/backend_check/installation_check.h",
         "sidecar/backend_check/installation_diagnostics.h", "operator/api/", "operator/desired/", "operator/k8s/"},
        {}},
-      // kubectl's plug-in reads objects as the operator does, and names differences of fingerprints as larderd does.
+      // kubectl's plug-in reads objects like the operator, and names differences of fingerprints
+      // like larderd.
       {"operator/kubectl/",
        {"shim/base/", "shim/protocol/", "sidecar/base/", "sidecar/config/values.h", "sidecar/ctl/", "sidecar/backend_check/",
         "sidecar/store/fingerprint_diff.h", "operator/api/names.h", "operator/api/object.h", "operator/reconcile/pod_view.h",

@@ -10,9 +10,12 @@
 namespace larder::house {
 
 struct Room {
-  std::string_view path;                  // files below it belong to it; the longest match wins
-  std::vector<std::string_view> doors;    // prefixes of "..." includes it may use; its own path always
-  std::vector<std::string_view> refused;  // prefixes of includes, of either kind, that it may not use all the same
+  // files below this folder belong to the room; the longest match wins
+  std::string_view path;
+  // prefixes of "..." includes that the room may use; its own path always
+  std::vector<std::string_view> doors;
+  // prefixes of includes, of either kind, that the room may not use all the same
+  std::vector<std::string_view> refused;
 };
 
 std::span<const Room> rooms();
@@ -20,7 +23,8 @@ std::span<const Room> rooms();
 inline constexpr std::size_t kMostLines = 600;
 inline constexpr std::size_t kMostReadmeLines = 60;
 
-// What is wrong with a source file, a line each: "FILE:LINE: why". `path` is relative to the repository's root.
+// The faults of a source file, a line each: "FILE:LINE: why". `path` is relative to the
+// repository's root.
 std::vector<std::string> check_source(std::string_view path, std::string_view text);
 
 }  // namespace larder::house

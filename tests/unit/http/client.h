@@ -20,8 +20,8 @@ inline Fd open_tcp() {
   return Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
 }
 
-// Connects `socket`, which takes no descriptor. `from`: the last byte of the loopback's address that the client has; whoever is to tell
-// clients apart by address needs several.
+// Connects `socket`, which takes no descriptor. `from`: the last byte of the client's loopback
+// address; a server that tells clients apart by address needs several.
 inline Fd connect_tcp(Fd socket, const std::string& address, unsigned char from = 1) {
   if (from != 1) {
     sockaddr_in own{};

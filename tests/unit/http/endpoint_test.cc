@@ -42,7 +42,8 @@ class EndpointTest : public testing::Test {
       reply({whole_answer(200, "text/plain", "aaaaaaaaaa", request.keep_alive), true});
     });
   }
-  // Waits until so many were crowded out: it happens at the end of a round, when an answer may be out already.
+  // Waits until this number was crowded out: this happens at the end of a round, when an answer may
+  // be out already.
   std::uint64_t crowded_out(std::uint64_t expected) {
     for (int i = 0; i < 10'000 && counters_.crowded_out < expected; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -122,7 +123,7 @@ TEST_F(EndpointTest, RefusesByName) {
   EXPECT_EQ(counters_.requests, 0U);
 }
 
-// One answer of 10 bytes, and nothing that follows it.
+// One answer of 10 bytes, and no byte of the next.
 std::string receive_answer(const Fd& socket) {
   std::string bytes;
   while (!bytes.ends_with("aaaaaaaaaa")) {
@@ -184,7 +185,7 @@ TEST_F(EndpointTest, AnswersThatComeTooLateGoNowhere) {
   EXPECT_EQ(receive_all(client), "");
 }
 
-// Who has earned an answer keeps his connection while strangers come and go.
+// A client with an earned answer keeps its connection while strangers come and go.
 TEST_F(EndpointTest, StrangersGoFirst) {
   start_earning({.strangers = 8, .earned = 8});
   const Fd honest = connect();
@@ -225,7 +226,8 @@ TEST_F(EndpointTest, AmongEqualsTheLongestIdleGoes) {
   EXPECT_EQ(counters_.crowded_out, 1U);
 }
 
-// A flood from one address takes the places of that address: who comes from another one keeps his, however old.
+// A flood from one address takes the places of that address: a client of another address keeps its
+// place, however old.
 TEST_F(EndpointTest, AFloodOfStrangersCrowdsOutItself) {
   start({.strangers = 4});
   const Fd honest = connect();

@@ -17,7 +17,7 @@ struct Found {
   State state;
   int http_status;
   std::string body;
-  std::string rest;  // what is of no request yet
+  std::string rest;  // bytes of no request yet
 };
 
 // In steps of so many bytes.

@@ -43,7 +43,7 @@ TEST(HostsTest, InAClusterItsOwnNamesToo) {
     EXPECT_FALSE(hosts.answers({.host = foreign})) << foreign;
 }
 
-// The API server passes its own name on as Host. What a page can send as well is not enough.
+// The API server passes its own name on as Host. A name that a page can send as well is not enough.
 // covers F-124
 TEST(HostsTest, WhatTheApiServerPassesOn) {
   const Hosts hosts = Hosts::of({"", 9464}, false);

@@ -85,7 +85,8 @@ TEST_F(AdminDropTest, NoPlaceServesAnotherNamespaceBeforeTheLastSlice) {
   const Result<std::uint64_t> dropped = drop("a: 1\n", [&] {
     if (++slices != 1) return;
     const protocol::BlockHash hash = key(states).hash;
-    ASSERT_EQ(store_.families().evict(states, std::span(&hash, 1)).found, 1U);  // the last state, for room
+    // the last state, for room
+    ASSERT_EQ(store_.families().evict(states, std::span(&hash, 1)).found, 1U);
     other = open_with_chunk("b: 1\n");
   });
   ASSERT_TRUE(dropped.ok()) << dropped.status().to_string();

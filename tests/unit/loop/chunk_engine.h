@@ -1,4 +1,5 @@
-// An engine of one namespace that stores chunks with bytes of their own, and knows them again. A chunk has two pieces of 4 KiB.
+// An engine of one namespace that stores chunks with bytes of their own, and recognizes the bytes.
+// A chunk has two pieces of 4 KiB.
 #pragma once
 
 #include <chrono>
@@ -56,7 +57,7 @@ class ChunkEngine : public Client {
     commit(grants[0], protocol::root_digest(digests, 2));
   }
   std::optional<protocol::EntryView> find(std::uint64_t n) { return index().find({hash(n), handle_, 0, 0}); }
-  // In memory, with its bytes.
+  // In memory, with the chunk's bytes.
   bool right(std::uint64_t n) {
     const auto view = find(n);
     if (!view) return false;
@@ -64,7 +65,7 @@ class ChunkEngine : public Client {
     fill(expected.data(), n);
     return std::memcmp(arena() + view->offset_bytes, expected.data(), kPayloadBytes) == 0;
   }
-  // The residency filter tells of it.
+  // The residency filter has the chunk.
   bool shown_below(std::uint64_t n) {
     const protocol::ResidencyReader reader = below();
     return reader.has(reader.place(protocol::namespace_id(fingerprint_), hash(n), 0, 0));

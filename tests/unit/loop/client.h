@@ -1,4 +1,5 @@
-// A raw engine for tests: speaks packets, with no code of the shim's client. Every receive has a deadline.
+// A raw engine for tests: speaks packets, with no code of the shim's client. Every receive has a
+// deadline.
 #pragma once
 
 #include <fcntl.h>
@@ -48,10 +49,10 @@ class Client {
     return protocol::receive_packet(socket_.get());
   }
 
-  // kResourceExhausted where nothing has come and the session stands.
+  // kResourceExhausted: no packet has come and the session stands.
   Code receive_none() { return protocol::receive_packet(socket_.get()).status().code(); }
 
-  // The ERROR that ends the session: its code and text. kUnavailable: the socket closed without one.
+  // The ERROR that ends the session: code and text. kUnavailable: the socket closed without one.
   Status receive_error() {
     for (;;) {
       Result<protocol::Packet> packet = receive();
@@ -79,7 +80,7 @@ class Client {
     return send(encoder);
   }
 
-  // As if this had been a session of it.
+  // As if this had been a session of this engine.
   void had(std::uint64_t token, std::uint64_t epoch) {
     welcome_.session_token = token;
     welcome_.epoch = epoch;
@@ -151,7 +152,7 @@ class Client {
     return answer.handle;
   }
 
-  // What that request opened.
+  // The namespace that this request opened.
   void close_namespace(std::uint32_t request, std::uint32_t flags = 0) {
     protocol::Encoder encoder(MessageType::kCloseNamespace, 0);
     ASSERT_TRUE(send(encoder.append(protocol::CloseNamespace{request, flags})).ok());
@@ -206,7 +207,7 @@ class Client {
     encoder.append_all(std::span(hashes));
     ASSERT_TRUE(send(encoder).ok());
   }
-  // The answer, which comes next; or families that are none.
+  // The answer, which comes next; or an empty one.
   protocol::Fetched receive_fetched(std::uint32_t request) {
     protocol::Fetched fetched{UINT32_MAX, 0, 0, 0, 0};
     const Result<protocol::Packet> packet = receive();
@@ -224,7 +225,7 @@ class Client {
     encoder.append_all(std::span(hashes));
     ASSERT_TRUE(send(encoder).ok());
   }
-  // The answer, which comes next; or families that are none.
+  // The answer, which comes next; or an empty one.
   protocol::Probed receive_probed(std::uint32_t request) {
     protocol::Probed probed{UINT32_MAX, 0, 0, 0, 0, 0};
     const Result<protocol::Packet> packet = receive();

@@ -1,4 +1,4 @@
-// The admin side: snapshots, drop and clear; and what events become in them.
+// The admin side: snapshots, drop and clear; and the effect of events on them.
 #include "tests/unit/loop/sidecar_fixture.h"
 
 namespace larder::loop::testing_support {
@@ -60,8 +60,8 @@ TEST_F(ControlTest, SnapshotsSayWhatIsThere) {
   EXPECT_TRUE(sidecar_->ready());
 }
 
-// The stores of one step of many requests: all are sent before the engine's control thread runs. The socket alone would not hold
-// their answers.
+// The stores of one step of many requests: all are sent before the engine's control thread runs.
+// The socket alone would not hold the answers.
 TEST_F(ControlTest, ABurstOfRequestsIsAnsweredInOrder) {
   constexpr std::uint32_t kRequests = 400;
   for (std::uint32_t request = 0; request < kRequests; ++request) {
@@ -229,7 +229,8 @@ TEST_F(ControlTest, TheNearestNamespaceIsNamed) {
 TEST_F(ControlTest, EventsBecomeStatistics) {
   protocol::SessionRegion& region = client_->region();
   write_event(region, EventKind::kRequest, 0, 0, 4096, 3840, 5000);
-  write_event(region, EventKind::kRequest, 0, 0, 100, 0, 5000, 4, protocol::kRequestSalted | 6);  // and what a later minor adds
+  // and the additions of a later minor version
+  write_event(region, EventKind::kRequest, 0, 0, 100, 0, 5000, 4, protocol::kRequestSalted | 6);
   write_event(region, EventKind::kLoad, 0, 0, 1000, 256, 2'000'000, 1'000'000);
   write_event(region, EventKind::kStore, 0, 0, 2000, 256, 1000);
   write_event(region, EventKind::kLoadFailed, 0, 0, 1);
@@ -316,7 +317,8 @@ TEST_F(ControlTest, TheEstimateHearsOfDropsOfPeopleAndOfEngines) {
 TEST_F(ControlTest, RequestsThatAreNotWholeOrNotTheirsAreLeftOut) {
   protocol::SessionRegion& region = client_->region();
   ask(region, handle_ + 1, {1, 2});  // a namespace that this session has not opened
-  write_event(region, EventKind::kAsked, handle_, protocol::pack_halves(4, 4), 5, 6, 7, 8);  // the first four are lost
+  // the first four are lost
+  write_event(region, EventKind::kAsked, handle_, protocol::pack_halves(4, 4), 5, 6, 7, 8);
   write_event(region, EventKind::kRequest, handle_, 8, 8 * 256, 0, 1000, 4);
   write_event(region, EventKind::kAsked, handle_, protocol::pack_halves(0, 77), 5, 6, 7, 8);
   write_event(region, EventKind::kRequest, handle_, 77, 77 * 256, 0, 1000, 99);

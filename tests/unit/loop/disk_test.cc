@@ -1,4 +1,4 @@
-// The sidecar with a disk tier below its memory, as an engine and a person meet it.
+// The sidecar with a disk tier below its memory, for an engine and a person.
 #include <algorithm>
 
 #include "sidecar/store/store.h"
@@ -17,7 +17,7 @@ class DiskTest : public SidecarWithDiskTest {
     return wait([&] { return client_->index().find({{n, n}, handle_, 0, 0}).has_value(); });
   }
   std::uint64_t slots() const { return config_.memory.size_bytes / 12288; }
-  // What a start of the machine leaves.
+  // The files after a start of the machine.
   void restart_without_memory() {
     client_.reset();
     stop();
@@ -27,7 +27,7 @@ class DiskTest : public SidecarWithDiskTest {
   }
   bool fallback(const std::string& kind) const { return std::ranges::count(stats().fallbacks, kind, &stats::Fallback::kind) > 0; }
   std::string id() const { return protocol::namespace_id(fingerprint_).to_hex(); }
-  // The index as of a larderd that was killed while the one chunk in it came up from the disk.
+  // The index of a larderd that was killed while its only chunk was promoted from the disk.
   void leave_a_read() const {
     for (const auto& file : std::filesystem::directory_iterator(directory_)) {
       if (!file.path().filename().string().starts_with("larder.index.")) continue;
@@ -84,7 +84,8 @@ TEST_F(DiskTest, WhatTheMemoryHasNoRoomForIsThereAlsoWithoutTheMemory) {
   const std::uint64_t more = 40;
   for (std::uint64_t n = 1; n <= slots() + more; ++n) {
     ASSERT_TRUE(store(n));
-    // What goes next is written before it goes, where nobody stores faster than that.
+    // Chunks next in line are written before their eviction, unless stores are faster than the
+    // disk.
     if (n < slots()) continue;
     ASSERT_TRUE(wait([&] { return stats().disk.puts > n - slots(); })) << n;
   }

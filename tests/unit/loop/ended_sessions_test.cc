@@ -139,7 +139,8 @@ TEST_F(EndedSessionsTest, AnEndedSessionIsFoundByTheNewestNameAndTheNameBefore) 
   EXPECT_EQ(quarantined(), 2U);
   attach_anew(3, 1, {slots[0]});  // the engine never learnt of session 2
   EXPECT_EQ(quarantined(), 1U);
-  attach_anew(4, 2, {});  // session 3 gave the session its own name and the name before: not this one
+  // session 3 gave the session its own name and the name before: not this one
+  attach_anew(4, 2, {});
   EXPECT_EQ(quarantined(), 1U);
   attach_anew(5, 3, {});
   EXPECT_EQ(quarantined(), 0U);

@@ -1,4 +1,4 @@
-// The queue of answers to drops: order, bounds, and the ways out of it.
+// The queue of answers to drops: order, bounds, and the ways out of the queue.
 #include "sidecar/loop/fence_queue.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ class FenceQueueTest : public testing::Test {
   Status hold(std::uint32_t session, std::size_t bytes, std::vector<tiering::PendingDrop> drops) {
     return queue_.hold(session, std::vector<std::byte>(bytes), std::move(drops), 0);
   }
-  // The sizes of the packets name them.
+  // The sizes of the packets name the packets.
   std::vector<std::size_t> done_at(std::uint64_t now_ms) {
     std::vector<std::size_t> sizes;
     for (const FenceQueue::Answer& answer : queue_.take_done(now_ms)) sizes.push_back(answer.packet.size());

@@ -1,4 +1,4 @@
-// The way up, as an engine meets it: a real sidecar with a real disk tier, and chunks with bytes.
+// Promotion for an engine: a real sidecar with a real disk tier, and chunks with bytes.
 #include "tests/unit/loop/disk_fixture.h"
 
 namespace larder::loop::testing_support {
@@ -74,7 +74,7 @@ TEST_F(FetchTest, TenTimesTheMemoryGoesThrough) {
   }
 }
 
-// Another engine stores as much as it can between the answer and the first look-up.
+// Another engine stores as much as possible between the answer and the first look-up.
 TEST_F(FetchTest, WhatWasFetchedIsThereUntilTheEndOfTheFetchOrItsSession) {
   start(real_);
   attach();
@@ -107,7 +107,7 @@ TEST_F(FetchTest, PrefetchBringsItUpBeforeItIsAskedFor) {
   EXPECT_TRUE(wait([&] { return right(1) && right(2) && right(3) && right(4) && right(5); }));
 }
 
-// For states: a hit needs the last one, and those before it would take room for nothing.
+// For states: a hit needs the last one, and earlier states would only take room.
 TEST_F(FetchTest, APrefetchOfTheLastBringsItUpAndNoOther) {
   start(real_);
   attach();
@@ -209,7 +209,8 @@ TEST_F(FetchTest, AnUnknownNamespaceOrATornMessageEndsTheSession) {
   EXPECT_EQ(client_->receive_error().code(), Code::kInvalidArgument);
 }
 
-// After a kill of the machine the memory is gone, and the namespace is not known until an engine opens it.
+// After a kill of the machine the memory is gone, and the namespace is unknown until an engine
+// opens it.
 TEST_F(FetchTest, ItIsThereAlsoForTheNextLife) {
   start(real_);
   attach();

@@ -1,4 +1,5 @@
-// Grants that outlive what they were given for: asked about, set aside, given back; and those of an engine that attached anew.
+// Grants that outlive their purpose: asked about, quarantined, given back; and the grants of an
+// engine that attached anew.
 #include "sidecar/session/grant_ages.h"
 #include "sidecar/session/grant_inquiry.h"
 #include "tests/unit/loop/sidecar_fixture.h"
@@ -32,7 +33,7 @@ TEST(GrantAges, WhileTheSidecarSleptNothingGrewOld) {
   EXPECT_EQ(ages.overdue(), 0U);
 }
 
-// One session with two grants; time is what the test says.
+// One session with two grants; the test sets the time.
 class GrantInquiryTest : public testing::Test {
  protected:
   GrantInquiryTest() {
@@ -48,7 +49,7 @@ class GrantInquiryTest : public testing::Test {
     ages_.tick(0, box_.store().last_generation());
     ages_.tick(kAge + 1, box_.store().last_generation());
   }
-  // What the engine is asked about now.
+  // larderd's question to the engine now.
   std::vector<SlotRef> tick(std::uint64_t now_ms) {
     std::vector<SlotRef> asked;
     for (const auto& packet : inquiry_.tick(1, box_.store(), box_.stats(), now_ms, ages_)) {
@@ -128,7 +129,7 @@ TEST_F(GrantInquiryTest, ManyAreAskedAboutInMessagesWithinTheLimit) {
 
 class GrantsTest : public SidecarTest {
  protected:
-  // An engine with three grants that lost its session; its lock stays.
+  // An engine with three grants and a lost session; its lock stays.
   void lose_session() {
     start();
     client_.emplace(config_.socket);
@@ -196,7 +197,8 @@ TEST_F(GrantsTest, ASessionAfterTheNextInheritsWhatIsStillWritten) {
   EXPECT_TRUE(wait([&] { return stats().slots_quarantined == 0; }));
 }
 
-// The handshake was lost behind ATTACHED: the engine never learnt that it had a session there, and names the one before again.
+// The handshake was lost behind ATTACHED: the engine never learnt of its session there, and names
+// the one before again.
 TEST_F(GrantsTest, AnEngineThatNeverLearntOfItsLastSessionIsKnownByTheOneBefore) {
   lose_session();
   for (std::uint64_t opened = 2; opened <= 4; ++opened) {

@@ -1,4 +1,5 @@
-// Malformed, unexpected and truncated messages end their session with a named error, and nobody else notices.
+// Malformed, unexpected and truncated messages end their session with a named error, and no other
+// session notices.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -21,7 +22,7 @@ class HostileTest : public SidecarTest {
     hostile_ = std::make_unique<Client>(config_.socket);
   }
 
-  // The session ended with this error, it was counted, and the other engine is still served.
+  // The session ended with this error, the error was counted, and the other engine is still served.
   void expect_ended(Code code, const std::string& text) {
     const Status status = hostile_->receive_error();
     EXPECT_EQ(status.code(), code) << status.to_string();
@@ -180,7 +181,8 @@ TEST_F(HostileTest, ANamespaceIdThatIsNotTheHashOfItsText) {
   expect_ended(Code::kInvalidArgument, "is not the hash");
 }
 
-// Every kind of message with a body of noise, then what no session survives: it ends with an error that says something.
+// Every kind of message with a body of noise, then a message that no session survives: the session
+// ends with a meaningful error.
 // covers F-104
 TEST_F(HostileTest, NoiseInEveryMessage) {
   constexpr std::uint64_t kSeed = 20261121;
@@ -196,7 +198,8 @@ TEST_F(HostileTest, NoiseInEveryMessage) {
     const std::vector<std::byte> garbage(3, std::byte{0});
     [[maybe_unused]] const Status sent = noisy.send_raw(garbage);
     Status ended = noisy.receive_error();
-    if (ended.code() == Code::kUnavailable) ended = noisy.receive_error();  // messages that nobody read are told of first
+    // unread messages are reported first
+    if (ended.code() == Code::kUnavailable) ended = noisy.receive_error();
     EXPECT_NE(ended.code(), Code::kUnavailable) << "seed " << kSeed << " round " << round << ": " << ended.to_string();
     EXPECT_FALSE(ended.text().empty());
   }
@@ -220,7 +223,8 @@ TEST_F(HostileTest, ASessionRegionThatIsNoise) {
     ASSERT_EQ(grants[0].status, 0U) << n;
     bystander_->commit(grants[0], n);
     bystander_->beat();
-    if (n % 30 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));  // a tick now and then
+    // a tick now and then
+    if (n % 30 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   const protocol::Key last{{300, 300}, handle_, 0, 0};
   EXPECT_TRUE(wait([&] { return bystander_->index().find(last).has_value(); }));
@@ -260,7 +264,7 @@ TEST_F(HostileTest, MoreSessionsThanTheLimit) {
   }));
 }
 
-// Whichever descriptor is the one too many: what the kernel has does not change with it.
+// Whichever descriptor is the one too many: the kernel's limit does not change.
 // covers F-104
 TEST_F(HostileTest, OutOfDescriptorsIsNoMissingPidfd) {
   hostile_.reset();
@@ -274,7 +278,7 @@ TEST_F(HostileTest, OutOfDescriptorsIsNoMissingPidfd) {
     tight.rlim_cur = static_cast<rlim_t>(Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC)).get()) + spare;
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &tight), 0);
     Client client(config_.socket);
-    [[maybe_unused]] const Status sent = client.hello();  // it may be refused already
+    [[maybe_unused]] const Status sent = client.hello();  // the socket may be refused already
     pollfd answer{client.socket(), POLLIN, 0};
     const bool decided = wait([&] { return ::poll(&answer, 1, 0) == 1 || stats().sessions_refused > refused; });
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
@@ -291,10 +295,11 @@ TEST_F(HostileTest, OutOfDescriptorsTheLoopWaitsInsteadOfSpinning) {
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const int lowest_free = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC)).get();
   rlimit tight = before;
-  tight.rlim_cur = static_cast<rlim_t>(lowest_free) + 1;  // one for the engine's end, none for ours
+  // one for the engine's end, no descriptor for ours
+  tight.rlim_cur = static_cast<rlim_t>(lowest_free) + 1;
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &tight), 0);
-  // What larderd closes late, the hostile engine's descriptor among it, would leave it room: all is taken but one for the engine's
-  // end.
+  // Descriptors that larderd closes late, among these the hostile engine's, would leave room: all
+  // are taken but one for the engine's end.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   std::vector<Fd> taken;
   do taken.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));

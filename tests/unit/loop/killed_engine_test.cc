@@ -1,4 +1,5 @@
-// Engines that are real processes, killed with SIGKILL. They are forked before the sidecar's threads exist.
+// Engines that are real processes, killed with SIGKILL. The engines are forked before the sidecar's
+// threads exist.
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -33,7 +34,8 @@ class KilledEngineTest : public SidecarTest {
     client.attach();
     const std::uint32_t handle = client.open_namespace("a: 1");
     std::vector<protocol::Grant> grants;
-    // No space until the arena is touched, which may come later than an engine that waited for the socket.
+    // No space until the arena is touched, which may come later than an engine that waited for the
+    // socket.
     const bool granted = wait([&] {
       grants = client.reserve(handle, {{1, 1}});
       return grants.size() == 1 && grants[0].status == 0;
@@ -87,7 +89,7 @@ TEST_F(KilledEngineTest, AForkedChildThatKeepsTheSocketDoesNotHideIt) {
   wait_ready();
   ASSERT_TRUE(wait([&] { return stats().slots_granted == 1; }));
   kill_and_reap(engine);
-  // The clock of this test stands still: it is the pidfd that tells, not the heartbeat.
+  // The clock of this test stands still: the pidfd tells, not the heartbeat.
   EXPECT_TRUE(wait([&] { return stats().sessions.empty() && stats().slots_quarantined == 0 && stats().slots_granted == 0; }));
 }
 

@@ -1,4 +1,4 @@
-// Silence, sleep, death: what counts while an engine is away, and what comes back when.
+// Silence, sleep, death: the rights of an absent engine, and the later return of each right.
 #include <unistd.h>
 
 #include <filesystem>
@@ -28,7 +28,7 @@ TEST_F(LivenessTest, ASilentEngineLosesGrantsAndHoldsAndMayComeBack) {
 
   pass_ms(500, {&client, &other});
   EXPECT_FALSE(stats().sessions.at(0).silent);
-  client.commit(grant[0], 5);  // late: reaches nobody, and its slot comes back
+  client.commit(grant[0], 5);  // late: reaches no reader, and its slot comes back
   EXPECT_TRUE(wait([&] { return stats().refused_commit == 1 && stats().slots_quarantined == 0; }));
   EXPECT_FALSE(client.index().find({{1, 1}, handle, 0, 0}));
 }
@@ -39,7 +39,7 @@ TEST_F(LivenessTest, ASidecarThatSleptBlamesNobody) {
   Client client(config_.socket);
   client.attach();
   ASSERT_TRUE(wait([&] { return stats().sessions.size() == 1; }));
-  pass_ms(500, {&client});  // its heart was seen beating
+  pass_ms(500, {&client});  // larderd has seen the heartbeat
   clock_.advance_ms(60'000);
   pass_ms(1500);
   EXPECT_FALSE(stats().sessions.at(0).silent);
@@ -96,7 +96,8 @@ TEST_F(LivenessTest, QuarantineLastsUntilTheLockIsGone) {
   EXPECT_FALSE(std::filesystem::exists(lock_file));
 }
 
-// As an engine whose GPU writes into the arena: through a descriptor that is open, since closing one would drop the lock.
+// Like an engine whose GPU writes into the arena: through an open descriptor, since closing one
+// would drop the lock.
 bool say_device_writes(const std::string& lock_file) {
   const std::uint8_t yes = 1;
   for (const auto& open : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -107,7 +108,7 @@ bool say_device_writes(const std::string& lock_file) {
   return false;
 }
 
-// Whether it was seen to end before its lock went, or both at once.
+// Whether its end was seen before the end of its lock, or both at once.
 // covers F-018
 TEST_F(LivenessTest, WhatAGpuMayStillWriteComesBackAWhileAfterTheLock) {
   start();
@@ -136,7 +137,7 @@ TEST_F(LivenessTest, WhatAGpuMayStillWriteComesBackAWhileAfterTheLock) {
     EXPECT_EQ(stats().slots_quarantined, 0U);
     EXPECT_FALSE(std::filesystem::exists(lock_file));
     other.drop_lock();
-    other.close();  // it has a grant, too
+    other.close();  // the session has a grant, too
     ASSERT_TRUE(wait([&] { return stats().sessions_ended == ended + 2; }));
     pass_ms(4000);
     EXPECT_EQ(stats().slots_quarantined, 0U);

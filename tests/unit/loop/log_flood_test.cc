@@ -1,4 +1,5 @@
-// What engines, and those who are none, can make larderd log: one line of each kind, then counts, more and more seldom.
+// The log lines that engines and strangers can cause: one line of each kind, then counts, more and
+// more seldom.
 #include <algorithm>
 #include <memory>
 #include <ranges>
@@ -14,8 +15,8 @@ constexpr int kRounds = 200;
 
 class LogFloodTest : public SidecarTest {
  protected:
-  // While `act` runs and a second longer, few lines hold `text`, and the count of the others is told. The bound is of the process: an
-  // earlier test may have had the line of this second.
+  // While `act` runs and a second longer, few lines hold `text`, and the count of the others is
+  // reported. The bound is of the process: an earlier test may have had the line of this second.
   template <typename Act>
   void expect_few(std::string_view text, Act act) {
     const auto begin = std::chrono::steady_clock::now();
@@ -47,7 +48,7 @@ TEST_F(LogFloodTest, BadConnections) {
   EXPECT_TRUE(wait([&] { return stats().protocol_errors == kRounds; })) << "all are counted";
 }
 
-// Sessions that begin well and send nonsense then, also with a line about each that ends.
+// Sessions that begin well and then send nonsense, also with a line about each end.
 // covers F-105
 TEST_F(LogFloodTest, EnginesThatComeAndGo) {
   start();
@@ -72,7 +73,7 @@ TEST_F(LogFloodTest, MessagesThatAreAllRight) {
   });
 }
 
-// Nine processes of one engine whose namespace has no place try on for a minute.
+// Nine processes of one engine without a place for its namespace try on for a minute.
 // covers F-106
 TEST_F(LogFloodTest, EnginesThatAreRefusedTheirNamespace) {
   start();

@@ -1,4 +1,5 @@
-// What asks for much is done in slices, one a turn of the loop, and others are answered in between.
+// Large requests are done in slices, one a turn of the loop, and other sessions are answered in
+// between.
 #include <sys/wait.h>
 
 #include <future>
@@ -47,8 +48,9 @@ class LongWorkTest : public SidecarTest {
   }
 };
 
-// The first chunk is gone: the ACT has begun. The last one is there when the other session is answered: it has not ended. A test that
-// stands still meanwhile for as long as all slices take sees nothing of it, so it looks more than once.
+// The first chunk is gone: the ACT has begun. The last one is there when the other session is
+// answered: the ACT has not ended. A test that stands still for the time of all slices sees no
+// slice, so the test looks more than once.
 TEST_F(LongWorkTest, OthersAreAnsweredMeanwhile) {
   Client large(config_.socket), other(config_.socket);
   large.attach();
@@ -92,7 +94,7 @@ TEST_F(LongWorkTest, ASessionThatEndsInTheMidstOfItHarmsNobody) {
   for (std::uint64_t i = 0; i < 5; ++i) {
     Client large(config_.socket);
     large.attach();
-    send_act(large, open_large(large, 16));  // of 256 the five of them take 20 s under ThreadSanitizer
+    send_act(large, open_large(large, 16));  // of 256 the five take 20 s under ThreadSanitizer
     large.close();
     EXPECT_EQ(other.reserve(handle, {{i, 1}}).size(), 1U);
   }

@@ -1,4 +1,4 @@
-// A restart: what the next larderd goes on with, what it refuses, what it starts cold from.
+// A restart: the state that the next larderd continues, refuses, or starts without.
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// An engine of another process that lives: it has the lock of a session.
+// An engine of another living process: the engine has the lock of a session.
 class LivingSession {
  public:
   LivingSession(const std::string& path, const memory::LockFile::Note& note) : path_(path) {
@@ -89,7 +89,7 @@ class RestartTest : public SidecarTest {
     ASSERT_TRUE(mapping.ok());
     make(*reinterpret_cast<protocol::IndexHeader*>(mapping->data()));
   }
-  // What is refused, and what then happens when larderd was told to replace it.
+  // The refused states, and the result after a request to replace the state.
   void refused_unless_told(const std::string& part_of_why) {
     const Status status = refused();
     EXPECT_EQ(status.code(), Code::kFailedPrecondition) << status.to_string();
@@ -141,7 +141,8 @@ TEST_F(RestartTest, WhatWasSentBeforeTheStopIsDone) {
 
 TEST_F(RestartTest, GenerationsAreAboveThoseOfEveryEarlierLife) {
   live_with({{1, 1}});
-  change([](protocol::IndexHeader& header) { header.generation_high_water = 1ULL << 59; });  // above this machine's clock
+  // above this machine's clock
+  change([](protocol::IndexHeader& header) { header.generation_high_water = 1ULL << 59; });
   start();
   Client client(config_.socket);
   client.attach();
@@ -237,7 +238,8 @@ TEST_F(RestartTest, WhereThereIsNoRoomForASecondIndexTheStartIsCold) {
   EXPECT_EQ(::umount2(small.c_str(), MNT_DETACH), 0);
 }
 
-// Of an arena with holes nobody knows what its writers were granted: they keep the old file to themselves.
+// Of an arena with holes the grants of its writers are unknown: the writers keep the old file to
+// themselves.
 TEST_F(RestartTest, AnArenaThatIsNotAllThereIsAColdStart) {
   live_with({{1, 1}});
   const LivingSession engine(directory_ + "/larder.lock.7", {1, 2});
@@ -271,7 +273,7 @@ TEST_F(RestartTest, AFullDirectoryKeepsNoEngineOut) {
   EXPECT_EQ(::umount2(small.c_str(), MNT_DETACH), 0);
 }
 
-// Its session is waited for: it may hold what nobody has announced yet.
+// The session is waited for: an unannounced hold is possible.
 TEST_F(RestartTest, WhatIsStoredIsNotHandedOnUntilTheLivingHaveComeBackOrTheirTimeIsUp) {
   std::vector<protocol::BlockHash> many;
   for (std::uint64_t n = 1; n <= 200; ++n) many.push_back({n, n});
@@ -284,7 +286,8 @@ TEST_F(RestartTest, WhatIsStoredIsNotHandedOnUntilTheLivingHaveComeBackOrTheirTi
   const std::uint32_t handle = client.open_namespace("a: 1");
   const auto stored = [&](std::uint64_t n) {
     const protocol::Grant grant = client.reserve(handle, {{n, 1}})[0];
-    if (grant.status == 0) client.commit(grant, 1);  // half of the arena at most may be granted to one
+    // half of the arena at most may be granted to one
+    if (grant.status == 0) client.commit(grant, 1);
     return grant.status == 0;
   };
   std::uint64_t n = 1000;
@@ -313,7 +316,7 @@ TEST_F(RestartTest, TheLockFileOfTheDeadGoesAtOnce) {
   EXPECT_TRUE(wait([&] { return files("index.").size() == 1; })) << "nobody is waited for any more";
 }
 
-// The last larderd ended between ATTACHED and the answer that would have told the engine of its session there.
+// The last larderd ended between ATTACHED and the answer about the engine's session there.
 // covers F-007
 TEST_F(RestartTest, AnEngineIsKnownByTheSessionThatItKnowsAndByTheOneThatItMayNotKnow) {
   for (const auto& [token, epoch] : {std::pair{11U, 12U}, std::pair{1U, 2U}}) {
@@ -386,7 +389,7 @@ TEST_F(RestartTest, MemoryIsFreedOnDemandAndNotUnderOneThatRuns) {
   EXPECT_TRUE(Sidecar::free_memory(config_).ok()) << "twice is once";
 }
 
-// A start that does not come to be costs the next one nothing.
+// A failed start costs the next one no chunk.
 TEST_F(RestartTest, AStartThatIsRefusedLeavesAllForTheNextOne) {
   live_with({{1, 1}});
   const std::string socket = std::exchange(config_.socket, "/proc/larder.sock");
@@ -396,8 +399,9 @@ TEST_F(RestartTest, AStartThatIsRefusedLeavesAllForTheNextOne) {
   EXPECT_TRUE(holds({1, 1}));
 }
 
-// What a larderd of each restart format left, in tests/golden/restart_format_N: index, journal, and the first pages of the arena.
-// LARDER_TEST_WRITE_GOLDEN=1 writes that of the present format where there is none; what is there is never written anew.
+// The files of a larderd of each restart format, in tests/golden/restart_format_N: index, journal,
+// and the first pages of the arena. LARDER_TEST_WRITE_GOLDEN=1 writes a missing fixture of the
+// present format; an existing one is never written anew.
 constexpr std::uint64_t kGoldenArenaBytes = 64 << 10;
 
 TEST_F(RestartTest, WhatEveryFormatWroteIsOpenedOrNamed) {
@@ -429,7 +433,7 @@ TEST_F(RestartTest, WhatEveryFormatWroteIsOpenedOrNamed) {
   }
 }
 
-// Of one text, of which two layouts were told, each chunk goes to its own.
+// For one text with two reported layouts, each chunk goes to its own.
 // covers F-102
 TEST_F(RestartTest, EachLayoutOfATextFindsItsOwnChunks) {
   start();

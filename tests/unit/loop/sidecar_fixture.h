@@ -45,7 +45,7 @@ class SidecarTest : public testing::Test {
     sidecar_.reset();
   }
 
-  // Whether it came true in time.
+  // Whether the condition came true in time.
   template <typename Condition>
   static bool wait(const Condition& condition, int within_s = 5) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(within_s);
@@ -55,7 +55,8 @@ class SidecarTest : public testing::Test {
     }
     return condition();
   }
-  // Lets time pass in steps that are no sleep of the sidecar; each step is seen by a tick. `beating` engines beat in each.
+  // Lets time pass in steps that are no sleep of the sidecar; each step is seen by a tick.
+  // `beating` engines beat in each.
   void pass_ms(std::uint64_t ms, std::initializer_list<Client*> beating = {}) {
     for (std::uint64_t passed = 0; passed < ms; passed += 500) {
       for (Client* client : beating) client->beat();

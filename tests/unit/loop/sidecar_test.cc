@@ -1,4 +1,4 @@
-// The sidecar as an engine meets it: attach, store, look up.
+// The sidecar for an engine: attach, store, look up.
 #include "tests/unit/loop/sidecar_fixture.h"
 
 namespace larder::loop::testing_support {
@@ -44,7 +44,7 @@ class FullTable : public SidecarTest {
     client->attach();
     return client;
   }
-  // An engine that attaches and asks for its first namespace. Empty: it may stay.
+  // An engine that attaches and asks for its first namespace. Empty: the engine may stay.
   std::string refusal() const {
     Client client(config_.socket);
     client.attach();
@@ -110,7 +110,8 @@ TEST_F(FullTable, WhatNoSessionHasGivesItsPlaceTheLeastUsedFirst) {
   for (const std::uint32_t i : {1U, 2U}) engines_[0]->close_namespace(100 + i);
   const std::uint32_t first = store(0, 1, 1), second = store(0, 2, 2);
   ASSERT_TRUE(wait([&] { return stats().slots_committed == 2; }));
-  for (const std::uint32_t i : {2U, 1U}) engines_[0]->close_namespace(100 + i);  // that of `second` is the least used
+  // that of `second` is the least used
+  for (const std::uint32_t i : {2U, 1U}) engines_[0]->close_namespace(100 + i);
   ASSERT_TRUE(wait([&] { return refusal().empty(); }));
   const protocol::IndexReader index = engines_[0]->index();
   EXPECT_TRUE(index.find({{1, 1}, first, 0, 0}));
@@ -119,7 +120,8 @@ TEST_F(FullTable, WhatNoSessionHasGivesItsPlaceTheLeastUsedFirst) {
   EXPECT_EQ(stats().namespaces_refused, 0U);
 }
 
-// An engine's threads need not wait for each other: one closes a namespace, another asks for something in it.
+// An engine's threads need not wait for each other: one closes a namespace, another sends a request
+// for the namespace.
 // covers F-101
 TEST_F(SidecarTest, AMessageUnderAClosedNamespaceIsAMissAndCostsNoSession) {
   start();
@@ -145,7 +147,7 @@ TEST_F(SidecarTest, AMessageUnderAClosedNamespaceIsAMissAndCostsNoSession) {
   EXPECT_EQ(client.reserve(0, {{4, 4}}).at(0).status, 0U) << "one that names none is ignored";
 }
 
-// The last of two sessions that closes it.
+// The last of two sessions that closes the namespace.
 TEST_F(SidecarTest, ASessionThatClosesANamespaceLeavesItToTheOthers) {
   start();
   Client one(config_.socket), other(config_.socket);
@@ -161,7 +163,7 @@ TEST_F(SidecarTest, ASessionThatClosesANamespaceLeavesItToTheOthers) {
   EXPECT_TRUE(wait([&] { return stats().namespaces.empty() && stats().slots_committed == 0; }));
 }
 
-// A member that opens a text first with another chunk layout, stores in it and stays.
+// A member that opens a text first with another chunk layout, stores there and stays.
 // covers F-102
 TEST_F(SidecarTest, AnotherLayoutOfATextCostsItsOpenerAlone) {
   start();

@@ -1,4 +1,5 @@
-// A file as the runs of bytes in it that are not zeroes, so that a fixture of many MiB is a few KiB in the repository.
+// A file as its runs of non-zero bytes, so that a fixture of many MiB is a few KiB in the
+// repository.
 //
 //   packed := size:u64 run*        run := offset:u64 bytes:u64 byte[bytes]
 #pragma once
@@ -26,7 +27,8 @@ inline void pack_file(const std::filesystem::path& from, const std::filesystem::
   put(bytes.size());
   std::size_t begin = bytes.find_first_not_of('\0');
   while (begin != std::string::npos) {
-    std::size_t end = begin, next = begin;  // `next`: the first byte behind `end` that is none of this run
+    // `next`: the first byte behind `end` that belongs to no run
+    std::size_t end = begin, next = begin;
     while (next != std::string::npos && next - end < kGap) {
       end = next + 1;
       next = bytes.find_first_not_of('\0', end);
@@ -38,7 +40,8 @@ inline void pack_file(const std::filesystem::path& from, const std::filesystem::
   }
 }
 
-// Zeroes are written too: larderd goes on only with memory that is all there. False: `from` is no packed file.
+// Zeroes are written too: larderd continues only with complete memory. False: `from` is no packed
+// file.
 inline bool unpack_file(const std::filesystem::path& from, const std::filesystem::path& to) {
   const std::string packed = file_bytes(from);
   std::uint64_t size = 0, run[2];

@@ -1,4 +1,4 @@
-// Starting: what is refused, what an earlier life leaves behind, what engines are given.
+// Starting: refusals, leftovers of an earlier life, descriptors for engines.
 #include <linux/mempolicy.h>
 #include <sys/file.h>
 #include <sys/fsuid.h>
@@ -38,11 +38,13 @@ TEST_F(StartTest, IsReadyAtOnceWhateverTheSize) {
   Result<std::unique_ptr<Sidecar>> sidecar = Sidecar::start(config_, clock_);
   ASSERT_TRUE(sidecar.ok()) << sidecar.status().to_string();
   EXPECT_TRUE((*sidecar)->ready());
-  const stats::Stats at_start = (*sidecar)->snapshot();  // of its first moment: the loop that renews it does not run yet
+  // of its first moment: the loop that renews the beat does not run yet
+  const stats::Stats at_start = (*sidecar)->snapshot();
   EXPECT_LT(at_start.touched_bytes, at_start.arena_bytes) << "it waited for its memory";
 }
 
-// A page of it that is not there yet would be a SIGBUS in whoever looks first, the engine included, once the directory is full.
+// A missing page would be a SIGBUS in the first reader, the engine included, once the directory is
+// full.
 // covers F-014
 TEST_F(StartTest, EveryPageOfTheIndexIsThereBeforeAnEngineLooks) {
   start();
@@ -65,7 +67,8 @@ TEST_F(StartTest, TooLittleSpaceIsSaidWithFiguresAndRemedy) {
   EXPECT_FALSE(any_starts_with(files_in(directory_), "larder.arena"));
 }
 
-// After a restart the engines map the old arena until they have looked: its space comes back a moment later.
+// After a restart the engines map the old arena until their first look: its space comes back a
+// moment later.
 // covers F-013
 TEST_F(StartTest, SpaceThatEnginesAreAboutToGiveBackIsWaitedFor) {
   const std::string small = directory_ + "/small";
@@ -96,7 +99,8 @@ TEST_F(StartTest, ANameThatBelongsToAnotherUserIsSaidToDoSo) {
   const std::string owner = directory_ + "/larder.owner";
   std::ofstream(owner) << "";
   ASSERT_EQ(::chmod(owner.c_str(), 0), 0);
-  const int before = ::setfsuid(65534);  // of this thread; without the right to it, the mode alone refuses
+  // of this thread; without the right, the mode alone refuses
+  const int before = ::setfsuid(65534);
   const Status status = refused();
   ::setfsuid(static_cast<uid_t>(before));
   EXPECT_EQ(status.text(),
@@ -116,8 +120,8 @@ TEST_F(StartTest, HugePagesOfNoHugetlbfsAreRefusedUnlessOnlyPreferred) {
   EXPECT_EQ(stats().arena_page_bytes, 4096U);
 }
 
-// A hugetlbfs of its own, of pages of 2M or 1G, with some more free pages, where this process may make one; the machine is left as it
-// was.
+// A hugetlbfs of its own, of pages of 2M or 1G, with some more free pages, if this process may make
+// one; the machine is restored.
 class HugePages {
  public:
   HugePages(std::string directory, const std::string& size, std::uint64_t more)
@@ -147,7 +151,8 @@ class HugePages {
   bool mounted_ = false;
 };
 
-// The arena really stands on huge pages, engines map it, and one page too many is refused with figures.
+// The arena really stands on huge pages, engines map the pages, and one page too many is refused
+// with figures.
 TEST_F(StartTest, HugePages) {
   config_.memory.hugepage_directory = directory_ + "/huge";
   const HugePages pages(config_.memory.hugepage_directory, "2M", 8);
@@ -173,7 +178,7 @@ TEST_F(StartTest, HugePages) {
   stop();
 }
 
-// Most machines have none to give, so the refusals are what most people meet.
+// Most machines have no such pages to give, so most people meet the refusals.
 // covers F-114
 TEST_F(StartTest, PagesOfOneGibibyteThatAreMissingAreSaidWithFiguresAndTheBootLine) {
   config_.memory.hugepages = config::Hugepages::k1Gi;
@@ -244,7 +249,8 @@ TEST_F(StartTest, ANumaNodeThatIsNotThereIsRefusedByName) {
   EXPECT_FALSE(any_starts_with(files_in(directory_), "larder.arena"));
 }
 
-// The binding belongs to the file: who touches a page later, engines included, gets it from that node.
+// The binding belongs to the file: a later toucher of a page, engines included, gets the page from
+// that node.
 TEST_F(StartTest, TheArenaIsBoundToItsNumaNode) {
   const memory::NumaFacts facts = memory::read_numa_facts("");
   if (facts.with_memory.empty()) GTEST_SKIP() << "this kernel knows no NUMA nodes";

@@ -1,5 +1,6 @@
-// What every larderd so far has left, in memory and on disk, opened by this one: chunk by chunk with its bytes. And what one of another
-// version left, which is said to be so. tests/golden/README.md: how the fixtures are made.
+// The files of every earlier larderd, in memory and on disk, opened by this one: chunk by chunk
+// with the bytes. And files of another version, which are reported as such. tests/golden/README.md
+// tells how the fixtures are made.
 #include <cstdlib>
 #include <functional>
 
@@ -16,7 +17,8 @@ namespace fs = std::filesystem;
 
 const std::string kFingerprint = "engine: one that upgrades\n";
 constexpr std::uint64_t kChunks = 3, kPayloadBytes = 8192, kPieceBytes = 4096;
-// A change of the restart format, of the disk's format or of a journal adds a fixture: it raises this, and never edits one.
+// A change of the restart format, of the disk's format or of a journal adds a fixture: the change
+// raises this number, and never edits a fixture.
 constexpr int kFixtures = 1;
 
 fs::path fixture(int number) {
@@ -68,7 +70,7 @@ class UpgradeTest : public SidecarTest {
     std::memcpy(slot + protocol::digest_table_offset(kPayloadBytes), table, sizeof(table));
     client_->commit(grants[0], root);
   }
-  // In memory, with its bytes, its digests and their root.
+  // In memory, with bytes, digests and root.
   bool right(std::uint64_t n) {
     const auto view = client_->index().find({hash(n), handle_, 0, 0});
     if (!view || view->payload_bytes != kPayloadBytes || view->piece_bytes != kPieceBytes) return false;
@@ -84,7 +86,7 @@ class UpgradeTest : public SidecarTest {
     for (std::uint64_t n = 1; n <= kChunks; ++n) count += right(n);
     return count;
   }
-  // Under larderd's names for them: those of memory, or a disk's.
+  // Under larderd's names for the files: those of memory, or a disk's.
   void put_memory(int number) {
     for (const auto& file : fs::directory_iterator(fixture(number))) {
       const std::string name = file.path().filename();
@@ -110,7 +112,7 @@ class UpgradeTest : public SidecarTest {
       if (file.path().filename().string().starts_with("larder.index.")) return file.path();
     return {};
   }
-  // Its words of 16 bits at these places are this version.
+  // The 16-bit words at these places are this version.
   static void set_version(const fs::path& path, std::initializer_list<std::uint64_t> places, std::uint16_t version) {
     std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
     for (const std::uint64_t place : places) {
@@ -127,7 +129,7 @@ class UpgradeTest : public SidecarTest {
   std::uint32_t handle_ = 0;
 };
 
-// A disk is copied twice: as a kill leaves it, with an open region, and as a stop does.
+// A disk is copied twice: as after a kill, with an open region, and as after a stop.
 void UpgradeTest::write_fixture(const fs::path& folder) {
   fs::create_directories(folder);
   config_.disk.path = disk_;

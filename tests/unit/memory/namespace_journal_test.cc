@@ -1,4 +1,4 @@
-// The file in which a life of larderd leaves its namespaces to the next one.
+// The file in which one larderd leaves its namespaces to the next.
 #include "sidecar/memory/namespace_journal.h"
 
 #include <gmock/gmock.h>
@@ -72,7 +72,7 @@ TEST_F(NamespaceJournalTest, ForgetsWhatIsGivenBack) {
   EXPECT_FALSE(fs::exists(directory_ / "larder.fresh.7"));
 }
 
-// The name of the file and the limit; it said that there was no space left.
+// The name of the file and the limit; the error once said that no space was left.
 // covers F-108
 TEST_F(NamespaceJournalTest, ALimitOfFileSizeIsNamedAndLeavesTheFileWhole) {
   const std::string path = directory_ / "larder.namespaces.7";
@@ -92,7 +92,8 @@ TEST_F(NamespaceJournalTest, ALimitOfFileSizeIsNamedAndLeavesTheFileWhole) {
   EXPECT_EQ(*read[1].spec.fingerprint, "number: 3" + padding);
 }
 
-// It is written anew under a limit below its size: it stays, and one line names the limit.
+// The journal is written anew under a limit below its size: the old file stays, and one line names
+// the limit.
 // covers F-108
 TEST_F(NamespaceJournalTest, ALimitOfFileSizeKeepsItFromBeingWrittenAnew) {
   const std::string path = directory_ / "larder.namespaces.7";

@@ -1,4 +1,4 @@
-// What memory.numa means on machines that this one is not.
+// The meaning of memory.numa on machines unlike this one.
 #include "sidecar/memory/numa.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ TEST(NumaTest, ANodeThatCannotBeUsedIsNamedWithThoseThatCan) {
   EXPECT_NE(planned("0", {}).find("nodes with memory here: none"), std::string::npos);
 }
 
-// Where pages stand is asked of the kernel, whatever they were to be bound to.
+// The kernel tells the place of pages, whatever their binding was to be.
 // covers F-116
 TEST(NumaTest, MemoryOnOtherNodesIsFound) {
   const NumaNodes all = read_numa_facts("").with_memory;

@@ -1,4 +1,5 @@
-// The toucher over memory that the test made: all of it, once, in an order that never grants what is not there.
+// The prefaulter over memory of the test: all memory, once, in an order that never grants a missing
+// page.
 #include "sidecar/memory/prefaulter.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +28,7 @@ std::size_t present_pages(const Mapping& mapping, std::size_t bytes) {
   return present;
 }
 
-// What counts as touched is there: asked at once and at the end.
+// Pages that count as touched are there: asked at once and at the end.
 void touch_and_check(std::size_t bytes, std::size_t page_bytes) {
   const Mapping mapping = fresh(bytes);
   const Prefaulter toucher({mapping.data(), mapping.size()}, page_bytes);
@@ -55,7 +56,7 @@ TEST(PrefaulterTest, StopsEarlyWhenItIsDestroyed) {
   EXPECT_LT(present_pages(mapping, mapping.size()), mapping.size() / 4096);
 }
 
-// A page that cannot be had ends it, and nothing behind it is granted.
+// A page that is not available ends the work, and no page behind is granted.
 TEST(PrefaulterTest, WhatCannotBeTouchedEndsIt) {
   const Mapping mapping = fresh(64U << 20);
   ASSERT_EQ(::munmap(mapping.data() + (32U << 20), 4096), 0);

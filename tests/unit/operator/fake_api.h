@@ -1,4 +1,5 @@
-// FakeApi: an API server in memory (ObjectStore) whose calls are noted, and fail when asked to. Thread-safe.
+// FakeApi: an API server in memory (ObjectStore) whose calls are noted, and fail on request.
+// Thread-safe.
 #pragma once
 
 #include <functional>
@@ -39,20 +40,22 @@ class FakeApi final : public k8s::ApiClient {
                const std::function<void(k8s::WatchEvent)>& on_event) override;
   Result<api::Object> get_path(const std::string& path) override;
 
-  // What somebody else does, never failing: makes or changes an object (merge patch over what is there; "status" too), or deletes it
-  // (what has finalizers waits for them).
-  // Who it is owns what it changed. The answer is the object as it stands.
+  // The act of another client, which never fails: makes or changes an object (merge patch over the
+  // present one; "status" too), or deletes the object (an object with finalizers waits for these).
+  // The client owns the changed fields. The answer is the present object.
   api::Object as_user(const k8s::Resource& resource, const api::Object& object);
   void delete_as_user(const k8s::Resource& resource, const std::string& ns, const std::string& name);
-  // As the garbage collector: what has owners, none of which is there any more, goes. How many went.
+  // Like the garbage collector: objects go whose owners are all gone. Returns the number of removed
+  // objects.
   std::size_t collect_garbage();
 
-  // Asked before each call of ApiClient (not those above); nothing: it goes on. Called without a lock.
+  // Asked before each call of ApiClient (not the calls above); empty: the call goes on. Called
+  // without a lock.
   void set_failures(std::function<std::optional<Failure>(const Call&)> failures);
-  // Fills in what the real server would, in each object written.
+  // Fills in the real server's defaults, in each written object.
   void set_defaulting(std::function<void(api::Object&)> defaulting);
   void set_path(const std::string& path, api::Object answer);
-  // Streams end; those that begin again go on from where they were.
+  // Streams end; streams that begin again go on from their places.
   void cut_watches();
   // Versions up to now are too old to watch from, streams end.
   void forget_versions();
@@ -65,7 +68,7 @@ class FakeApi final : public k8s::ApiClient {
 
  private:
   std::optional<Failure> begin(const Call& call);
-  // Does `act`, unless `call` fails before it; where its answer is lost, the failure is the answer.
+  // Does `act`, unless `call` fails before; for a lost answer, the failure is the answer.
   template <typename Act>
   auto through(const Call& call, const Act& act) -> decltype(act());
 

@@ -1,4 +1,4 @@
-// The fake itself: where it is wrong, what is tested over it is too.
+// The fake itself: a fault of the fake is a fault of the tests over it.
 #include "tests/unit/operator/fake_api.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// FakeCache: a Cache over FakeApi, without threads: as fresh as the API server, or as it was when it was frozen.
+// FakeCache: a Cache over FakeApi, without threads: as fresh as the API server, or as old as the
+// moment of freezing.
 #pragma once
 
 #include <functional>

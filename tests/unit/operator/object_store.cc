@@ -60,7 +60,7 @@ bool matches(const Object& object, const Selector& selector) {
          fields_match(object, selector.fields);
 }
 
-// But for what each write changes by itself.
+// Without the fields that each write changes by itself.
 Object without_versions(Object object) {
   object["metadata"].erase("resourceVersion");
   object["metadata"].erase("generation");
@@ -71,7 +71,7 @@ Object spec_of(Object object) {
   object.erase("status");
   return object;
 }
-// What only the server decides.
+// The fields that only the server decides.
 void keep_server_fields(Object& next, const Object& live) {
   for (const char* key : {"uid", "resourceVersion", "generation", "creationTimestamp", "name", "namespace"}) {
     next["metadata"].erase(key);
@@ -123,7 +123,7 @@ Object ObjectStore::add(const Resource& resource, Object object, Stored stored) 
   return object;
 }
 
-// A write that changes nothing leaves the version and tells nobody.
+// A write without a change leaves the version and notifies no watch.
 Object ObjectStore::settle(const Place& place, Stored& stored, Object next) {
   if (defaulting_) defaulting_(next);
   if (without_versions(next) == without_versions(stored.object)) return stored.object;
@@ -139,7 +139,7 @@ Object ObjectStore::settle(const Place& place, Stored& stored, Object next) {
   return next;
 }
 
-// As DELETE does it: what has finalizers waits for them.
+// Like DELETE: an object with finalizers waits for these.
 void ObjectStore::end(const Place& place) {
   const auto found = objects_.find(place);
   if (found == objects_.end()) return;

@@ -1,7 +1,8 @@
-// ObjectStore: the objects of an API server in memory: uid, resourceVersion, generation, the status subresource, server-side apply
-// with owned fields, finalizers, watches, garbage collection when asked for it. Every call does what it says; FakeApi is what fails.
+// ObjectStore: the objects of an API server in memory: uid, resourceVersion, generation, the status
+// subresource, server-side apply with owned fields, finalizers, watches, garbage collection on
+// request. Every call succeeds; FakeApi makes calls fail.
 //
-// What it has not: validation, defaulting (set_defaulting does what a test wants), admission. Thread-safe.
+// Not there: validation, defaulting (set_defaulting does a test's own), admission. Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -20,7 +21,7 @@ namespace larder::operator_test {
 
 class ObjectStore {
  public:
-  // As k8s::ApiClient has them.
+  // As in k8s::ApiClient.
   Result<api::Object> get(const k8s::Resource& resource, const std::string& ns, const std::string& name) const;
   Result<k8s::List> list(const k8s::Resource& resource, const k8s::Selector& selector) const;
   Result<api::Object> create(const k8s::Resource& resource, const api::Object& object);
@@ -32,7 +33,7 @@ class ObjectStore {
   Status watch(const k8s::Resource& resource, const k8s::Selector& selector, const std::string& version, std::stop_token stop,
                const std::function<void(k8s::WatchEvent)>& on_event);
 
-  // As FakeApi explains them.
+  // As explained in FakeApi.
   api::Object as_user(const k8s::Resource& resource, const api::Object& object);
   void delete_as_user(const k8s::Resource& resource, const std::string& ns, const std::string& name);
   std::size_t collect_garbage();
@@ -43,7 +44,8 @@ class ObjectStore {
   std::vector<api::Object> all(const k8s::Resource& resource, const std::string& ns) const;
 
  private:
-  using Place = std::tuple<std::string, std::string, std::string, std::string>;  // group, plural, namespace, name
+  // group, plural, namespace, name
+  using Place = std::tuple<std::string, std::string, std::string, std::string>;
   struct Stored {
     api::Object object;
     OwnedFields owners;

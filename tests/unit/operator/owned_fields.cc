@@ -7,7 +7,7 @@ namespace {
 
 using api::Object;
 
-// The fields by which the items of a list are told apart; none: the list is one value.
+// The fields by which the items of a list are told apart; empty: the list is one value.
 std::vector<std::string> keys_of(const std::string& list) {
   static const std::map<std::string, std::vector<std::string>> kKeys{{"conditions", {"type"}},
                                                                      {"containers", {"name"}},
@@ -69,7 +69,7 @@ void merge_into(Object& live, const Object& wanted, const std::string& name) {
   if (wanted.is_object() && live.is_object()) {
     for (const auto& [key, child] : wanted.items()) merge_into(live[key], child, key);
   } else if (is_keyed(name, wanted) && is_keyed(name, live)) {
-    // In the order of the wish; what others have comes behind it.
+    // In the order of the wish; others' items come behind.
     Object merged = Object::array();
     for (const Object& item : wanted) {
       const Object* found = item_of(live, name, item_step(name, item));
@@ -84,7 +84,7 @@ void merge_into(Object& live, const Object& wanted, const std::string& name) {
   }
 }
 
-// True: nothing is left of `value`, and it may go itself.
+// True: `value` is empty now, and may go itself.
 bool erase(Object& value, const FieldPath& path, std::size_t at) {
   if (at == path.size()) return true;
   const std::string& step = path[at];
@@ -121,7 +121,7 @@ const Object* find(const Object& value, const FieldPath& path) {
   return here;
 }
 
-// Of an item of a list: what tells it apart stays as long as the item does.
+// Of an item of a list: its identifying fields stay as long as the item does.
 bool is_key(const FieldPath& path) {
   if (path.size() < 2 || !path[path.size() - 2].starts_with("[")) return false;
   const std::string& item = path[path.size() - 2];
@@ -152,7 +152,7 @@ void OwnedFields::apply(Object& live, const Object& wanted, const std::string& o
   std::set<FieldPath> before = std::move(fields_[owner]);
   fields_[owner] = fields_of(wanted);
   merge_into(live, wanted, "");
-  // A list's item comes before what stands in it, and goes whole where nobody owns any of it.
+  // A list's item comes before its fields, and goes whole when no owner is left.
   for (const FieldPath& path : before)
     if (!owned_below(path) && !is_key(path)) erase(live, path, 0);
 }

@@ -1,4 +1,5 @@
-// A Control whose answers the test sets. Thread-safe but for its fields, which are set before the server starts or are atomic.
+// A Control whose answers the test sets. Thread-safe but for its fields, which are set before the
+// server starts or are atomic.
 #pragma once
 
 #include <atomic>

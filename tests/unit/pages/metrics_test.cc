@@ -172,7 +172,7 @@ TEST(MetricsTest, HistogramsAreCumulative) {
   EXPECT_THAT(text, HasSubstr("larder_operation_seconds_count{operation=\"lookup\"} 3"));
 }
 
-// An engine chooses its model's name; it must not be able to spoil the scrape.
+// An engine chooses its model's name, and must not be able to spoil the scrape.
 TEST(MetricsTest, HostileModelNames) {
   stats::Stats stats;
   stats.models = {

@@ -276,7 +276,7 @@ TEST_F(ServerTest, EveryAddressIsOfBothKinds) {
   EXPECT_THAT(ask(six, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"), StartsWith("HTTP/1.1 200 "));
 }
 
-// A page that has this machine's address for its own name (DNS rebinding) reads nothing.
+// A page that has this machine's address for its own name (DNS rebinding) reads no byte.
 // covers F-124
 TEST_F(ServerTest, AForeignHostIsRefused) {
   start();

@@ -26,7 +26,8 @@ TEST(Checksum, SlotHoldsPayloadAndTableInWholePages) {
   EXPECT_EQ(slot_bytes(7, 7), 4096U);
 }
 
-// Golden vectors, made by the Python package xxhash: a change of the checksum is a change of the protocol.
+// Golden vectors, made by the Python package xxhash: a change of the checksum is a change of the
+// protocol.
 TEST(Checksum, GoldenVectors) {
   const std::vector<std::byte> bytes = counting_bytes(10000);
   EXPECT_EQ(unit_digest(bytes.data(), 4096), 0x1e0a232f4ec7fa9eULL);

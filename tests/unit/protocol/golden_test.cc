@@ -1,4 +1,5 @@
-// The bytes of every message and the places in every region, written down once more: a change here is a new version.
+// The bytes of every message and the places in every region, written down once more: a change here
+// is a new version.
 #include <gtest/gtest.h>
 
 #include "shim/protocol/codec.h"

@@ -82,7 +82,8 @@ TEST_F(IndexReaderTest, ProbesInABatchFindWhatFindFinds) {
   EXPECT_FALSE(present(kKey));
   put(kKey, 5, SlotState::kCommitted, 42);
   EXPECT_TRUE(present(kKey));
-  Key same_tag = kKey;  // the tag is made of the upper half of hash.hi: the bucket names slot 5 for this key too
+  // the tag is made of the upper half of hash.hi: the bucket names slot 5 for this key too
+  Key same_tag = kKey;
   same_tag.hash.lo ^= 0xff00;
   ASSERT_EQ(key_place(same_tag, 2).tag, key_place(kKey, 2).tag);
   EXPECT_FALSE(present(same_tag));
@@ -90,9 +91,11 @@ TEST_F(IndexReaderTest, ProbesInABatchFindWhatFindFinds) {
   EXPECT_FALSE(present(kKey));
   put(kKey, 5, SlotState::kCommitted, 42);
   bucket(0).cells[5] = bucket(1).cells[5] = 0;
-  bucket(key_place(kKey, 2).bucket[1]).cells[5] = pack_halves(6, key_place(kKey, 2).tag);  // where it goes when the first is full
+  // the place when the first is full
+  bucket(key_place(kKey, 2).bucket[1]).cells[5] = pack_halves(6, key_place(kKey, 2).tag);
   EXPECT_TRUE(present(kKey));
-  bucket(key_place(kKey, 2).bucket[0]).cells[0] = pack_halves(1000, key_place(kKey, 2).tag);  // hostile: beyond the entries
+  // hostile: beyond the entries
+  bucket(key_place(kKey, 2).bucket[0]).cells[0] = pack_halves(1000, key_place(kKey, 2).tag);
   EXPECT_TRUE(present(kKey));
 }
 

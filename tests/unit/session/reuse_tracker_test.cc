@@ -95,7 +95,8 @@ TEST_F(ReuseTrackerTest, MoreChunksThanTokensAreNotBelieved) {
   EXPECT_EQ(estimate().chunks_asked, 3U);
 }
 
-// No request names states: their bytes would only make the memory look larger than it need be.
+// No request names states: the bytes of states would only make the memory look larger than
+// necessary.
 TEST_F(ReuseTrackerTest, StoredStatesCountForNothing) {
   store::NamespaceSpec spec = spaces_.at(handle_).spec;
   spec.fingerprint = std::make_shared<const std::string>("a: 1\nchunks: states\n");

@@ -1,5 +1,5 @@
-// The state machine without a socket: random damage to valid conversations. Whatever comes, it answers or ends the session,
-// touches nothing outside, and leaves a store that another session can use.
+// The state machine without a socket: random damage to valid conversations. In any case it answers
+// or ends the session, touches no memory outside, and leaves a store that another session can use.
 #include "sidecar/session/session_protocol.h"
 
 #include <algorithm>
@@ -64,7 +64,8 @@ class SessionProtocolTest : public testing::Test {
   SessionProtocol make(std::uint32_t number) {
     SessionFacts facts;
     facts.number = number;
-    facts.peer.process = testing::UnitTest::GetInstance()->current_test_info()->name();  // its log lines are bounded alone
+    // only its log lines are bounded
+    facts.peer.process = testing::UnitTest::GetInstance()->current_test_info()->name();
     facts.arena_bytes = 8 * store::testing_support::StoreBox::kSlotBytes;
     return SessionProtocol(facts, *reinterpret_cast<protocol::SessionRegion*>(region_.get()),
                            {.store = box_.store(), .stats = box_.stats(), .clock = clock_}, [] { return true; });

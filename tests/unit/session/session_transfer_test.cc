@@ -1,4 +1,5 @@
-// EXPORT, COPY and WITHDRAW through a session's state machine: what larderd still writes is not its engine's to give back.
+// EXPORT, COPY and WITHDRAW through a session's state machine: an engine cannot give back a slot
+// that larderd still writes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -97,7 +98,8 @@ class SessionTransferTest : public testing::Test {
     for (const std::uint64_t number : {101, 102}) ASSERT_TRUE(send_copy(*flags_->take(), granted(number)).ok());
     ASSERT_TRUE(device_->gate.await_entered(2));
   }
-  // A copy of pages of zeros that waits in larderd, and that its engine has taken back to write the slot by itself.
+  // A copy of pages of zeros that waits in larderd, and that its engine has taken back to write the
+  // slot by itself.
   protocol::SlotRef taken_back(std::uint32_t& flag) {
     const protocol::SlotRef slot = granted();
     flag = *flags_->take();
@@ -128,7 +130,7 @@ class SessionTransferTest : public testing::Test {
   transfer::Transfers transfers_{std::make_unique<HostImporter>(device_), {box_.arena(), 8 * StoreBox::kSlotBytes}, [] {}};
   std::optional<SessionProtocol> session_;
   std::unique_ptr<client::CopyFlags> flags_;
-  Mapping mapping_;                 // of the flags, as an engine has them that plays foul
+  Mapping mapping_;                 // of the flags, as in a hostile engine
   std::uint64_t offset_bytes_ = 0;  // of the slot that was taken back
 };
 

@@ -25,7 +25,7 @@ TEST(ReuseCurveTest, NothingAskedIsNoHit) {
   EXPECT_EQ(estimate.sampling_ratio, 1);
 }
 
-// Ten chunks of 1 MiB again and again: an LRU memory of ten has them all, one of nine none.
+// Ten chunks of 1 MiB again and again: an LRU memory of ten has all, one of nine has no hit.
 TEST(ReuseCurveTest, ALoopIsFoundWhereItFits) {
   ReuseCurve curve(10 * kMiB);
   for (int round = 0; round < 100; ++round)
@@ -42,7 +42,7 @@ TEST(ReuseCurveTest, ALoopIsFoundWhereItFits) {
 TEST(ReuseCurveTest, WhatIsStoredTakesRoomAndIsNotAskedFor) {
   ReuseCurve curve(2 * kMiB);
   curve.asked(1, kMiB, 256);
-  curve.stored(1, kMiB);  // as what was asked for and missing is
+  curve.stored(1, kMiB);  // like a requested and missing chunk
   curve.stored(2, kMiB);
   curve.stored(3, kMiB);  // of answers
   curve.asked(1, kMiB, 256);
@@ -50,7 +50,7 @@ TEST(ReuseCurveTest, WhatIsStoredTakesRoomAndIsNotAskedFor) {
   EXPECT_NEAR(curve.hit_ratio(2), 0.5, 1e-9);
 }
 
-// What was dropped would be missed in a memory of any size, and takes no room in one.
+// Dropped chunks would be missed in a memory of any size, and take no room in one.
 TEST(ReuseCurveTest, WhatIsDroppedIsAskedForTheFirstTimeAgain) {
   ReuseCurve curve(2 * kMiB);
   curve.asked(1, kMiB, 256, 7);
@@ -85,7 +85,8 @@ TEST(ReuseCurveTest, TheLoadOfLateCounts) {
   EXPECT_GT(curve.hit_ratio(1), 0.97);
 }
 
-// However much is asked for: so many chunks are tracked, and none that could not be found at any size of interest.
+// With any number of requests: the given number of chunks is tracked, and no chunk that could not
+// be found at any size of interest.
 TEST(ReuseCurveTest, ItsMemoryIsBounded) {
   ReuseCurve large(1ULL << 50), small(100 * kMiB);
   for (std::uint64_t chunk = 1; chunk <= 300'000; ++chunk) {

@@ -1,4 +1,4 @@
-// What a tier below the memory is told, and which chunks it is asked to take.
+// The reports to a tier below memory, and the chunks that the tier is asked to take.
 #include "tests/unit/store/store_fixture.h"
 #include "tests/unit/store/told.h"
 
@@ -40,7 +40,8 @@ std::vector<std::uint32_t> slots_of(const std::vector<protocol::Grant>& grants, 
   return slots;
 }
 
-// As much as one session may be granted before anybody can write: a step of an engine evicted what was not written.
+// As much as one session may be granted before any chunk can be written: a step of an engine once
+// evicted unwritten chunks.
 TEST_F(Below, TheColdestHalfIsNextBeforeAnythingMustGo) {
   const std::vector<protocol::Grant> grants = fill(16);
   EXPECT_EQ(next_to_go(), slots_of(grants, 0, 8));
@@ -94,7 +95,8 @@ TEST_F(Below, WhatIsEvictedAndNotWrittenCountsWhereSomebodyListens) {
   EXPECT_EQ(box_.stats().evicted_unwritten, 1U);
 }
 
-// Else who looks at the disk's speed is told to, where it is the filter that keeps chunks from it.
+// Otherwise a reader of the log would look at the disk's speed, although the filter keeps the
+// chunks from the disk.
 TEST_F(Below, WhatWasNotToBeWrittenCountsByItself) {
   fill(16);
   told_.unwanted.insert(box_.key(1).hash.lo);
@@ -121,7 +123,7 @@ TEST_F(Below, EachTierHasMarksOfItsOwn) {
   slots.clear();
   box_.store().next_to_go(1, slots, false);
   EXPECT_EQ(slots.size(), 7U);
-  // A loss is what a tier should have and has not, or what none has.
+  // A loss is a chunk that a tier should have and has not, or that no tier has.
   box_.put(1, 17);
   EXPECT_EQ(box_.stats().evicted_unwritten, 1U);
   mark(grants[1]);
@@ -136,7 +138,7 @@ TEST_F(Below, EachTierHasMarksOfItsOwn) {
   EXPECT_EQ(other.drops.size(), 1U);
 }
 
-// Its users want it gone: on the disk it was found again.
+// Its users want the chunk gone: once the chunk was found again on the disk.
 // covers F-153
 TEST_F(Below, WhatIsEvictedByNameIsAlsoToGoBelowWhereverItIs) {
   box_.put(1, 1);
@@ -185,7 +187,7 @@ TEST_F(Below, ADropIsAnnouncedBeforeAnythingIsGoneAndOnceAlsoWhereThereIsNothing
   }
   EXPECT_EQ(told_.drops, (std::vector<std::optional<std::uint32_t>>{large.handle()}));
   EXPECT_TRUE(told_.going_on.expired());
-  large.drop();  // nothing is there, but below there may be
+  large.drop();  // no chunk is there, but below there may be
   EXPECT_EQ(told_.drops.size(), 2U);
   EXPECT_FALSE(told_.drops[1]);
 }

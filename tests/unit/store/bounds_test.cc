@@ -1,5 +1,5 @@
-// No call of the store takes long, however many shards and groups a namespace has: what asks for much is done in slices, and the
-// search for room gives up. Counted in look-ups, not in time.
+// No call of the store takes long, for any number of a namespace's shards and groups: large
+// requests are done in slices, and the search for room gives up. Counted in look-ups, not in time.
 #include "tests/unit/store/store_fixture.h"
 
 namespace larder::store::testing_support {
@@ -23,7 +23,7 @@ class BoundsTest : public testing::Test {
     for (std::size_t n = 0; n < count; ++n) list.push_back(box_.key(n).hash);
     return list;
   }
-  // What one call costs at most.
+  // The most that one call costs.
   template <typename Call>
   void expect_effort(std::uint64_t most, const Call& call) {
     const std::uint64_t before = box_.store().effort();
@@ -49,7 +49,7 @@ TEST_F(BoundsTest, VerbsAreDoneInSlices) {
   }
 }
 
-// One chunk of each family: each that goes costs the look-ups of all that are not there.
+// One chunk of each family: each eviction costs the look-ups of all missing ones.
 TEST_F(BoundsTest, TheSearchForRoomGivesUp) {
   protocol::Key key = box_.key(0);
   key.namespace_handle = handle_;

@@ -1,5 +1,5 @@
-// What one engine may keep from the others, and for how long: granted and held bytes, the age of holds and grants, and what comes
-// back when it attaches anew.
+// The most that one engine may keep from the others, and for how long: granted and held bytes, the
+// age of holds and grants, and the return of grants at a new attachment.
 #include "tests/unit/store/store_fixture.h"
 
 namespace larder::store::testing_support {
@@ -8,7 +8,8 @@ namespace {
 using protocol::GrantStatus;
 using protocol::SlotRef;
 
-constexpr std::uint64_t kSlot = StoreBox::kSlotBytes;  // what a chunk of the box takes: its payload is half of it
+// the slot of a chunk of the box: its payload is half of it
+constexpr std::uint64_t kSlot = StoreBox::kSlotBytes;
 
 SlotRef ref_of(const protocol::Grant& grant) {
   return {grant.slot, 0, grant.generation};
@@ -60,7 +61,7 @@ class Holds : public testing::Test {
       if (n < held) StoreBox::hold(*region_, static_cast<std::uint32_t>(n), grants_[n]);
     }
   }
-  // Chunks that a second session can store anew: everything that is not held goes.
+  // Chunks that a second session can store anew: every chunk without a hold goes.
   std::uint64_t room() {
     std::uint64_t granted = 0;
     while (box_.reserve(2, 100 + granted).status == status_of(GrantStatus::kGranted)) ++granted;

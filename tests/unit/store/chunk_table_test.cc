@@ -1,4 +1,4 @@
-// ChunkTable alone: whatever becomes of a slot, index, arena, namespaces, order and sums agree.
+// ChunkTable alone: in every state of a slot, index, arena, namespaces, order and sums agree.
 #include "sidecar/store/chunk_table.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// Readers beside the writer, as threads of one process so that TSan sees the handshake: words, holds and payload alike. A payload
-// is plain memory here; if a slot were reused while a reader holds it, TSan reports a race and the bytes are wrong.
+// Readers beside the writer, as threads of one process so that TSan sees the handshake: words,
+// holds and payload alike. A payload is plain memory here; if a slot were reused under a reader's
+// hold, TSan reports a race and the bytes are wrong.
 #include <atomic>
 #include <chrono>
 #include <random>
@@ -13,7 +14,7 @@ namespace {
 constexpr std::uint64_t kSlots = 128;  // two slots a batch of eviction
 constexpr std::uint64_t kKeys = 256;
 
-// What stands in a slot, from key and generation alone.
+// The bytes in a slot, from key and generation alone.
 std::uint64_t expected(std::uint64_t key, std::uint64_t generation) {
   return key * 0x9e3779b97f4a7c15ULL ^ generation;
 }
@@ -29,7 +30,8 @@ struct ReaderResult {
 void read_for_ever(StoreBox& box, protocol::SessionRegion& region, std::uint64_t seed, const std::atomic<bool>& stop,
                    ReaderResult& result) {
   std::mt19937_64 random(seed);
-  region.holds_used = 1024;  // the hold is the first one scanned: a long scan behind it gives the race its chance
+  // the hold is the first one scanned: a long scan behind it gives the race its chance
+  region.holds_used = 1024;
   while (!stop.load(std::memory_order_relaxed)) {
     const std::uint64_t key = random() % kKeys;
     const auto view = box.find(key);

@@ -1,4 +1,5 @@
-// Models of different chunk sizes in one arena: room moves from one size to another, and is not lost between them.
+// Models of different chunk sizes in one arena: room moves from one size to another, and is not
+// lost between two sizes.
 #include <random>
 
 #include "tests/unit/store/store_fixture.h"
@@ -77,8 +78,8 @@ TEST_F(DrainTest, AHeldChunkInEveryWindowMeansNoSpaceUntilItIsLetGo) {
   EXPECT_EQ(box_.reserve(1, large(100)).status, status_of(GrantStatus::kGranted));
 }
 
-// Families whose first shards stand in the coldest part and are held by their second shards, which stand elsewhere: a drain begins
-// and cannot end.
+// Families whose first shards stand in the coldest part and are held by their second shards, which
+// stand elsewhere: a drain begins and cannot end.
 void begin_drain_that_waits(StoreBox& box, protocol::SessionRegion& region) {
   for (std::uint64_t n = 0; n < 32; ++n) box.put(1, box.key(n));
   for (std::uint32_t n = 0; n < 32; ++n) StoreBox::hold(region, n, box.put(1, box.sibling(n)));
@@ -128,7 +129,8 @@ TEST_F(DrainTest, GenerationsNeverRepeatWhereExtentsAreCutAnew) {
   }
 }
 
-// Slots so small that their numbers are used up before the arena is: there is a free span, and nothing can be cut from it.
+// Slots so small that their numbers are used up before the arena is: there is a free span, and no
+// slot can be cut from it.
 TEST(SlotNumbers, WhenTheyAreUsedUpTheColdestChunkGoes) {
   StoreBox box(64, 1000, 16);
   box.add_session(1);
@@ -150,7 +152,7 @@ TEST(SlotNumbers, ASizeThatHasNoneTakesThoseOfAnother) {
   for (std::uint64_t n = 0; n < 16; ++n) EXPECT_EQ(box.find(n).has_value(), n != 3) << n;
 }
 
-// Numbers only: an arena that nobody touches, with 16 KiB for each MiB.
+// Numbers only: an untouched arena, with 16 KiB for each MiB.
 class MixedSizes {
  public:
   static constexpr std::uint64_t kUnit = 16 << 10;  // stands for 1 MiB
@@ -164,14 +166,16 @@ class MixedSizes {
     std::string difference;
     for (const std::uint64_t mib : {3, 20, 36, 80}) {
       const std::uint64_t slot = mib * kUnit;
-      NamespaceSpec spec = make_spec("mib: " + std::to_string(mib), slot - 4096);  // with its table a whole number of units
+      // with its table a whole number of units
+      NamespaceSpec spec = make_spec("mib: " + std::to_string(mib), slot - 4096);
       spec.shard_count = 1;
       handles_.push_back(*store_.open_namespace(spec, &difference));
       sizes_.push_back(slot);
     }
   }
 
-  // Stores chunks with these weights until the arena was turned over a few times; the mean share in use after that.
+  // Stores chunks with these weights until the arena was turned over a few times; the mean share in
+  // use after that.
   double churn(std::vector<int> weights) {
     std::mt19937_64 random(1);
     std::discrete_distribution<std::size_t> pick(weights.begin(), weights.end());

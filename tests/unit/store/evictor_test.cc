@@ -1,4 +1,4 @@
-// Evictor without a Store around it: which family goes, and which stays.
+// Evictor without a Store around it: the families that go, and the families that stay.
 #include "sidecar/store/evictor.h"
 
 #include "sidecar/store/store_limits.h"

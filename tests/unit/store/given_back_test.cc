@@ -1,4 +1,5 @@
-// Namespaces that are given back: who still refers to one, what an old handle finds, and what is left of it.
+// Namespaces that are given back: the remaining references, the look-ups by an old handle, and the
+// leftovers.
 #include <random>
 
 #include "tests/unit/store/store_fixture.h"
@@ -159,7 +160,8 @@ TEST_F(GivenBack, TwentyThousandLeaveNothingBehind) {
   EXPECT_EQ(store_.namespaces().given_back(), 20'000U);
 }
 
-// Whatever happens to chunks and sessions: a namespace is open exactly as long as a session or a key refers to it.
+// After any event of chunks and sessions: a namespace is open exactly as long as a session or a key
+// refers to it.
 TEST_F(GivenBack, AtRandomTheTableAgreesWithTheIndex) {
   std::mt19937_64 random(7);
   std::map<std::string, std::uint32_t> mine;

@@ -10,7 +10,8 @@
 namespace larder::store {
 namespace {
 
-// As many keys as entries, come and gone many times: none may find its buckets full, and a reader finds each.
+// As many keys as entries, come and gone many times: no key may find its buckets full, and a reader
+// finds each.
 TEST(IndexWriterTest, EveryEntryCanBeUsedAtTheGreatestLoad) {
   constexpr std::uint32_t kEntries = 1 << 16;  // a power of two: the greatest load
   const IndexShape shape{kEntries, IndexShape::buckets_for(kEntries), 1 << 20, 1, 1};

@@ -1,4 +1,5 @@
-// Slots that larderd itself keeps: for as often as they were kept, they are neither evicted nor freed.
+// Slots that larderd itself keeps: for the number of keeps, the slots are neither evicted nor
+// freed.
 #include "tests/unit/store/store_fixture.h"
 
 namespace larder::store::testing_support {
@@ -53,7 +54,7 @@ TEST_F(Kept, OnlyWhatIsCommittedAtThatGenerationIsKept) {
   EXPECT_FALSE(box_.store().readers().keep(grant.slot + 1, grant.generation));
   box_.store().commit(1, {grant.slot, 0, grant.generation, 1});
   EXPECT_FALSE(box_.store().readers().keep(grant.slot, grant.generation + 1));
-  box_.store().readers().let_go(grant.slot, grant.generation);  // never kept: nothing happens
+  box_.store().readers().let_go(grant.slot, grant.generation);  // never kept: no effect
   EXPECT_TRUE(box_.store().readers().keep(grant.slot, grant.generation));
   box_.store().readers().let_go(grant.slot, grant.generation + 1);
   EXPECT_EQ(box_.reserve(1, 2).status, status_of(GrantStatus::kNoSpace));

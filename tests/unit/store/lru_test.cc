@@ -1,4 +1,4 @@
-// The order of use, whichever lists it is kept in.
+// The order of use, in each of the lists.
 #include "sidecar/store/lru.h"
 
 #include <gtest/gtest.h>

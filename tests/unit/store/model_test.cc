@@ -1,7 +1,9 @@
-// Random operations against a reference: a list of chunks in order of use, and a set of slots that somebody may still touch.
+// Random operations against a reference: a list of chunks in order of use, and a set of slots that
+// a session may still touch.
 //
-// Keys 2n and 2n + 1 are the two shards of one family. The arena is small, so that the store looks at one victim, then at two, four
-// and so on, and the reference knows exactly which. A failure prints its seed.
+// Keys 2n and 2n + 1 are the two shards of one family. The arena is small, so that the store looks
+// at one victim, then at two, four and so on, and the reference knows exactly which. A failure
+// prints its seed.
 #include <list>
 #include <random>
 #include <set>
@@ -119,8 +121,9 @@ class Reference {
     if (!chunk->pinned) order_.splice(order_.end(), order_, chunk);
   }
 
-  // What the store must do for room: the families of the coldest chunks go, unless something of them is held, pinned or being
-  // written; those count as used, and twice as many are looked at next.
+  // The store's work for room: the families of the coldest chunks go, unless a chunk of the family
+  // is held, pinned or being written; such families count as used, and twice as many are looked at
+  // next.
   bool make_room() {
     if (order_.size() + granted_.size() + quarantined_.size() + doomed_.size() < kSlots) return true;
     std::size_t left = kSlots;
@@ -194,7 +197,7 @@ class Reference {
     const std::size_t i = pick(granted_.size());
     const Writing writing = granted_[i];
     const std::uint64_t root = box_.write(writing.grant, writing.key);
-    if (pick(10) == 0) {  // somebody else tries
+    if (pick(10) == 0) {  // another session tries
       box_.store().commit(writing.session + 1000, {writing.grant.slot, 0, writing.grant.generation, root});
       return;
     }

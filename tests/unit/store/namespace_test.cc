@@ -16,7 +16,8 @@ TEST(FingerprintDiff, AFieldThatOneSideLacks) {
   EXPECT_EQ(diff_fingerprints("a: 1\nlora: x", "a: 1\n").text, "lora: x -> (none)");
 }
 
-// The lines behind the digest are the configuration, which has a line for each field that is not at its default.
+// The lines behind the digest are the configuration, which has a line for each field with another
+// value than its default.
 TEST(FingerprintDiff, NamesTheDefaultOfAField) {
   const std::string plain = "chunk_tokens: 16\nconfiguration: aa\nmodel.dtype: bfloat16\n";
   const std::string window = "chunk_tokens: 16\nconfiguration: bb\nmodel.dtype: bfloat16\nmodel.window: 128\n";
@@ -80,7 +81,7 @@ TEST(Namespaces, TheSameIdIsTheSameHandleAndTheNearestIsNamed) {
   EXPECT_EQ(*table.open(make_spec("a: 1\nb: 1\nc: 1\n"), 1 << 20, &difference), 0U);
 }
 
-// What a tier and a fetch must take: of all shards, each of which may tell a layout of its own.
+// The need of a tier and a fetch: of all shards, each with a layout of its own.
 TEST(Namespaces, TheLargestChunkAndFamilyAreKnown) {
   NamespaceTable table;
   std::string difference;
@@ -164,7 +165,8 @@ TEST(Namespaces, EachShardMayTellItsOwnLayout) {
   EXPECT_EQ(open(3, 3).status().code(), Code::kOutOfRange);
 }
 
-// A wrong layout of one shard, by a member that stays: the processes of the next engine find each other.
+// A wrong layout of one shard, by a member that stays: the processes of the next engine find each
+// other.
 TEST(Namespaces, OfTwoThatFitAShardTheOneWithMoreSessionsThenTheYounger) {
   NamespaceTable table;
   std::string difference;

@@ -1,4 +1,4 @@
-// The parts of a Store, each alone or over those below it: slots without a Store around them.
+// The parts of a Store, each alone or over those below: slots without a Store around.
 #pragma once
 
 #include "sidecar/store/readers.h"
@@ -9,7 +9,8 @@
 
 namespace larder::store::testing_support {
 
-// A ChunkTable over plain memory, with one namespace of two shards: a family has two chunks. A chunk takes one slot.
+// A ChunkTable over plain memory, with one namespace of two shards: a family has two chunks. A
+// chunk takes one slot.
 class ChunkBox {
  public:
   static constexpr std::uint64_t kSlotBytes = StoreBox::kSlotBytes;
@@ -28,7 +29,7 @@ class ChunkBox {
   protocol::Key key(std::uint64_t n, std::uint16_t shard = 0) const {
     return {{n * 0x9e3779b97f4a7c15ULL, n * 0xc2b2ae3d27d4eb4fULL + 1}, handle_, shard, 0};
   }
-  // Grants this slot. The slot is in no list: the test enters it.
+  // Grants this slot. The slot is in no list: the test enters the slot.
   void grant(const SlotArena::Slot& slot, const protocol::Key& key, SessionNumber session = 1) {
     chunks_.index().grant(slot.number, key, {slot.offset_bytes, kPayloadBytes, kPayloadBytes}, session);
     chunks_.enter_namespace(slot.number);
@@ -62,7 +63,7 @@ class ChunkBox {
 
   ChunkTable& chunks() { return chunks_; }
   std::uint32_t handle() const { return handle_; }
-  // Room for slots, in extents or out of them.
+  // Room for slots, in extents or outside.
   std::uint64_t free_slots() {
     const stats::Stats stats = filled();
     return stats.slots_free + stats.unused_bytes / kSlotBytes;

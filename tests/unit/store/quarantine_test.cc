@@ -1,4 +1,4 @@
-// Nobody's death leaks a slot, and no slot is reused while its writer may still write.
+// No death leaks a slot, and no slot is reused while its writer may still write.
 #include "tests/unit/store/store_fixture.h"
 
 namespace larder::store::testing_support {

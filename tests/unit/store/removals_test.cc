@@ -1,4 +1,5 @@
-// Removals without a Store around them: a chunk is out of sight at once, and its slot waits for the last reader.
+// Removals without a Store around: a chunk is out of sight at once, and its slot waits for the last
+// reader.
 #include "sidecar/store/removals.h"
 
 #include <random>

@@ -78,7 +78,8 @@ class Restore : public testing::Test {
  protected:
   Restore() {
     first_.add_session(kWriter);
-    first_.open(names_[1].spec);  // nothing is stored in it: the other one's handle is not the same in both lives
+    // no chunk is stored there: the other one's handle is not the same in both lives
+    first_.open(names_[1].spec);
     handle_ = first_.open(names_[0].spec);
     small_ = first_.open(names_[2].spec);
   }
@@ -163,7 +164,8 @@ TEST_F(Restore, TheNewSessionOfItsWriterGivesASlotBack) {
   EXPECT_EQ(second_->filled().slots_quarantined, 0U);
 }
 
-// A killed process's requests end when the device ends them. Its tier cannot be opened before that; who does not open it cannot know.
+// A killed process's requests end when the device ends them. Its tier cannot be opened before; a
+// larderd that does not open the tier cannot know.
 // covers F-148
 TEST_F(Restore, WhatATierMayStillReadIntoIsSetAsideUnlessThatTierIsOpen) {
   const protocol::Grant read = first_.store.promote(key(1), 4096, 4096);
@@ -280,7 +282,8 @@ TEST_F(Restore, WhatIsBadIsNotFoundInTheEarlierIndexEither) {
   EXPECT_TRUE(first_.reader.dead());
 }
 
-// Whose namespace was not written down, for example: it is not here, and engines that have not come back still find it there.
+// For example with an unwritten namespace: the namespace is not here, and engines that have not
+// come back still find the chunk there.
 TEST_F(Restore, WhatIsNotCarriedOverIsNotHandedOnUntilItIsSettled) {
   const protocol::Grant lost = first_.put(kWriter, key(100, 0));
   for (std::uint64_t n = 1; n < kSlots; ++n) first_.put(kWriter, key(n));
@@ -318,7 +321,7 @@ TEST_F(Restore, WhatIsNotCarriedOverIsDroppedAndEvictedAllTheSame) {
   }
 }
 
-// Each damage costs the entry that it is done to.
+// Each damage costs the damaged entry.
 // covers F-011
 TEST_F(Restore, WhatIsOddIsDropped) {
   const auto nothing = [](protocol::IndexEntry&) {};
@@ -367,7 +370,7 @@ TEST_F(Restore, WhatIsOddIsDropped) {
   }
 }
 
-// An index that nobody wrote: whatever stands there, what is kept is sound, and the store goes on.
+// An index of random bytes: in any case the kept part is sound, and the store goes on.
 // covers F-011
 TEST_F(Restore, AnyDamageIsSurvivedAndTheStoreIsWhole) {
   std::mt19937_64 random(7);

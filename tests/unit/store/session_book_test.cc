@@ -1,4 +1,4 @@
-// SessionBook over a ChunkTable: from the grant to its end, whatever becomes of the session.
+// SessionBook over a ChunkTable: from the grant to its end, for every end of the session.
 #include "sidecar/store/session_book.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Extents: every page of the arena in exactly one piece, every slot in one place, and room for any size.
+// Extents: every page of the arena in exactly one piece, every slot in one place, and room for any
+// size.
 #include "sidecar/store/slot_arena.h"
 
 #include <gtest/gtest.h>

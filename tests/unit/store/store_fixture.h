@@ -38,8 +38,8 @@ inline NamespaceSpec make_spec(const std::string& fingerprint, std::uint64_t pie
   return spec;
 }
 
-// A store whose arena takes `slots` slots of one 4 KiB piece (8 KiB with the digest table). `entries`: slot numbers, if not two for
-// each of these.
+// A store whose arena takes `slots` slots of one 4 KiB piece (8 KiB with the digest table).
+// `entries`: slot numbers, if not two for each slot.
 class StoreBox {
  public:
   static constexpr std::uint64_t kSlotBytes = 8192;
@@ -108,7 +108,7 @@ class StoreBox {
     return drop.dropped;
   }
   bool has(const protocol::Key& wanted) const { return reader_.find(wanted).has_value(); }
-  // Room for slots of the usual size, in extents or out of them.
+  // Room for slots of the usual size, in extents or outside.
   std::uint64_t free_slots() {
     const stats::Stats stats = filled();
     return stats.slots_free + stats.unused_bytes / kSlotBytes;

@@ -90,7 +90,7 @@ TEST(Store, ADisownedSlotIsFreeAndItsKeyToo) {
   const protocol::Grant grant = box.reserve(1, 7);
   EXPECT_EQ(box.reserve(1, 8).status, status_of(GrantStatus::kNoSpace));
   box.store().disown(1, {grant.slot, 0, grant.generation});
-  box.store().disown(1, {grant.slot, 0, grant.generation});  // twice changes nothing
+  box.store().disown(1, {grant.slot, 0, grant.generation});  // a second time has no effect
   EXPECT_EQ(box.stats().disowned, 1U);
   const protocol::Grant again = box.reserve(1, 7);
   EXPECT_EQ(again.status, status_of(GrantStatus::kGranted));

@@ -1,4 +1,4 @@
-// Told: a ChunkListener that remembers what it was told.
+// Told: a ChunkListener that remembers its calls.
 #pragma once
 
 #include <map>

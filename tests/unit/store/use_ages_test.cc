@@ -19,7 +19,8 @@ TEST(UseAgesTest, AUseIsAsOldAsTheTickAfterIt) {
   EXPECT_EQ(ages.age_ms(5), 9900U);
 }
 
-// A week of ticks, one a second: ages of every size are told to a few parts in a hundred of the time since the first.
+// A week of ticks, one a second: ages of every size are exact to a few parts in a hundred of the
+// time since the first.
 TEST(UseAgesTest, AWeekIsToldCoarsely) {
   UseAges ages;
   constexpr std::uint64_t kTicks = 7ULL * 24 * 3600;

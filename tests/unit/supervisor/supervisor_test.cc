@@ -1,4 +1,5 @@
-// The supervisor over small programs of the shell, with times of its own: real processes, no real larderd (tests/component has that).
+// The supervisor over small programs of the shell, with times of its own: real processes, no real
+// larderd (tests/component has one).
 #include "sidecar/supervisor/supervisor.h"
 
 #include <gmock/gmock.h>
@@ -78,12 +79,13 @@ TEST_F(SupervisorTest, WhatEndsIsRunAgainAndItsLastWordsAreKept) {
     why = page(supervisor, "/readyz");  // of the runs before this one
     return true;
   });
-  // Nothing ran, or it ended by itself or by the SIGTERM that was passed on: where it was just running either may be first.
+  // No program ran, or the program ended by itself or by the forwarded SIGTERM: if one was just
+  // running either may be first.
   EXPECT_THAT(status, AnyOf(0, 2, 128 + SIGTERM));
   EXPECT_THAT(why, HasSubstr("larderd ended with exit status 2: memory.size is wrong"));
 }
 
-// A child of it that lives on holds its standard error open.
+// A child of the program that lives on holds its standard error open.
 TEST_F(SupervisorTest, WhatItLeavesBehindKeepsNobodyWaiting) {
   const auto began = clock_.now_ms();
   keep("sleep 60 & echo $! > " + (folder_ / "left").string() + "; exit 1", not_there, [&](Supervisor&) { return runs() >= 2; });
@@ -124,7 +126,7 @@ TEST_F(SupervisorTest, OneThatIsReadyIsLeftAloneAndStoppedByItsSignal) {
   EXPECT_EQ(runs(), 1U);
 }
 
-// Once it was ready: one that starts may be at a large disk.
+// Once larderd was ready: a starting larderd may be reading a large disk.
 // covers F-211
 TEST_F(SupervisorTest, OneThatHangsIsKilledAndRunAgain) {
   std::atomic<int> asked = 0;

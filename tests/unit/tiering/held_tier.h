@@ -28,7 +28,8 @@ class HeldTier final : public tiers::Tier {
   // Gets that wait, oldest first.
   const std::deque<Get>& waiting() const { return waiting_; }
   std::uint64_t gets() const { return gets_; }
-  // The oldest get ends: as it should, or with this. Busy: the device keeps the slot until release().
+  // The oldest get ends: well, or with this status. Busy: the device keeps the slot until
+  // release().
   void finish_one(Status status = {}, bool busy = false) {
     const Get get = waiting_.front();
     waiting_.pop_front();
@@ -47,12 +48,13 @@ class HeldTier final : public tiers::Tier {
   }
   void release() {
     for (const Get& get : std::exchange(busy_, {})) {
-      std::memset(get.slot.data(), 0x5a, get.slot.size());  // until now it wrote
+      std::memset(get.slot.data(), 0x5a, get.slot.size());  // until now the device wrote
       messages_.push_back({tiers::Message::Kind::kReleased, tiers::Operation::kGet, false, get.ticket, {}, {}});
     }
   }
   void degrade() { state_ = {false, false, "test"}; }
-  // Looks that wait, oldest first. The oldest is answered: by what is there, or with this.
+  // Waiting probes, oldest first. The oldest is answered: by the present chunks, or with this
+  // status.
   struct Probe {
     tiers::Ticket ticket = 0;
     std::vector<tiers::ChunkKey> keys;

@@ -1,4 +1,5 @@
-// The tiers below one memory as the loop has them: what is asked of all reaches all, and what is asked of one that one.
+// The tiers below one memory for the loop: a request to all reaches all, and a request to one
+// reaches that one.
 #include "sidecar/tiering/lower_tiers.h"
 
 #include <gmock/gmock.h>
@@ -120,7 +121,7 @@ TEST_F(LowerTiersTest, WhatATierHasStillToDropIsNotAskedAbout) {
   EXPECT_EQ(reason(8), protocol::ProbeEnd::kAll);
 }
 
-// Of any tier: it is written there, and a fetch of it ends before its first chunk.
+// Of any tier: the chunk is written there, and a fetch of the chunk ends before its first chunk.
 // covers F-130
 TEST_F(LowerTiersTest, ChunksThatNoFetchBringsUpAreSaidWithTheSettingToChange) {
   add<HeldTier>(TierKind::kBackend);
@@ -133,7 +134,8 @@ TEST_F(LowerTiersTest, ChunksThatNoFetchBringsUpAreSaidWithTheSettingToChange) {
     return view.backend.reason;
   };
   EXPECT_EQ(said(), "");
-  const std::uint32_t large = box_.open("field: large\n", 16'384);  // 20 KiB for each of two shards; a quarter of memory has 32
+  // 20 KiB for each of two shards; a quarter of memory has 32
+  const std::uint32_t large = box_.open("field: large\n", 16'384);
   EXPECT_THAT(said(), testing::AllOf(testing::HasSubstr("memory.size: "), testing::HasSubstr("Set it to at least 1 MiB")));
   box_.store().join_namespace(large);
   box_.store().leave_namespace(large);

@@ -1,4 +1,5 @@
-// Promotions and looks over a store in plain memory and two tiers in the hands of the test. A family has two chunks, of two shards.
+// Promotions and probes over a store in plain memory and two tiers in the hands of the test. A
+// family has two chunks, of two shards.
 #pragma once
 
 #include <array>
@@ -28,7 +29,7 @@ class PromoterBox {
     return {memory.store().namespaces().at(key.namespace_handle).spec.id, key.hash, key.shard, key.group};
   }
   std::vector<protocol::Key> family(std::uint64_t n) const { return {memory.key(n), memory.sibling(n)}; }
-  // Every chunk of the family is full of its number.
+  // Every byte of the family's chunks is its number.
   void put_below(std::uint64_t n) {
     for (const protocol::Key& key : family(n)) put_into(tier, *below, key, n);
   }
@@ -116,7 +117,7 @@ class PromoterBox {
     const auto found = probed_.find({session, request});
     return found == probed_.end() ? std::nullopt : std::optional(found->second);
   }
-  // As one line: families, those of them in the backend, why there are no more.
+  // As one line: families, families in the backend, the reason for no more.
   std::string told_of_probe(std::uint32_t request, store::SessionNumber session = 1) const {
     const std::optional<protocol::Probed> probed = this->probed(request, session);
     if (!probed) return "nothing";

@@ -10,7 +10,7 @@ class PromoterTest : public testing::Test {
  protected:
   static constexpr std::uint64_t kSlots = 32;  // of which four families may be kept
   PromoterTest() { box_.add_stranger(2); }
-  // The tier answers in a millisecond, and that is known.
+  // The tier answers in a millisecond, and the speed is known.
   void measure() {
     for (int i = 0; i < 4; ++i) {
       box_.promotions.tick(false);
@@ -18,7 +18,7 @@ class PromoterTest : public testing::Test {
       box_.finish_reads();
     }
   }
-  // As engines see it.
+  // The engines' view.
   bool serving() const { return protocol::ResidencyReader::open(box_.below->data(), box_.below->bytes())->speed().serving; }
 
   PromoterBox box_{kSlots};
@@ -76,7 +76,8 @@ TEST_F(PromoterTest, AChunkOfAnotherLayoutBelowIsAbsent) {
   EXPECT_EQ(box_.memory.reserve(2, key).status, 0U) << "and is in nobody's way";
 }
 
-// The session has closed the namespace, and its place is another's: the fetch ends, and no chunk comes up under the new one.
+// The session has closed the namespace, and its place is another's: the fetch ends, and no chunk
+// comes up under the new one.
 TEST_F(PromoterTest, AFetchOfANamespaceThatIsGivenBackEnds) {
   box_.put_below(1);
   box_.put_below(2);
@@ -128,7 +129,7 @@ TEST_F(PromoterTest, WhoWouldStoreItIsToldThatItIsPending) {
   EXPECT_EQ(box_.memory.reserve(2, 1).status, status_of(GrantStatus::kPresent));
 }
 
-// A device that does not answer costs the read alone: what was computed instead can be stored.
+// A silent device costs the read alone: the computed chunk can be stored instead.
 TEST_F(PromoterTest, WhatTheDeviceDoesNotLetGoOfCanBeStoredElsewhere) {
   box_.put_below(1);
   box_.fetch(7, {1});
@@ -206,7 +207,8 @@ TEST_F(PromoterTest, AFailureEndsThePrefixWithItsReason) {
   EXPECT_EQ(box_.told(8), "0 failed");
 }
 
-// Both of its families wait for one read: the second was cut off by the first's failure, and then told of it.
+// Both of its families wait for one read: the second was cut off by the first's failure, and then
+// heard of the failure.
 TEST_F(PromoterTest, AChunkThatIsNamedTwiceMayFail) {
   box_.put_below(1);
   box_.fetch(7, {1, 1});
@@ -321,7 +323,7 @@ TEST_F(PromoterTest, WhatNobodyEndsIsLetGoByAge) {
   box_.fetch(7, {1});
   box_.finish_reads();
   box_.clock.advance_ms(protocol::kMaxHoldAgeMs);
-  box_.promotions.tick(true);  // nobody was watching: it is young
+  box_.promotions.tick(true);  // no watcher: the chunk is young
   box_.clock.advance_ms(protocol::kMaxHoldAgeMs);
   box_.promotions.tick(false);
   EXPECT_EQ(box_.memory.filled().kept_bytes, 2 * PromoterBox::kSlotBytes);
@@ -360,7 +362,7 @@ TEST_F(PromoterTest, PrefetchBringsUpHalfOfTheArenaAtMost) {
   EXPECT_EQ(counts.refused, 4U);
 }
 
-// A tier that answered in a millisecond answers no more: engines see it after the first deadline, and that it is back after a probe.
+// A fast tier goes silent: engines see this after the first deadline, and the return after a probe.
 // covers F-146
 TEST_F(PromoterTest, AStalledTierServesNobodyUntilItIsFastAgain) {
   box_.put_below(1);
@@ -392,7 +394,7 @@ TEST_F(PromoterTest, WhatItsEngineGaveUpLateIsLate) {
   EXPECT_FALSE(serving());
 }
 
-// ... and what it ended in time says nothing of the tier.
+// ... and a fetch that the engine ended in time says no word about the tier.
 TEST_F(PromoterTest, WhatItsEngineEndedInTimeIsNotLate) {
   box_.put_below(1);
   measure();

@@ -1,4 +1,5 @@
-// A tier as what is read from: the reads by which larderd knows how fast it is, and who is told.
+// A tier as a source of reads: the reads by which larderd knows the tier's speed, and the receivers
+// of the report.
 #include "sidecar/tiering/readable_tier.h"
 
 #include "tests/unit/tiering/promoter_fixture.h"

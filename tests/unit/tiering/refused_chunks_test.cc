@@ -1,4 +1,5 @@
-// Chunks that a tier did not store: when each is offered again, what is told of them, and who gives their entries back.
+// Chunks that a tier did not store: the time of the next offer, the log, and the end of their
+// entries.
 #include "sidecar/tiering/refused_chunks.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@ protocol::SlotRef chunk(std::uint32_t slot, std::uint64_t generation = 1) {
 
 class RefusedChunksTest : public testing::Test {
  protected:
-  // Seconds until it is offered.
+  // Seconds until the next offer.
   std::uint64_t pause_s(const protocol::SlotRef& one, std::uint64_t now_ns) const {
     std::uint64_t s = 0;
     while (s < 1000 && chunks_.waits(one, now_ns + s * kSecond)) ++s;

@@ -43,7 +43,7 @@ TEST_F(ResidencyFilterTest, ShowsWhatIsThere) {
   for (std::uint64_t n = 1; n <= 1000; ++n) EXPECT_FALSE(has(n)) << n;
 }
 
-// Some of them have no place then. Whatever leaves, leaves others alone.
+// Some chunks have no place then. A removal leaves other chunks alone.
 TEST_F(ResidencyFilterTest, AnOverfullRegionShowsFewerAndNeverOthers) {
   const std::uint64_t many = protocol::kLeastResidencyBuckets * protocol::kBucketCells * 2;
   for (std::uint64_t n = 1; n <= many; ++n) region_->added(key_of(n));

@@ -1,4 +1,5 @@
-// ScriptedTier: a tier whose answers a test decides: refused, held back, failed, or at once. Owned by one thread.
+// ScriptedTier: a tier whose answers a test decides: refused, held back, failed, or at once. Owned
+// by one thread.
 #pragma once
 
 #include <sys/eventfd.h>
@@ -28,15 +29,15 @@ class ScriptedTier final : public tiers::Tier {
   ScriptedTier() : message_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
   // ---- The script ----
-  Status refusal;             // not ok: nothing is taken
-  Status outcome;             // of what is taken
+  Status refusal;             // not ok: the tier takes no command
+  Status outcome;             // of the taken commands
   bool hold_back = false;     // answers wait for answer_held()
   bool away = false;          // takes no gets
-  Status never;               // not ok: why it never takes a chunk
+  Status never;               // not ok: the reason why the tier never takes a chunk
   std::uint64_t dropped = 0;  // the chunks of each drop
-  // ---- What came ----
+  // ---- Received commands ----
   std::vector<Stored> stored;                               // by puts that were answered well
-  std::vector<std::optional<protocol::NamespaceId>> drops;  // none: clear
+  std::vector<std::optional<protocol::NamespaceId>> drops;  // empty: clear
   std::vector<tiers::ChunkKey> forgotten;
   std::vector<tiers::ChunkKey> evicted;  // by name, and not known
   std::size_t puts = 0, flushes = 0;

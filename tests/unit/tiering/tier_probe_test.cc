@@ -1,4 +1,5 @@
-// PROBE, over a store, a disk and a backend in the hands of the test: each bound, each end, and what is told where nobody answers.
+// PROBE, over a store, a disk and a backend in the hands of the test: each bound, each end, and the
+// answer without a reply of the backend.
 #include "sidecar/tiering/tier_probe.h"
 
 #include <numeric>
@@ -71,7 +72,7 @@ TEST_F(TierProbeTest, OfAFamilyThatIsHalfHereTheOtherHalfIsAskedAbout) {
   EXPECT_EQ(box_.told_of_probe(7), "1 1 all");
 }
 
-// Two tiers of known speed: what is told is neither of the two.
+// Two tiers of known speed: the reported speed is neither of the two.
 TEST_F(TierProbeTest, TheSpeedIsThatOfTheMix) {
   box_.put_below(1);
   box_.put_into_backend(2);
@@ -114,7 +115,8 @@ TEST_F(TierProbeTest, WhoNeedsNoBackendIsNotToldThatItIsAway) {
   EXPECT_EQ(box_.told_of_probe(7), "1 0 all");
 }
 
-// An engine that stores nothing knows of no chunk after the server's restart: nothing would show that it is fast again.
+// An engine without stores knows of no chunk after the server's restart: no event would show that
+// the server is fast again.
 TEST_F(TierProbeTest, NobodyWaitsForASlowBackendAndOneQuestionGoesThereAllTheSame) {
   box_.put_into_backend(1);
   for (int i = 0; i < 4; ++i) {
@@ -247,7 +249,7 @@ TEST_F(TierProbeTest, WhereTheBackendHasTooManyItWaitsForOneToEnd) {
   EXPECT_TRUE(box_.backend.probes().empty());
 }
 
-// Puts and gets may be what it has too much of: no message of a look will come.
+// The tier may have too many puts and gets: no message of a probe will come.
 TEST_F(TierProbeTest, WhereTheBackendHasTooMuchElseItIsAskedAtTheNextTick) {
   box_.backend.most_probes = 0;
   box_.probe(7, {1});
@@ -286,7 +288,7 @@ TEST_F(TierProbeTest, WhatIsBeingDroppedIsNotAskedAbout) {
   EXPECT_TRUE(box_.backend.probes().empty());
 }
 
-// A disk that stalls: what the backend has, too, is read there.
+// A stalled disk: chunks that the backend has, too, are read there.
 TEST_F(TierProbeTest, WhatADiskHasThatServesNobodyIsLookedForInTheBackend) {
   box_.put_below(1);
   box_.tier.degrade();

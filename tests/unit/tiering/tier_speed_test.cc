@@ -30,7 +30,7 @@ class TierSpeedTest : public testing::Test {
     speed_.ended(now_ns_, kMiB, ok);
     speed_.probe_ended(now_ns_ / kMs, kMiB, now_ns_ - begin, ok);
   }
-  // A fetch of so much, until its deadline.
+  // A fetch of this size, until its deadline.
   void miss(std::uint64_t bytes, std::uint64_t deadline_ms) {
     speed_.began(now_ns_, bytes);
     now_ns_ += deadline_ms * kMs;
@@ -59,7 +59,8 @@ TEST_F(TierSpeedTest, TellsLatencyAndRateApart) {
   expect_figures(2e6, 100, 0.1);
 }
 
-// Of one chunk at a time they cannot be told apart, and what they promise for one is right.
+// With one chunk at a time latency and rate cannot be told apart, and their promise for one chunk
+// is right.
 // covers F-146
 TEST_F(TierSpeedTest, SingleReadsAreForetold) {
   mb_per_s_ = 10;
@@ -82,7 +83,7 @@ TEST_F(TierSpeedTest, AStallEndsServingUntilAFastProbe) {
   expect_figures(200'000, 1000, 0.1);
 }
 
-// Believed as a speed it took minutes of probes to be forgotten.
+// As a speed, this once took minutes of probes to be forgotten.
 // covers F-146
 TEST_F(TierSpeedTest, AStallThatNoDeadlineNoticedIsNoSpeed) {
   for (int i = 0; i < 12; ++i) read(32, kMiB);
@@ -116,7 +117,7 @@ TEST_F(TierSpeedTest, ASlowTierServesAgainOnceItIsKnownHowSlow) {
   EXPECT_TRUE(serving());
   EXPECT_LT(speed_.view(true).read_bytes_per_s, 12'000'000U);
   mb_per_s_ = 1000;
-  for (int i = 0; i < 20; ++i) {  // and probes find out when it is fast again
+  for (int i = 0; i < 20; ++i) {  // and probes find out when the tier is fast again
     now_ns_ += TierSpeed::kLastProbeMs * kMs;
     probe();
   }

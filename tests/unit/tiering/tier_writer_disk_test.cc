@@ -1,4 +1,4 @@
-// The way down over a real disk tier whose device fails, is full, or does not answer.
+// Writes to a real disk tier whose device fails, is full, or does not answer.
 #include <filesystem>
 
 #include "sidecar/tiering/tier_writer.h"

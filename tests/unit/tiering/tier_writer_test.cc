@@ -1,4 +1,5 @@
-// What goes from the memory to the tier below, and when: over a store and a tier whose answers the test decides.
+// The chunks that go from memory to the tier below, and when: over a store and a tier whose answers
+// the test decides.
 #include "sidecar/tiering/tier_writer.h"
 
 #include "tests/unit/store/store_fixture.h"
@@ -93,7 +94,7 @@ TEST_F(TierWriterTest, ASlotIsNotHandedOnWhileItIsWritten) {
   ASSERT_EQ(tier_->held(), 2U);
   for (std::uint64_t n = 17; n < 40; ++n) box_->put(1, n);
   EXPECT_TRUE(box_->find(1) && box_->find(2));
-  tier_->answer_held();  // reads them only now
+  tier_->answer_held();  // reads the chunks only now
   deliver();
   EXPECT_EQ(tier_->stored[0].bytes[0], std::byte{1});
   EXPECT_EQ(box_->filled().kept_bytes, tier_->held() * StoreBox::kSlotBytes);
@@ -224,7 +225,7 @@ TEST_F(TierWriterTest, ADropReachesTheTierFirstAndNothingOfItIsWrittenMeanwhile)
   ASSERT_EQ(tier_->drops.size(), 1U);
   EXPECT_EQ(tier_->drops[0], below(1).namespace_id);
   ASSERT_TRUE(box_->find(kMany)) << "its slice is still to come";
-  for (int i = 0; i < 10; ++i) {  // the walk comes to it
+  for (int i = 0; i < 10; ++i) {  // the walk comes to the chunk
     down_->tick();
     settle();
   }
@@ -254,7 +255,8 @@ TEST_F(TierWriterTest, ADropThatTheTierHasNoRoomForIsAskedForAgain) {
   EXPECT_FALSE(tier_->drops.back()) << "all";
 }
 
-// Until the tier has it, the tier finds what is to go: what came up again would be found in memory after the drop was done.
+// Until the tier has the drop, the tier finds the chunks to drop: a promoted chunk would be found
+// in memory after the drop was done.
 TEST_F(TierWriterTest, WhileADropWaitsNothingOfItsNamespaceMayBeRead) {
   const protocol::NamespaceId id = below(1).namespace_id, other = protocol::namespace_id("other: 1\n");
   EXPECT_FALSE(down_->waits_for_drop(id));
@@ -360,12 +362,12 @@ TEST_F(TierWriterTest, WhatIsEvictedByNameIsGoneBelowAlsoWhereMemoryHasItNoMore)
   EXPECT_EQ(box_->store().families().evict(box_->handle(), absent).refused, 1U) << "it may have it when it is back";
 }
 
-// Chunks that are refused, on a clock that is set.
+// Refused chunks, on a clock in the test's hands.
 class WriteDownRefusedTest : public TierWriterTest {
  protected:
   WriteDownRefusedTest() { begin({}); }
   const base::Clock& clock() const override { return time_; }
-  // As the loop does it: ten ticks a second.
+  // Like the loop: ten ticks a second.
   void pass_s(std::uint32_t s) {
     for (std::uint32_t i = 0; i < 10 * s; ++i) {
       time_.advance_ms(100);
@@ -383,7 +385,7 @@ class WriteDownRefusedTest : public TierWriterTest {
   base::ManualClock time_;
 };
 
-// It was tried again at once, and at full speed for ever.
+// Once the chunk was tried again at once, and at full speed for ever.
 // covers F-144
 TEST_F(WriteDownRefusedTest, AFailedChunkIsTriedAgainAfterAPauseThatGrows) {
   fill();
@@ -458,7 +460,7 @@ TEST_F(WriteDownTtlTest, ItsTimeCountsFromTheMomentItWasStored) {
   EXPECT_LE(age, 601 + kCoarseS);
 }
 
-// It was written anew with a fresh time to live, for as long as it stayed in memory.
+// Once the chunk was written anew with a fresh time to live, for as long as it stayed in memory.
 // covers F-154
 TEST_F(WriteDownTtlTest, WhatIsOlderIsNotWrittenAnew) {
   fill();

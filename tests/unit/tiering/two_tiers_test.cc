@@ -1,4 +1,4 @@
-// A disk and a backend below one memory: who is read from, and what goes down to which.
+// A disk and a backend below one memory: the source of a read, and the target of each write.
 #include <array>
 
 #include "sidecar/tiering/tier_writer.h"
@@ -13,7 +13,7 @@ using store::testing_support::StoreBox;
 class TwoSourcesTest : public testing::Test {
  protected:
   TwoSourcesTest() { box_.add_stranger(2); }
-  // Until it is known how fast both are.
+  // Until the speed of both is known.
   void measure() {
     for (int i = 0; i < 4; ++i) {
       box_.promotions.tick(false);
@@ -65,7 +65,7 @@ TEST_F(TwoSourcesTest, AFailureOfOneEndsThePrefixThere) {
   EXPECT_EQ(box_.told(7), "1 failed");
 }
 
-// What is on its way from a server that stands still is as much as may be read at once: the disk goes on.
+// The reads under way from a stopped server are as many as may run at once: the disk goes on.
 TEST_F(TwoSourcesTest, ASlowOneKeepsNobodyFromTheOther) {
   PromoterBox large(8 * PromotionReads::kReadingBytes / PromoterBox::kSlotBytes);
   large.add_stranger(2);
@@ -89,7 +89,7 @@ TEST_F(TwoSourcesTest, ASlowOneKeepsNobodyFromTheOther) {
   EXPECT_EQ(large.told(99), "1 all");
 }
 
-// A deadline that the backend missed says nothing of the disk.
+// A deadline that the backend missed says no word about the disk.
 TEST_F(TwoSourcesTest, WhoIsLateIsKnown) {
   box_.put_below(1);
   box_.put_into_backend(2);
@@ -230,7 +230,7 @@ TEST_F(TwoWaysDownTest, TheBudgetBoundsWhatIsWrittenASecond) {
   EXPECT_EQ(tiers_[1]->puts, 8U);
 }
 
-// Ten times what a second gives goes at once, and nothing else for ten seconds.
+// Ten times the budget of a second goes at once, and no other chunk for ten seconds.
 TEST_F(TwoWaysDownTest, AChunkThatIsLargerThanTheBudgetOfASecondIsMadeUpFor) {
   begin({}, rules(config::BackendWrite::kAll, StoreBox::kSlotBytes / 10));
   box_.put(1, 1);
@@ -253,7 +253,7 @@ TEST_F(TwoWaysDownTest, ADropReachesBothFirst) {
   for (const ScriptedTier* tier : tiers_) EXPECT_EQ(tier->drops.size(), 1U);
 }
 
-// Nobody here knows what others have put there.
+// This larderd does not know the chunks of others there.
 TEST_F(TwoWaysDownTest, WhatIsEvictedByNameGoesFromTheBackendAlsoWhereItIsNotKnown) {
   begin({}, rules(config::BackendWrite::kAll));
   const std::vector hashes{box_.key(5).hash};
@@ -268,7 +268,7 @@ TEST_F(TwoWaysDownTest, WhatIsFoundDamagedGoesFromBoth) {
   begin({.through = true}, rules(config::BackendWrite::kAll));
   const protocol::Grant grant = box_.put(1, 1);
   settle();
-  tiers_[1]->stored.clear();  // it is not known there any more, and may be there
+  tiers_[1]->stored.clear();  // the chunk is not known there any more, and may be there
   box_.arena()[grant.offset_bytes] ^= std::byte{1};
   box_.store().report_bad({grant.slot, 0, grant.generation});
   box_.store().verify_next();
@@ -276,7 +276,7 @@ TEST_F(TwoWaysDownTest, WhatIsFoundDamagedGoesFromBoth) {
   EXPECT_EQ(tiers_[1]->evicted, std::vector{chunk(1)});
 }
 
-// What came from one goes to the other with the time that it has.
+// A chunk from one tier goes to the other with its time.
 TEST_F(TwoWaysDownTest, WhatCameUpKeepsItsTimeInTheOtherTier) {
   config::BackendConfig backend;
   backend.ttl_s = 1000;
@@ -294,7 +294,7 @@ TEST_F(TwoWaysDownTest, WhatCameUpKeepsItsTimeInTheOtherTier) {
   EXPECT_FALSE(tiers_[1]->probe(chunk(53))) << "nobody knows";
 }
 
-// A server tells what it has lost once it is back, not when it goes.
+// A server reports its lost keys once it is back, not when it goes.
 TEST_F(TwoWaysDownTest, WhatWasLostWhileItWasAwayIsWrittenOnceItIsBack) {
   begin({}, rules(config::BackendWrite::kAll));
   for (std::uint64_t n = 1; n <= 3; ++n) box_.put(1, n);

@@ -29,7 +29,8 @@ TEST(CatalogTest, IsAMapOfItsKeys) {
   constexpr std::uint32_t kRegions = 7;
   std::mt19937_64 random(20261121);
   Catalog catalog(kRegions);
-  std::map<std::uint64_t, std::pair<std::uint32_t, std::uint32_t>> expected;  // number: region and block
+  // number: region and block
+  std::map<std::uint64_t, std::pair<std::uint32_t, std::uint32_t>> expected;
   for (std::uint32_t step = 0; step < 60'000; ++step) {
     const std::uint64_t number = random() % 4000;
     const auto region = static_cast<std::uint32_t>(random() % kRegions);
@@ -126,7 +127,7 @@ TEST(CatalogTest, WhatIsThereIsTold) {
   EXPECT_EQ(residents.there(), Numbers{});
 }
 
-// It stays whole for readers while its tables are exchanged under them.
+// The filter stays whole for readers while its tables are exchanged.
 TEST(CatalogTest, IsWholeForReadersWhileItGrows) {
   constexpr std::uint32_t kChunks = 1 << 20;
   Catalog catalog(1);
@@ -143,7 +144,8 @@ TEST(CatalogTest, IsWholeForReadersWhileItGrows) {
   for (std::uint32_t i = 0; i < kChunks; i += 997) ASSERT_TRUE(catalog.find(key_of(i)).has_value()) << i;
 }
 
-// Keys whose words are multiples of one another found themselves in one place once: the time grew with the square of their number.
+// Keys whose words are multiples of one another once found themselves in one place: the time grew
+// with the square of their number.
 TEST(CatalogTest, KeysInARowAreSpread) {
   Catalog catalog(1);
   const auto start = std::chrono::steady_clock::now();

@@ -1,4 +1,5 @@
-// Damage to the file between two lives: a miss each time, never other bytes, never a crash, and the size stays.
+// Damage to the file between two lives: a miss each time, never other bytes, never a crash, and the
+// size stays.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -22,7 +23,8 @@ class DiskDamageTest : public DiskWorld {
     for (std::uint64_t i = 0; i < kChunks; ++i) ASSERT_TRUE(loop_->put(i, 1 + i, 1).ok());
     close();
   }
-  // How many of the chunks are found with bytes that verify; wrong ones that the engine would have to find are counted apart.
+  // The number of found chunks with bytes that verify; wrong ones that the engine would have to
+  // find are counted apart.
   struct Found {
     std::uint64_t right = 0, caught_by_engine = 0;
   };
@@ -130,12 +132,13 @@ TEST_F(DiskDamageTest, RecordsThatChangedPlacesAreMisses) {
   EXPECT_EQ(loop_->get(1).code(), Code::kDataLoss);
 }
 
-// A region without a footer is believed only where every byte is as its root says.
+// A region without a footer counts only if every byte matches its root.
 // covers F-137, F-138
 TEST_F(DiskDamageTest, ATornTailOfAnOpenRegionIsNotFound) {
   for (const std::uint64_t at : {40UL, 4096UL + 100, kPayloadBytes, kPayloadBytes + 4096 + 16}) {
     fill_up();
-    // The last footer is undone, as if the process had been killed before it was written; chunk 13 is its region's second.
+    // The last footer is undone, as if the process had been killed before the write; chunk 13 is
+    // its region's second.
     AlignedBytes trailer(kBlockBytes);
     std::FILE* opened = std::fopen(file().c_str(), "r+b");
     ASSERT_NE(opened, nullptr);
@@ -164,7 +167,7 @@ TEST_F(DiskDamageTest, ATornTailOfAnOpenRegionIsNotFound) {
   }
 }
 
-// A record that is none any more still tells where the next one stands, however large it was.
+// A damaged record still tells the place of the next one, however large the record was.
 // covers F-138
 TEST_F(DiskDamageTest, AForgottenRecordHidesNothingBehindIt) {
   std::filesystem::remove_all(options_.path + "/larder");
@@ -174,7 +177,7 @@ TEST_F(DiskDamageTest, AForgottenRecordHidesNothingBehindIt) {
   ASSERT_TRUE(loop_->put(1, 1, 1, 18 << 20).ok() && loop_->put(2).ok());
   tier_->forget(key_of(1), 1);
   ASSERT_TRUE(loop_->flush().ok());
-  // As if it were killed: no footer is written.
+  // As after a kill: no footer is written.
   ASSERT_TRUE(await([&] { return tier_->counters().written_bytes > (19U << 20) + 2 * kBlockBytes; }));
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   env_.faults.all_writes_fail = true;
@@ -185,7 +188,7 @@ TEST_F(DiskDamageTest, AForgottenRecordHidesNothingBehindIt) {
   EXPECT_FALSE(tier_->probe(key_of(1)).has_value());
 }
 
-// Anything, anywhere: what is found is right, or its root shows that it is not.
+// Any damage at any place: a found chunk is right, or its root shows the damage.
 // covers F-138
 TEST_F(DiskDamageTest, RandomDamageIsAMissOrShowsInTheRoot) {
   const std::uint64_t seed = std::random_device{}();
@@ -196,7 +199,7 @@ TEST_F(DiskDamageTest, RandomDamageIsAMissOrShowsInTheRoot) {
     fill_up();
     for (int fault = 0; fault < 40; ++fault) {
       const std::uint64_t region = random() % 6;
-      // Where it matters, as often as anywhere: headers, footers, trailers, labels.
+      // The important places as often as any: headers, footers, trailers, labels.
       const std::uint64_t places[] = {random() % (kHeadBytes + 6 * kRegionBytes), offset_of(region, 0) + random() % 112,
                                       offset_of(region, kRegionBlocks - 2) + random() % 300,
                                       offset_of(region, kRegionBlocks - 1) + random() % 48, random() % 200};

@@ -76,14 +76,15 @@ TEST_F(DiskDropTest, SparesWhatIsPutAfterItIntoARegionThatWasJustBeingOpened) {
   EXPECT_EQ(loop_->get(1).code(), Code::kNotFound);
 }
 
-// Nothing else tells how far the order of appends had come.
+// No other record tells the end of the order of appends.
 // covers F-154
 TEST_F(DiskDropTest, WhatIsPutAfterItStaysAlsoWhereNoTrailerWasLeft) {
   for (const bool all : {false, true}) {
     for (std::uint64_t i = 0; i < 14; ++i) ASSERT_TRUE(loop_->put(i).ok());
     ASSERT_TRUE((all ? loop_->clear() : loop_->drop(1)).ok());
     close();
-    for (std::uint64_t region = 0; region < 8; ++region)  // other bits each time: none is mended
+    // other bits each time: no label is mended
+    for (std::uint64_t region = 0; region < 8; ++region)
       damage(offset_of(region, kRegionBytes / kBlockBytes - 1) + 8, 1, all ? 2 : 1);
     ASSERT_TRUE(open().ok());
     EXPECT_EQ(loop_->get(0).code(), Code::kNotFound);
@@ -93,7 +94,8 @@ TEST_F(DiskDropTest, WhatIsPutAfterItStaysAlsoWhereNoTrailerWasLeft) {
   }
 }
 
-// The mark of a drop is kept as long as a region may hold what it is about: also one that a start could not read.
+// The mark of a drop is kept as long as a region may hold dropped chunks: also a mark that a start
+// could not read.
 // covers F-154
 TEST_F(DiskDropTest, OutlivesAStartThatCouldNotReadARegion) {
   ASSERT_TRUE(loop_->put(1).ok() && loop_->drop(1).ok());

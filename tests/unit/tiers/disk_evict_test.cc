@@ -13,7 +13,8 @@ class DiskEvictTest : public DiskWorld {
 
 // covers F-153
 TEST_F(DiskEvictTest, WhatIsGoneCountsAsDroppedAndIsNotFoundByTheNextLife) {
-  for (std::uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(loop_->put(i).ok());  // in closed regions, and in the open one
+  // in closed regions, and in the open one
+  for (std::uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(loop_->put(i).ok());
   for (const std::uint64_t i : {0, 4, 7}) ASSERT_TRUE(tier_->evict(key_of(i)).ok());
   EXPECT_EQ(loop_->get(7).code(), Code::kNotFound) << "in the order in which it was asked";
   EXPECT_EQ(tier_->counters().chunks_dropped, 3U);
@@ -24,7 +25,7 @@ TEST_F(DiskEvictTest, WhatIsGoneCountsAsDroppedAndIsNotFoundByTheNextLife) {
   }
 }
 
-// As many requests as the device takes are fewer: the rest wait, and none is forgotten.
+// The device takes fewer requests: the rest wait, and no request is forgotten.
 // covers F-153
 TEST_F(DiskEvictTest, ManyAtOnceAreAllWrittenOver) {
   constexpr std::uint64_t kChunks = 700;  // of two regions
@@ -72,7 +73,8 @@ TEST_F(DiskEvictTest, WhereTheDeviceTakesNoNoteOfItThatIsSaid) {
 // covers F-153
 TEST_F(DiskEvictTest, WhatCouldNotBeWrittenOverIsOnceWritesWork) {
   for (std::uint64_t i = 0; i <= kChunksARegion; ++i) ASSERT_TRUE(loop_->put(i).ok());
-  ASSERT_TRUE(quiet());  // the footer of the first region is written: it names what goes now
+  // the footer of the first region is written: it names the chunks that go now
+  ASSERT_TRUE(quiet());
   env_.faults.fail_call = env_.faults.calls.load();
   ASSERT_TRUE(tier_->evict(key_of(0)).ok());
   ASSERT_TRUE(await([&] { return tier_->counters().times_degraded == 1 && !tier_->state().degraded(); }));
@@ -82,7 +84,7 @@ TEST_F(DiskEvictTest, WhatCouldNotBeWrittenOverIsOnceWritesWork) {
   EXPECT_TRUE(loop_->get(1).ok());
 }
 
-// One place may be bad for ever: the tier does without it.
+// One place may be bad for ever: the tier does without this place.
 // covers F-153
 TEST_F(DiskEvictTest, WhatCanNeverBeWrittenOverDoesNotKeepTheTierDegraded) {
   for (std::uint64_t i = 0; i <= kChunksARegion; ++i) ASSERT_TRUE(loop_->put(i).ok());
@@ -97,7 +99,7 @@ TEST_F(DiskEvictTest, WhatCanNeverBeWrittenOverDoesNotKeepTheTierDegraded) {
   EXPECT_TRUE(loop_->put(9).ok() && loop_->get(9).ok() && loop_->get(1).ok());
 }
 
-// Whatever write is the first to fail, and with something evicted from every region meanwhile.
+// With every write as the first to fail, and with a chunk evicted from every region meanwhile.
 // covers F-153
 TEST_F(DiskEvictTest, WhatIsStillToBeNotedDoesNotKeepRegionsFromBeingOpened) {
   constexpr std::uint64_t kRegions = 8;

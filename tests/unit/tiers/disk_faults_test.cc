@@ -1,4 +1,5 @@
-// A device that fails, stalls, is full or goes away: degraded with a reason, back by itself, and a failed write is never found.
+// A device that fails, stalls, is full or goes away: degraded with a reason, back by itself, and a
+// failed write is never found.
 #include <gmock/gmock.h>
 
 #include <new>
@@ -43,7 +44,8 @@ TEST_F(DiskFaultsTest, AFullDeviceDegradesPutsAloneAndComesBack) {
   EXPECT_EQ(loop_->get(3).code(), Code::kNotFound);
 }
 
-// Set while it runs, or over a file that was made without it: a start over a new file names it at once.
+// Set while larderd runs, or over a file made without the limit: a start over a new file names the
+// limit at once.
 // covers F-108
 TEST_F(DiskFaultsTest, ALimitOfFileSizeIsNamed) {
   ASSERT_TRUE(loop_->put(1).ok());
@@ -57,7 +59,7 @@ TEST_F(DiskFaultsTest, ALimitOfFileSizeIsNamed) {
   EXPECT_TRUE(loop_->put(2).ok());
 }
 
-// A file system that comes and goes: the line of each life has other numbers in it, and is of one kind.
+// A file system that comes and goes: the line of each life has other numbers, and is of one kind.
 TEST_F(DiskFaultsTest, LinesThatDifferInNumbersAreOfOneKind) {
   base::tell_all_left_out();
   testing::internal::CaptureStderr();
@@ -117,7 +119,8 @@ TEST_F(DiskFaultsTest, AStalledDeviceCostsOneDeadlineAndTheSlotComesBackLater) {
   EXPECT_EQ(tier_->counters().in_flight_bytes, 0U);
   EXPECT_FALSE(tier_->probe(key_of(2)).has_value()) << "it was said to have failed";
   ASSERT_TRUE(loop_->put(3).ok() && loop_->flush().ok() && quiet());
-  const Result<std::unique_ptr<tiers::Tier>> next = open_as_if_killed();  // its open region has no footer
+  // its open region has no footer
+  const Result<std::unique_ptr<tiers::Tier>> next = open_as_if_killed();
   ASSERT_TRUE(next.ok()) << next.status().to_string();
   EXPECT_TRUE((*next)->probe(key_of(1)).has_value() && (*next)->probe(key_of(3)).has_value());
   EXPECT_FALSE((*next)->probe(key_of(2)).has_value()) << "its bytes have landed, and are buried";
@@ -127,7 +130,7 @@ TEST_F(DiskFaultsTest, AStalledDeviceCostsOneDeadlineAndTheSlotComesBackLater) {
   EXPECT_TRUE(loop_->get(1).ok());
 }
 
-// Its bytes have landed all the same, and what is to be written over them fails, too.
+// Its bytes have landed all the same, and the writes over these bytes fail, too.
 TEST_F(DiskFaultsTest, APutThatFailedIsBuriedOnceWritesWork) {
   options_.stall_ms = 20'000;
   ASSERT_TRUE(open().ok());
@@ -155,7 +158,7 @@ TEST_F(DiskFaultsTest, APutThatFailedIsBuriedOnceWritesWork) {
   EXPECT_TRUE(loop_->get(1).ok());
 }
 
-// It fails with the directory's going away, and lands on the file that comes back.
+// The write fails with the directory's going away, and lands on the file that comes back.
 TEST_F(DiskFaultsTest, APutThatFailedIsBuriedAlsoWhereItsVolumeWasAway) {
   options_.stall_ms = 20'000;
   ASSERT_TRUE(open().ok());
@@ -265,8 +268,8 @@ TEST(AlignedBytesTest, WithoutMemoryItThrows) {
 }
 #endif
 
-// Every call of a scenario fails once, before it did anything, torn, or after it did everything: no crash, nothing found that was said
-// to have failed, nothing wrong, before and after a restart.
+// Every call of a scenario fails once, before its effect, torn, or after its effect: no crash, no
+// found chunk that was reported as failed, no wrong byte, before and after a restart.
 class EveryCallTest : public DiskWorld, public testing::WithParamInterface<const char*> {};
 
 // covers F-133
@@ -311,10 +314,11 @@ TEST_P(EveryCallTest, OfAScenarioMayFail) {
 INSTANTIATE_TEST_SUITE_P(Failed, EveryCallTest, testing::Values("undone", "torn", "landed"),
                          [](const auto& how) { return std::string(how.param); });
 
-// Whoever closed it gave it its time: a stop of larderd shall not last ten seconds longer.
+// The caller of close() gave the device its time: a stop of larderd must not last ten seconds
+// longer.
 // covers F-157
 TEST(DiskCloseTest, AHungDeviceThatWasClosedIsWaitedForOnceOnly) {
-  // What the thread uses stays: it may be left behind.
+  // The memory of the thread stays: the thread may be left behind.
   static FaultyEnv& env = *new FaultyEnv;
   static const base::MonotonicClock clock;
   static Slot& slot = *new Slot(protocol::slot_bytes(kPayloadBytes, kPieceBytes));

@@ -1,4 +1,5 @@
-// The bytes of FORMAT.md. A change here is a new format version: raise kFormatVersion and keep a fixture of the old one.
+// The bytes of FORMAT.md. A change here is a new format version: raise kFormatVersion and keep a
+// fixture of the old one.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -92,7 +93,7 @@ TEST(DiskFormatTest, LabelComesBackAndGoldenHead) {
   EXPECT_EQ(decode_superblock(bytes.span(), read), SuperblockFault::kOtherVersion);
 }
 
-// No single flipped bit of what counts is taken for something.
+// No flipped bit of the relevant bytes gives a valid structure.
 TEST(DiskFormatTest, EveryFlippedBitIsNothing) {
   AlignedBytes record(kBlockBytes), footer(2 * kBlockBytes);
   encode_record(kId, kRecord, record.span());

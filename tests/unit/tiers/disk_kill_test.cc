@@ -1,7 +1,8 @@
-// A real process, killed by SIGKILL while it writes, and its directory opened again: DISK_KILLS times, else 20,
-// or 1,000 where CRASH_SUITE=whole.
+// A real process, killed by SIGKILL during its writes, and its directory opened again: DISK_KILLS
+// times, else 20, or 1,000 with CRASH_SUITE=whole.
 //
-// Nothing wrong is found, the size stays, and of what was acknowledged lately, which no region's opening can have taken, all is there.
+// No wrong byte is found, the size stays, and all lately acknowledged chunks, which no region's
+// opening can have taken, are there.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -37,7 +38,7 @@ class DiskKillTest : public testing::Test {
   }
   ~DiskKillTest() override { std::filesystem::remove_all(options_.path); }
 
-  // What it acknowledged, in order: number and generation.
+  // The acknowledged chunks, in order: number and generation.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> write_and_kill(std::uint64_t seed, int after_ms) {
     int ends[2];
     EXPECT_EQ(::pipe(ends), 0);
@@ -99,7 +100,7 @@ TEST_F(DiskKillTest, NothingWrongIsFoundAndTheSizeStays) {
           << "chunk " << number << " after kill " << kill << ": " << status.to_string();
       found += status.ok() ? 1 : 0;
     }
-    // Of what the last third of the space took, nothing can have been evicted.
+    // Of the chunks of the last third of the space, no chunk can have been evicted.
     std::map<std::uint64_t, std::uint64_t> last;
     for (std::size_t i = told_ok.size() > 16 ? told_ok.size() - 16 : 0; i < told_ok.size(); ++i)
       last[told_ok[i].first] = told_ok[i].second;

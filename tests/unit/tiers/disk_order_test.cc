@@ -1,4 +1,4 @@
-// What ends, or is read, in another order than it began.
+// Operations that end, or are read, in another order than their begin.
 #include <gtest/gtest.h>
 
 #include "tests/unit/tiers/disk_world.h"
@@ -13,7 +13,7 @@ class DiskOrderTest : public DiskWorld {
     ASSERT_TRUE(open().ok());
   }
 
-  // Begins, and waits for nothing.
+  // Begins, and does not wait.
   tiers::Ticket put(Slot& slot, std::uint64_t number, std::uint64_t generation) {
     const tiers::ChunkFacts facts = fill(slot.span(), number, generation);
     const tiers::Ticket ticket = loop_->next();
@@ -27,7 +27,7 @@ class DiskOrderTest : public DiskWorld {
   static constexpr std::uint64_t kSlotBytes = protocol::slot_bytes(kPayloadBytes, kPieceBytes);
 };
 
-// As the next life sees it, which finds both in the file.
+// The view of the next life, which finds both in the file.
 TEST_F(DiskOrderTest, OfTwoPutsInFlightTheLaterAppendCounts) {
   ASSERT_TRUE(loop_->put(0).ok());
   ASSERT_TRUE(quiet());
@@ -46,7 +46,7 @@ TEST_F(DiskOrderTest, OfTwoPutsInFlightTheLaterAppendCounts) {
   }
 }
 
-// They are in flight side by side: the first one's bytes may be the ones that have not come.
+// Both are in flight side by side: the first one's bytes may be the missing ones.
 TEST_F(DiskOrderTest, WhatLandedBehindAGapIsFoundAfterAKill) {
   ASSERT_TRUE(loop_->put(0).ok());
   ASSERT_TRUE(quiet());
@@ -88,7 +88,8 @@ TEST_F(DiskOrderTest, AKillCostsTheRegionThatWasJustBeingOpenedAlone) {
   env_.faults.stalled = true;
   const std::int64_t calls = env_.faults.calls;
   Slot slot(kSlotBytes);
-  const tiers::Ticket putting = put(slot, kPuts, 1);  // the region that was open is full: the oldest one is opened ahead
+  // the region that was open is full: the oldest one is opened ahead
+  const tiers::Ticket putting = put(slot, kPuts, 1);
   ASSERT_TRUE(called(calls + 2) && quiet());
   EXPECT_EQ(lost(), (std::vector<std::uint64_t>{oldest, oldest + 1, oldest + 2}));
   env_.faults.stalled = false;
@@ -104,7 +105,8 @@ TEST_F(DiskOrderTest, ARegionThatIsStillReadIsNotAppendedTo) {
   env_.faults.stalled = true;
   const std::int64_t calls = env_.faults.calls;
   Slot first(kSlotBytes), read(kSlotBytes), last(kSlotBytes);
-  const tiers::Ticket putting = put(first, next++, 1);  // the region that was open is full: the oldest one is opened ahead
+  // the region that was open is full: the oldest one is opened ahead
+  const tiers::Ticket putting = put(first, next++, 1);
   ASSERT_TRUE(called(calls + 2) && quiet());
   ASSERT_TRUE(tier_->probe(key_of(oldest)).has_value());
   env_.faults.hold_reads = true;

@@ -1,4 +1,4 @@
-// Who listens knows what is on the disk, whatever becomes of it.
+// A listener knows the chunks on the disk, after every event.
 #include "tests/unit/tiers/disk_world.h"
 #include "tests/unit/tiers/listener.h"
 
@@ -45,7 +45,7 @@ TEST_F(DiskResidentsTest, DropsDamageAndLostDirectoriesAreTold) {
   ASSERT_TRUE(await([&] { return listener_->there().empty(); }));
 }
 
-// Or engines would be told for ever that it is there, and fetch it each time.
+// Or engines would hear for ever that the chunk is there, and fetch the chunk each time.
 TEST_F(DiskResidentsTest, WhatIsLookedForAndTooOldIsNotToldOfAnyMore) {
   options_.ttl_s = 3600;
   ASSERT_TRUE(open().ok());

@@ -1,4 +1,5 @@
-// What larderd is told at start when the disk cannot be used, and what it finds again when it can.
+// The errors of a start with an unusable disk, and the chunks found after a start with a usable
+// one.
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -126,7 +127,7 @@ TEST_F(DiskStartTest, WhereDirectIoIsRefusedThePageCacheServes) {
   EXPECT_TRUE(loop_->get(1).ok());
 }
 
-// A device that takes requests and ends none, not even when the process would like to go.
+// A device that takes requests and ends no request, even at the end of the process.
 struct HungEnv final : Env {
   std::mutex mutex;
   std::condition_variable changed;
@@ -171,7 +172,8 @@ TEST_F(DiskStartTest, ADeviceThatNeverAnswersIsAnErrorNotAStartWithoutEnd) {
   EXPECT_THAT(status.text(), HasSubstr("the device does not answer"));
 }
 
-// Every single call of the start fails once: an error that names a field, never a crash, and the next attempt succeeds.
+// Every single call of the start fails once: an error that names a field, never a crash, and the
+// next attempt succeeds.
 TEST_F(DiskStartTest, EveryCallOfTheStartMayFail) {
   ASSERT_TRUE(open().ok());
   for (std::uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(loop_->put(i).ok());

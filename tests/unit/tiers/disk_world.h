@@ -1,4 +1,4 @@
-// DiskWorld: a directory, an Env with faults, and a disk tier in it that can be opened again.
+// DiskWorld: a directory, an Env with faults, and a disk tier inside that can be opened again.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -58,7 +58,8 @@ class DiskWorld : public testing::Test {
     loop_.reset();
     tier_.reset();
   }
-  // What the next process would find if this one was killed now: in a copy of its file, whatever the device does.
+  // The chunks that the next process would find after a kill now: in a copy of the file, in any
+  // state of the device.
   Result<std::unique_ptr<tiers::Tier>> open_as_if_killed() {
     DiskOptions copied = options_;
     copied.path = options_.path + "/copy";
@@ -75,7 +76,7 @@ class DiskWorld : public testing::Test {
     }
     return what();
   }
-  // The device has nothing to do any more.
+  // The device has no work any more.
   bool quiet() const {
     return await([this] {
       const std::int64_t before = env_.faults.calls;
@@ -84,7 +85,7 @@ class DiskWorld : public testing::Test {
     });
   }
   std::string file() const { return options_.path + "/larder/chunks"; }
-  // What the folder takes of the file system, as du counts.
+  // The folder's use of the file system, as du counts.
   std::uint64_t disk_usage() const {
     std::uint64_t used = 0;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(options_.path)) {

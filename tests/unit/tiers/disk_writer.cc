@@ -1,5 +1,5 @@
-// disk_writer DIRECTORY SIZE REGION SEED: opens a disk tier and stores chunks until it is killed, several in flight. Says "open"
-// once it is, then a line for each that was answered ok: "NUMBER GENERATION".
+// disk_writer DIRECTORY SIZE REGION SEED: opens a disk tier and stores chunks until a kill, several
+// in flight. Says "open" at first, then a line for each good answer: "NUMBER GENERATION".
 #include <cstdio>
 #include <cstdlib>
 #include <deque>

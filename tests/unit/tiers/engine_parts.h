@@ -1,4 +1,5 @@
-// EngineParts: a RegionFile without a file system, for tests of one part of the disk engine. The test ends each request.
+// EngineParts: a RegionFile without a file system, for tests of one part of the disk engine. The
+// test ends each request.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// FaultyEnv: the real file system with faults on top: the n-th call fails, a write is torn, the device stalls or is full.
-// Thread-safe.
+// FaultyEnv: the real file system with faults on top: the n-th call fails, a write is torn, the
+// device stalls or is full. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,8 @@
 namespace larder::disk::testing_support {
 
 struct Faults {
-  // Calls are counted from 0 over everything that can fail: opens, folders, locks, reservations, reads, writes, syncs.
+  // Calls are counted from 0 over all calls that can fail: opens, folders, locks, reservations,
+  // reads, writes, syncs.
   std::atomic<std::int64_t> fail_call{-1};  // this one fails once, with `error`
   std::atomic<int> error{5};                // EIO
   std::atomic<std::int64_t> calls{0};
@@ -20,11 +21,12 @@ struct Faults {
   std::atomic<std::int64_t> writes_fail_from{INT64_MAX};  // the same from that call on
   std::atomic<bool> all_reads_fail{false};
   std::atomic<std::int64_t> bad_offset{-1};  // a write that begins there fails
-  std::atomic<bool> tear_writes{false};      // a write that fails has done its first half
-  std::atomic<bool> land_writes{false};      // a write that fails has done all of it
-  std::atomic<bool> stalled{false};          // nothing ends
-  std::atomic<bool> newest_first{false};     // when that is over, what ended meanwhile is told in the reverse order
-  std::atomic<bool> hold_reads{false};       // none begins
+  std::atomic<bool> tear_writes{false};      // a failing write has done its first half
+  std::atomic<bool> land_writes{false};      // a failing write has done its whole work
+  std::atomic<bool> stalled{false};          // no request ends
+  // afterwards, requests ended meanwhile are reported in the reverse order
+  std::atomic<bool> newest_first{false};
+  std::atomic<bool> hold_reads{false};  // no request begins
   std::atomic<bool> refuse_direct{false};
   std::atomic<std::int64_t> clock_offset_s{0};
 

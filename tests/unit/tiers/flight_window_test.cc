@@ -111,7 +111,7 @@ TEST(FlightWindowTest, OneThatNobodyHadToWaitForDoesNotGrow) {
   EXPECT_EQ(window.bytes(), narrow);
 }
 
-// Beside reads writes get a part of it.
+// Beside reads, writes get a part of the device.
 // covers F-155
 TEST(FlightWindowTest, AShareIsAPartOfIt) {
   FlightWindow window(kMost);

@@ -111,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, IoQueueTest,
                                          Kind{"threads", false, false}),
                          [](const auto& kind) { return kind.param.name; });
 
-// Of this thread alone, until it ends. False: the machine has no such filters.
+// Of this thread alone, until the thread's end. False: the machine has no such filters.
 bool refuse_system_call(unsigned number, int error) {
   std::array<sock_filter, 4> filter{{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
                                      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),

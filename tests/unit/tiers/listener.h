@@ -1,4 +1,4 @@
-// Listener: Residents that remember what a tier has.
+// Listener: Residents that remember the tier's chunks.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace larder::tiers::testing_support {
 
-// By number, as key_of() makes keys. The test reads what the tier's thread writes.
+// By number, as key_of() makes keys. The test reads the fields that the tier's thread writes.
 class Listener final : public Residents {
  public:
   void added(const ChunkKey& key) override {

@@ -1,4 +1,5 @@
-// A MemoryImporter without a device: memory of memfds, copied by the host's engine. It can be told to refuse, to hold a copy, and to fail it.
+// A MemoryImporter without a device: memory of memfds, copied by the host's engine. A test can make
+// it refuse, hold a copy, and fail a copy.
 #pragma once
 
 #include <sys/mman.h>
@@ -28,20 +29,22 @@ inline copy::MemoryHandle handle_of(Fd file, std::uint64_t bytes) {
   return handle;
 }
 
-// Shared by a test and what it has made. All thread-safe.
+// Shared by a test and its importers. All thread-safe.
 struct HostDevice {
   std::atomic<int> open{0};  // allocations that are open by now
   std::atomic<int> opened{0};
-  std::atomic<int> engines{0};  // made of it
+  std::atomic<int> engines{0};  // made of this memory
   std::atomic<bool> gated{false};
   std::atomic<bool> failing{false};
   std::atomic<bool> without_memory{false};  // for an engine
-  std::atomic<bool> throws{false};          // calls throw std::bad_alloc and std::system_error by turns
+  // calls throw std::bad_alloc and std::system_error by turns
+  std::atomic<bool> throws{false};
   std::atomic<int> thrown{0};
-  std::atomic<bool> without_threads{false};  // for what would make the arena ready
+  std::atomic<bool> without_threads{false};  // for the preparation of the arena
   client::testing_support::Gate gate;
   std::atomic<bool> opens_slowly{false};
-  client::testing_support::Gate opening;  // of the first that is opened slowly; those behind it are opened at once
+  // of the first that is opened slowly; later ones are opened at once
+  client::testing_support::Gate opening;
   std::atomic<bool> closes_slowly{false};
   client::testing_support::Gate closing;
   copy::TransferRefusal refusal;  // of look()

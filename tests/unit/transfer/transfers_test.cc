@@ -1,4 +1,5 @@
-// Transfers over memory of the host: what is open, what is being written, what becomes of it when a session ends in the midst of a copy.
+// Transfers over memory of the host: the open memory, the slots being written, and the end of a
+// session in the midst of a copy.
 #include "sidecar/transfer/transfers.h"
 
 #include <gtest/gtest.h>
@@ -101,7 +102,7 @@ TEST_F(TransfersTest, StoresAndLoadsWhatLiesInTheEnginesMemory) {
   EXPECT_EQ(device_->opened, 1) << "once a session";
 }
 
-// The engine numbers what it exports by its order, over all messages that it takes.
+// The engine numbers its exports by their order, over all accepted messages.
 TEST_F(TransfersTest, TheMemoryOfSeveralExportsIsNumberedAsItCame) {
   device_->opens_slowly = true;
   ASSERT_TRUE(transfers_.open(1, 1, kEngine, {}, handles()).ok());
@@ -125,7 +126,7 @@ TEST_F(TransfersTest, TheMemoryOfSeveralExportsIsNumberedAsItCame) {
   EXPECT_TRUE(transfers_.copy(1, std::move(within)).ok());
 }
 
-// What was opened first says whose context a device's copies are made in.
+// The first opened allocation decides the context of a device's copies.
 TEST_F(TransfersTest, ASessionsMemoryIsOfOneDevice) {
   constexpr copy::DeviceId kFirst{7}, kOther{8};
   ASSERT_TRUE(transfers_.open(1, 1, kEngine, kFirst, handles()).ok());
@@ -188,7 +189,8 @@ TEST_F(TransfersTest, ASessionThatEndsInMidCopyIsBusyUntilNobodyWrites) {
   EXPECT_EQ(transfers_.counts().stores, 2U);
 }
 
-// Its flag is ended, and one thread has not let go of the copy yet; the other opens memory meanwhile.
+// Its flag is ended, and one thread has not let go of the copy yet; the other opens memory
+// meanwhile.
 TEST_F(TransfersTest, AFlagIsAskedForAgainAsSoonAsItHasEnded) {
   open(1);
   device_->gated = true;
@@ -275,7 +277,7 @@ TEST_F(TransfersTest, WithoutMemoryTheEngineCopiesAndWithoutAThreadCopiesAreSlow
   EXPECT_TRUE(flags_->wait(flag).ok());
 }
 
-// Contexts are made before an engine asks; where that fails, the engine that asks is told.
+// Contexts are made before an engine asks; after a failure the asking engine gets the error.
 // covers F-036
 TEST_F(TransfersTest, AnExceptionFailsTheJobAlone) {
   const auto device = std::make_shared<HostDevice>();

@@ -1,4 +1,5 @@
-// The parsers read exactly what the definitions in charts/larder/files/crds allow, with the same defaults and enumerations.
+// The parsers read exactly the fields that the definitions in charts/larder/files/crds allow, with
+// the same defaults and enumerations.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -61,7 +61,7 @@ TEST(ParsePool, TakesOverWhatIsWritten) {
   EXPECT_EQ(pool->spec.node.tolerations.size(), 1U);
 }
 
-// The field as the user writes it, what is wrong, and what to write.
+// The field as the user writes it, the fault, and the remedy.
 TEST(ParsePool, WhatIsWrongIsNamed) {
   const std::pair<const char*, const char*> bad[] = {
       {"{memory: {size: 8GB}}", "spec.memory.size: '8GB' is no size: write a number with Ki, Mi, Gi or Ti, e.g. 8Gi or 1.5Gi"},

@@ -53,7 +53,8 @@ std::string quoted(const std::string& text) {
   return quoted + "'";
 }
 
-// Printable lines, the first not indented, no later one with spaces at its end. By hand: std::regex takes stack for each character.
+// Printable lines, the first not indented, no later one with spaces at its end. By hand: std::regex
+// takes stack for each character.
 bool has_only_lines(const std::string& text) {
   if (text.empty() || text.front() == ' ' || text.front() == '\n') return false;
   if (!std::ranges::all_of(text, [](char c) { return c == '\n' || (c >= ' ' && c <= '~'); })) return false;
@@ -61,7 +62,7 @@ bool has_only_lines(const std::string& text) {
   return text.find(" \n", second) == std::string::npos && (second == text.size() || text.back() != ' ');
 }
 
-// As a block, where a block can say it: such lines, at most one newline at the end.
+// As a block, if a block can have the text: such lines, at most one newline at the end.
 std::string block(const std::string& text, const std::string& indent) {
   if (text.find('\n') == std::string::npos || !has_only_lines(text) || text.ends_with("\n\n")) return "";
   std::string lines = text.ends_with('\n') ? "|\n" : "|-\n";

@@ -37,7 +37,8 @@ TEST_F(ClusterVersionTest, NativeSidecarsAreOnFrom129On) {
   EXPECT_EQ(asked(), true);
 }
 
-// An operator that starts while the API server does would else inject for another Kubernetes all its life.
+// An operator that starts during the API server's start would else inject for another Kubernetes
+// all its life.
 // covers F-234
 TEST_F(ClusterVersionTest, AServerThatDoesNotAnswerYetIsAskedAgain) {
   is("1", "28");

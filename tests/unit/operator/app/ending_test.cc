@@ -15,7 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::minutes;
 
-// The thread that is told is busy with something else; it is cut short.
+// The notified thread is busy; its work is cut short.
 TEST(EndingTest, ASignalIsHeardWhateverIsGoingOn) {
   const Result<Signals> signals = Signals::take();
   ASSERT_TRUE(signals.ok()) << signals.status().to_string();

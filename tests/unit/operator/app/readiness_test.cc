@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 class ReadinessTest : public testing::Test {
  protected:
-  // Every list of this kind fails so until it is mended.
+  // Every list of this kind fails so until the fault is mended.
   void fail(const k8s::Resource& resource, const Status& status) {
     api_.set_failures([plural = resource.plural, status](const FakeApi::Call& call) -> std::optional<FakeApi::Failure> {
       if (call.plural != plural) return std::nullopt;
@@ -45,7 +45,7 @@ TEST_F(ReadinessTest, AReplicaThatKnowsItsClusterIsReady) {
   EXPECT_EQ(health_.page("/healthz").status, 200);
 }
 
-// A pod that is reviewed now would be fitted without them.
+// A pod that is reviewed now would be fitted without these.
 // covers F-224
 TEST_F(ReadinessTest, NoReplicaIsReadyBeforeItHasListedWhatBearsOnAPod) {
   for (const k8s::Resource* resource : {&k8s::resources::kPools, &k8s::resources::kBackends, &k8s::resources::kNamespaces,

@@ -1,4 +1,4 @@
-// The prefix of a pool's keys: a server that many pools share keeps their chunks apart by it.
+// The prefix of a pool's keys keeps the chunks of pools apart on a server with many pools.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -26,7 +26,7 @@ TEST(BackendPrefix, IsOfOnePoolAlone) {
     for (const std::string& name : words) EXPECT_TRUE(seen.insert(prefix(ns, name)).second) << ns << " " << name;
 }
 
-// Nothing is cut: two long names of one beginning stay two.
+// No name is cut: two long names with one beginning stay two.
 // covers F-245
 TEST(BackendPrefix, OfTheLongestNamesIsWholeAndTakenByLarderd) {
   const std::string ns(63, 'n'), name(45, 'p');

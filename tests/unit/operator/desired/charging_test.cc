@@ -1,5 +1,6 @@
-// Who touches a page of shared memory first is charged for it: larderd, in its own limit. So for every pool
-// arena < sizeLimit of the memory volume < limit of the container, and requests are what the scheduler must know.
+// The first toucher of a page of shared memory is charged for the page: larderd, in its own limit.
+// So for every pool arena < sizeLimit of the memory volume < limit of the container, and requests
+// tell the scheduler the need.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -25,7 +26,8 @@ Object volume(const test::PoolCase& one, std::string_view name) {
   return {};
 }
 
-// Two indexes of the size that larderd makes for this arena: the one of an earlier life, and the new one beside it.
+// Two indexes of the size that larderd makes for this arena: the one of an earlier life, and the
+// new one beside.
 std::uint64_t two_indexes(std::uint64_t arena) {
   constexpr std::uint64_t kUsualSlot = 64 << 10, kFineEntries = 1 << 18;
   const std::uint64_t entries = std::max(arena / kUsualSlot, kFineEntries);

@@ -1,5 +1,5 @@
-// Pools and backends in, objects out: golden/NAME.in.yaml, NAME.out.yaml and NAME.pod.yaml. What stands in the outputs as larderd's configuration is
-// one that the real larderd takes.
+// Pools and backends in, objects out: golden/NAME.in.yaml, NAME.out.yaml and NAME.pod.yaml. The
+// real larderd takes larderd's configuration in the outputs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -21,7 +21,7 @@ std::string golden(const std::string& name, const char* which) {
   return std::string(GOLDEN_FOLDER) + "/" + name + which;
 }
 
-// What `larderd --check-config` says; nothing: it would start with it.
+// The error of `larderd --check-config`; empty: larderd would start with the configuration.
 std::string refused_by_larderd(const std::string& config) {
   const std::string file = testing::TempDir() + "/larder_golden." + std::to_string(::getpid()) + ".yaml";
   std::ofstream(file) << config;
@@ -45,7 +45,8 @@ TEST_P(GoldenTest, IsBuiltAsBefore) {
   EXPECT_EQ(text, test::file_text(file));
 }
 
-// With an engine around it, for tests/component/kube: a real API server admits it where Pod Security is enforced.
+// With an engine around, for tests/component/kube: a real API server admits the pod under enforced
+// Pod Security.
 TEST_P(GoldenTest, IsAPodAsBefore) {
   const test::PoolCase one = test::pool_case(test::file_text(golden(GetParam(), ".in.yaml")));
   if (!one.pool) GTEST_SKIP() << "no pool in it";
@@ -70,7 +71,7 @@ TEST(CheckConfig, RefusesWhatLarderdWouldNotTake) {
   EXPECT_THAT(refused_by_larderd("memory:\n  size: 8GB\n"), testing::HasSubstr("8GB"));
 }
 
-// Names are as long, and texts as odd, as the API server lets them be.
+// Names are as long, and texts as odd, as the API server allows.
 TEST(CheckConfig, OddNamesAreTakenToo) {
   const test::PoolCase odd = test::pool_case(
       "{kind: CachePool, metadata: {name: " + std::string(45, 'p') + ", namespace: " + std::string(63, 'n') +

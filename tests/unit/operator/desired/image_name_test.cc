@@ -28,7 +28,7 @@ TEST(ImageName, AUsersHostIsMeant) {
   EXPECT_EQ(in_registry("larder:1", kMirror, Named::kByUser), "mirror.example:5000/hub/larder:1") << "a tag is no port";
 }
 
-// Every image that stands in an object of ours, whoever makes the pod.
+// Every image in an object of ours, whichever program makes the pod.
 std::vector<std::string> images_of(test::PoolCase one) {
   one.defaults.image_registry = kMirror;
   std::vector<std::string> images;

@@ -37,7 +37,8 @@ std::string replaced(std::string text, const std::string& what, const std::strin
   return text;
 }
 
-// The container of a managed backend as a process: the same command, with this machine's folders and port in place of the pod's.
+// The container of a managed backend as a process: the same command, with this machine's folders
+// and port in place of the pod's.
 class Managed {
  public:
   Managed(const std::string& engine, const std::string& program, const std::string& password) {
@@ -58,14 +59,15 @@ class Managed {
     fs::remove_all(folder_);
   }
 
-  // As the kubelet does it: the file of a Secret that was changed is replaced.
+  // Like the kubelet: the file of a changed Secret is replaced.
   void set_password(const std::string& password) const {
     const std::string file = folder_ + "/server-auth/password";
     std::ofstream(file + ".new") << password << "\n";
     fs::rename(file + ".new", file);
   }
   std::string ask(const std::string& words) const { return said("redis-cli -p " + port_ + " " + words); }
-  // Whether SIGTERM ends it in time: the server is the process that Kubernetes knows, not a shell before it.
+  // Whether SIGTERM ends the server in time: Kubernetes knows the server's process, not a shell
+  // before it.
   bool ends() {
     ::kill(pid_, SIGTERM);
     for (int tries = 0; tries < 500; ++tries) {
@@ -119,7 +121,8 @@ class ManagedServerTest : public testing::TestWithParam<const char*> {
   const std::string program_ = test::server_program(GetParam() + std::string("-server"));
 };
 
-// The API server drops an empty field, and what is wanted would differ from what is there for ever.
+// The API server drops an empty field, and the wanted object would differ from the present one for
+// ever.
 TEST(ManagedServer, WhatIsLeftOutIsInNoObject) {
   const test::PoolCase one = test::pool_case("{kind: CacheBackend, metadata: {name: m}, spec: {managed: {memory: 1Gi}}}");
   EXPECT_EQ(stateful_set(*one.backend, one.defaults).dump().find("imagePullPolicy"), std::string::npos);
@@ -151,7 +154,8 @@ TEST_P(ManagedServerTest, WantsThePasswordAndShowsItNowhere) {
   EXPECT_TRUE(server.ends());
 }
 
-// Larderd takes a changed password with its next connection: a server that did not would refuse each of them until its pod is deleted.
+// Larderd takes a changed password with its next connection: a server with the old password would
+// refuse each connection until its pod is deleted.
 TEST_P(ManagedServerTest, TakesAChangedPassword) {
   if (program_.empty()) GTEST_SKIP() << GetParam() << "-server is not here: make deps";
   Managed server(GetParam(), program_, "first");

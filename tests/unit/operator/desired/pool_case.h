@@ -1,4 +1,5 @@
-// A pool with its backend as YAML, and everything that the builders make of it. Throws what yaml-cpp throws: for tests alone.
+// A pool with its backend as YAML, and every object that the builders make. Throws yaml-cpp's
+// exceptions: for tests alone.
 #pragma once
 
 #include <optional>
@@ -17,15 +18,17 @@ struct PoolCase {
   desired::EnginePod engine;
 };
 
-// CachePool and CacheBackend, either may be missing; in namespace chat where none is given. A comment "# hostNetwork" sets that.
+// CachePool and CacheBackend, either may be missing; in namespace chat if the text has no
+// namespace. A comment "# hostNetwork" sets hostNetwork.
 PoolCase pool_case(const std::string& yaml);
 // Only spec of the pool, and of the backend.
 PoolCase pool_case_of(const std::string& pool_spec, const std::string& backend_spec = "");
 
-// A pod as the injector makes one in placement Sidecar, of an engine that passes Pod Security restricted; the DaemonSet's pod otherwise.
+// A pod as the injector makes one in placement Sidecar, of an engine that passes Pod Security
+// restricted; the DaemonSet's pod otherwise.
 api::Object pod_of(const PoolCase& one);
 
-// All that the builders make, as documents in the order in which a reader wants them.
+// All objects of the builders, as documents in a reader's order.
 std::string built(const PoolCase& one);
 
 // Names of the golden inputs, without ".in.yaml".

@@ -1,5 +1,5 @@
-// restart_hash covers exactly what a running larderd does not take over (sidecar/config/reload.h), and all that Kubernetes never
-// changes in a running pod.
+// restart_hash covers exactly the settings that a running larderd does not take over
+// (sidecar/config/reload.h), and all fields that Kubernetes never changes in a running pod.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -67,7 +67,8 @@ TEST(RestartHash, IsOfImageSecretsAndSecurityToo) {
   EXPECT_NE(hash(before), hash(upgraded));
 }
 
-// Given at injection and kept for the pod's life. With another chunkTokens two engines share nothing: somebody must be told.
+// Given at injection and kept for the pod's life. With another chunkTokens two engines share no
+// chunk: a person must be told.
 // covers F-251
 TEST(RestartHash, IsOfWhatAnEngineIsGivenWhenItsPodIsMade) {
   for (const std::string placement : {"Sidecar", "Node"}) {
@@ -83,7 +84,7 @@ TEST(RestartHash, IsOfWhatAnEngineIsGivenWhenItsPodIsMade) {
       if (placement == "Node") continue;
       EXPECT_NE(hash(before), hash(test::pool_case_of(head + more + "}"))) << more;
     }
-    // Larderd of a node is not rolled for what is its engines'.
+    // Larderd of a node is not rolled for settings of its engines.
     EXPECT_EQ(hash(before) == hash(test::pool_case_of(head + ", chunkTokens: 512}")), placement == "Node");
     EXPECT_EQ(hash_of_engine(""), hash_of_engine(", backendRef: {name: shared}"));
   }

@@ -30,7 +30,7 @@ TEST(Security, IsRestrictedInASidecarAndOnANode) {
   EXPECT_EQ(node["capabilities"], kNothing);
 }
 
-// One arena, socket and group a pool. No engine is larderd's user, whatever it is itself.
+// One arena, socket and group a pool. No engine is larderd's user, whatever user the engine has.
 TEST(Security, OnANodeEachPoolHasAUserAndAGroupOfItsOwn) {
   std::set<std::int64_t> seen;
   constexpr int kPools = 100;
@@ -51,7 +51,7 @@ TEST(Security, OnANodeEachPoolHasAUserAndAGroupOfItsOwn) {
   EXPECT_EQ(seen.size(), 2U * kPools);
 }
 
-// Root for a moment, who can give folders away and nothing else; of all that larderd writes to.
+// Root for a moment, with the right to give folders away only; of all folders that larderd writes.
 TEST(Security, OnANodeAnInitContainerGivesLarderdItsFolders) {
   const test::PoolCase one = test::pool_case_of(
       "{placement: Node, memory: {size: 1Gi, hugepages: 1Gi}, disk: {size: 9Gi}, podSecurity: {runAsUser: 7, capabilities: {}}}");
@@ -102,8 +102,9 @@ TEST(Security, SecretsAreOptionalAndMountedByLarderdAlone) {
   }
 }
 
-// Nothing that the cache does may stop the engine: no probe of an engine's pod asks larderd itself. And none goes over the network, which a
-// service mesh redirects to a proxy that may run later, or that wants a certificate of the kubelet.
+// No event of the cache may stop the engine: no probe of an engine's pod asks larderd itself. And
+// no probe goes over the network, which a service mesh redirects to a proxy that may run later, or
+// that wants a certificate of the kubelet.
 // covers F-218
 TEST(Probes, OfAnEnginesPodAskTheSupervisorAtItsSocket) {
   test::PoolCase one = test::pool_case_of("{memory: {size: 1Gi}}");
@@ -125,7 +126,7 @@ TEST(Probes, OfAnEnginesPodAskTheSupervisorAtItsSocket) {
   EXPECT_THAT(larderd_config(*one.pool, {}, one.engine), testing::HasSubstr("listen: \":9464\""));
 }
 
-// A node's pod is larderd and nothing else: its rollout goes on by what larderd says.
+// A node's pod is larderd alone: its rollout goes by larderd's answers.
 TEST(Probes, OfANodesPodAskLarderd) {
   const test::PoolCase one = test::pool_case_of("{placement: Node, memory: {size: 1Gi}}");
   const Object ready = Object::array({"/usr/bin/larderctl", "--socket", "/run/larder/main.admin", "ready"});
@@ -163,7 +164,7 @@ TEST(Sidecar, IsNativeUnlessTheClusterIsTooOld) {
   EXPECT_FALSE(container(one).contains("restartPolicy"));
 }
 
-// A registry that asks who one is: what pulls our images has its Secret.
+// A registry with authentication: a pod that pulls our images has its Secret.
 TEST(PullSecrets, AreThoseOfTheOperatorAndOfThePoolEachOnce) {
   test::PoolCase one =
       test::pool_case_of("{placement: Node, memory: {size: 1Gi}, imagePullSecrets: [{name: theirs}, {name: everywhere}]}");
@@ -178,7 +179,7 @@ TEST(PullSecrets, AreThoseOfTheOperatorAndOfThePoolEachOnce) {
   EXPECT_EQ(of_server()["imagePullSecrets"], Object::array({Object{{"name", "everywhere"}}}));
 }
 
-// Of one namespace, as both may be called what the model is.
+// Of one namespace, as both may have the model's name.
 TEST(Node, APoolAndAManagedBackendNeverWantOneObject) {
   test::PoolCase one = test::pool_case_of("{placement: Node, memory: {size: 1Gi}}", "{managed: {memory: 1Gi}}");
   one.backend->ns = one.pool->ns;

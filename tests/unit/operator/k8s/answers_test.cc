@@ -26,7 +26,8 @@ TEST(AnswersTest, EachHasItsCode) {
     EXPECT_EQ(status_of(answer(passing, ""), "get").code(), Code::kUnavailable) << passing;
     EXPECT_TRUE(is_passing(passing)) << passing;
   }
-  EXPECT_EQ(status_of(answer(302, ""), "get").code(), Code::kUnavailable);  // redirects are not followed
+  // redirects are not followed
+  EXPECT_EQ(status_of(answer(302, ""), "get").code(), Code::kUnavailable);
   for (const int lasting : {400, 401, 403, 404, 409, 410, 422, 501}) EXPECT_FALSE(is_passing(lasting)) << lasting;
 }
 

@@ -1,4 +1,5 @@
-// A client of a ScriptedServer, with a transport of its own. Pauses between tries are noted and not waited for.
+// A client of a ScriptedServer, with a transport of its own. Pauses between tries are noted and not
+// waited for.
 #pragma once
 
 #include <chrono>

@@ -25,7 +25,7 @@ class CredentialsTest : public testing::Test {
 
   void write(const std::string& name, const std::string& text) const { std::ofstream(folder_ / name) << text; }
 
-  // As kubelet does: a new folder, and a link that points to it from one moment to the next.
+  // Like kubelet: a new folder, and a link that points to the folder from one moment to the next.
   void project(const std::string& version, const std::string& token, const std::string& ca) const {
     fs::create_directory(folder_ / version);
     write(version + "/token", token);
@@ -159,7 +159,7 @@ TEST_F(CredentialsTest, WhatIsWrongIsNamed) {
   EXPECT_NE(why(kubeconfig("    certificate-authority-data: '*'\n", "    token: t\n")).find("is no base64"), std::string::npos);
 }
 
-// It would end the header field that carries it, and what follows be another one.
+// The newline would end the header field of the token, and the rest would be another field.
 // covers F-250
 TEST_F(CredentialsTest, ATokenIsOneLine) {
   const auto why = [&](const std::string& user) {
@@ -190,7 +190,7 @@ TEST_F(CredentialsTest, ARotatedTokenIsSentAndARefusedOneTriedAgain) {
     const std::size_t at = request.find("Authorization: ");
     seen.push_back(at == std::string::npos ? "" : request.substr(at + 15, request.find("\r\n", at) - at - 15));
     if (seen.back() == "Bearer new") return peer.answer("{}");
-    write("token", "new");  // it rotates in just this moment
+    write("token", "new");  // the token rotates in just this moment
     peer.answer("{}", "401 Unauthorized");
   }));
   CredentialSource source{credentials_of(server)};

@@ -92,7 +92,7 @@ TEST(EventRecorderTest, RepeatsBecomeOneWithACount) {
   EXPECT_EQ(counted, 50);
 }
 
-// With keys by which a log is searched: of what it would have told, not of the Event.
+// With keys for a search of the log: of the Event's object, not of the Event.
 TEST(EventRecorderTest, OneThatIsRefusedIsLoggedWithItsKeys) {
   FakeApi api;
   base::ManualClock clock;

@@ -19,7 +19,7 @@ std::string failure(int code, const std::string& reason) {
   return R"({"kind":"Status","reason":")" + reason + R"(","message":"words","code":)" + std::to_string(code) + "}";
 }
 
-// What the server was asked, in order.
+// The requests to the server, in order.
 struct Heard {
   std::mutex mutex;
   std::vector<std::string> requests;

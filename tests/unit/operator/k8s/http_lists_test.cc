@@ -153,7 +153,8 @@ TEST(HttpWatchTest, TooOldIsSaidInBothForms) {
   EXPECT_EQ(watch(*line.client).status.code(), Code::kOutOfRange);
 }
 
-// The server says when to come again: nobody comes before, and a stop is not kept waiting (`pause` ends with it).
+// The server says when to come again: the client does not come before, and a stop is not kept
+// waiting (`pause` ends with it).
 // covers F-236
 TEST(HttpWatchTest, ARetryAfterIsWaitedFor) {
   for (const bool streamed : {false, true}) {
@@ -206,7 +207,7 @@ TEST(HttpWatchTest, OtherRequestsGoOnBesideIt) {
   stop.request_stop();
 }
 
-// As real servers say it: one whose gate WatchList is off, and one whose etcd is too old.
+// The answers of real servers: one with gate WatchList off, and one with an etcd that is too old.
 const std::string kForbidden =
     R"({"kind":"Status","code":422,"reason":"Invalid","message":"ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: )"
     R"(Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"})";
@@ -227,14 +228,14 @@ TEST(HttpStreamTest, FallsBackWhereTheServerDoesNotKnowIt) {
               })),
               Code::kUnsupported)
         << status;
-  // As where the API server finds it out behind its first lines.
+  // As if the API server finds the error behind its first lines.
   EXPECT_EQ(code_for(each_request([](Peer& peer, const std::string&) {
               peer.begin_chunks();
               peer.chunk(R"({"type":"ERROR","object":)" + kOldEtcd + "}\n");
               peer.await_end();
             })),
             Code::kUnsupported);
-  // Ignored: a plain watch, which never says that it has told everything.
+  // Ignored: a plain watch, which never reports the end of its first list.
   EXPECT_EQ(code_for(each_request([](Peer& peer, const std::string&) {
               peer.begin_chunks();
               peer.chunk(event("ADDED", "a"));
@@ -252,7 +253,8 @@ TEST(HttpStreamTest, FallsBackWhereTheServerDoesNotKnowIt) {
       << "a broken connection says nothing of what the server knows";
 }
 
-// A server that is busy now, whose etcd does not answer or whose cache is not yet filled says nothing of what it knows: it is asked again.
+// A busy server, a silent etcd or an unfilled cache says no word about the server's features: the
+// server is asked again.
 // covers F-236
 TEST(HttpStreamTest, WhatPassesIsNoWordAboutStreamedLists) {
   const std::string hiccup = R"({"kind":"Status","code":500,"reason":"InternalError","message":"etcdserver: request timed out"})";

@@ -30,7 +30,7 @@ api::Object pod(const std::string& ns, const std::string& name, int value = 0) {
           {"spec", {{"value", value}, {"large", std::string(100, 'x')}}}};
 }
 
-// Names with "+", "~" or "-" before them: what the informer was told.
+// Names with "+", "~" or "-" in front: the informer's changes.
 class Told {
  public:
   void add(const ObjectPtr& before, const ObjectPtr& after) {

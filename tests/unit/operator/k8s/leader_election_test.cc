@@ -17,7 +17,8 @@ api::Object lease_of(const std::string& holder) {
           {"spec", {{"holderIdentity", holder}, {"leaseDurationSeconds", 12}}}};
 }
 
-// Whoever may write Leases in the namespace takes the lease and gives it back, over and over.
+// A client with the right to write Leases in the namespace takes the lease and gives it back, over
+// and over.
 // covers F-225
 TEST(LeaderElectionTest, AStrangerWhoRewritesTheLeaseFillsNoLog) {
   operator_test::FakeApi api;

@@ -13,7 +13,8 @@ namespace {
 
 using operator_test::FakeApi;
 
-// The clocks of one machine. A stopped process sees them jump; a sleeping machine only the second one.
+// The clocks of one machine. A stopped process sees both jump; a sleeping machine only the second
+// one.
 struct Machine {
   base::ManualClock monotonic, boottime;
   void advance_ms(std::uint64_t ms) {
@@ -127,11 +128,11 @@ TEST_F(LeaseTest, ALostAnswerIsNoLostLease) {
   advance_ms(2'000);
   api_.set_failures([](const FakeApi::Call& call) -> std::optional<FakeApi::Failure> {
     if (call.verb != "replace") return std::nullopt;
-    return FakeApi::Failure{Status(Code::kUnavailable, "cut"), true};  // done, and nobody told
+    return FakeApi::Failure{Status(Code::kUnavailable, "cut"), true};  // done, without an answer
   });
   EXPECT_FALSE(a_.lease.step().status.ok());
   api_.set_failures(nullptr);
-  a_.lease.step();  // its version is old: it looks
+  a_.lease.step();  // its version is old: the lease is read again
   a_.lease.step();
   EXPECT_EQ(a_.lease.left_ms(), 10'000U);
 }
@@ -162,7 +163,8 @@ TEST_F(LeaseTest, ADeletedLeaseIsMadeAgain) {
   EXPECT_EQ(holder(), "a");
 }
 
-// What stands between us and the server may answer anything; the thread that holds the lease lives on.
+// A program between us and the server may answer anything; the thread that holds the lease lives
+// on.
 // covers F-233
 TEST_F(LeaseTest, AnAnswerThatIsNoLeaseIsAnErrorAndHeldNoLonger) {
   EXPECT_TRUE(a_.lease.step().status.ok());
@@ -197,7 +199,7 @@ TEST_F(LeaseTest, IdentitiesDiffer) {
   EXPECT_TRUE(unique_identity("pod").starts_with("pod_"));
 }
 
-// Whatever is stopped, lost or late: never two that may write.
+// With any stop, loss or delay: never two that may write.
 TEST(LeasePropertyTest, NeverTwo) {
   std::uint64_t led[2] = {0, 0};
   for (unsigned seed = 0; seed < 400; ++seed) {

@@ -1,4 +1,5 @@
-// ScriptedServer: a TCP server on this machine that answers byte for byte as a test says, good manners or not.
+// ScriptedServer: a TCP server on this machine that answers byte for byte by a test's script,
+// well-formed or not.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,7 @@ namespace larder::k8s {
 class Peer {
  public:
   Peer(Fd socket, const std::atomic<bool>& over) : socket_(std::move(socket)), over_(over) {}
-  // The next request, head and body; empty: there is none.
+  // The next request, head and body; empty: there is no request.
   std::string request();
   // False when the client has gone.
   bool send(std::string_view bytes);
@@ -43,7 +44,8 @@ class Peer {
 
 class ScriptedServer {
  public:
-  // Called on a thread of its own for each connection, with its number from 0; returning closes it.
+  // Called on a thread of its own for each connection, with its number from 0; returning closes the
+  // connection.
   using Script = std::function<void(Peer&, int number)>;
   explicit ScriptedServer(Script script);
   ~ScriptedServer();

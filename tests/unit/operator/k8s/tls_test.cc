@@ -1,4 +1,5 @@
-// TLS against OpenSSL's own server: whom the client trusts, who it says it is, and both changing while it runs.
+// TLS against OpenSSL's own server: the authorities that the client trusts, the client's own
+// identity, and both changing at run time.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -123,7 +124,8 @@ TEST_F(TlsTest, TrustsItsAuthorityAlone) {
 TEST_F(TlsTest, TheNameMustBeTheServers) {
   serve("one");
   Credentials credentials = trusting("one");
-  credentials.server = "https://localhost:" + std::to_string(port_);  // not among the certificate's names
+  // not among the certificate's names
+  credentials.server = "https://localhost:" + std::to_string(port_);
   EXPECT_EQ(ask(credentials).code(), Code::kPermissionDenied);
   credentials = trusting("one");
   credentials.server_name = "kubernetes";

@@ -48,7 +48,7 @@ TEST(WatchDecoderTest, AnErrorEndsIt) {
   const Decoded decoded = decode(event("ADDED", "a") + gone + "\n" + event("ADDED", "b"), {5});
   EXPECT_EQ(decoded.status.code(), Code::kOutOfRange);
   EXPECT_EQ(decoded.status.text(), "watch: too old (410)");
-  EXPECT_EQ(decoded.names, std::vector<std::string>{"a"});  // and nothing behind it
+  EXPECT_EQ(decoded.names, std::vector<std::string>{"a"});  // and no byte behind
   const std::string other = R"({"type":"ERROR","object":{"kind":"Status","code":500,"message":"etcd"}})";
   EXPECT_EQ(decode(other + "\n", {100}).status.code(), Code::kUnavailable);
 }
@@ -72,7 +72,7 @@ TEST(WatchDecoderTest, ALineIsBounded) {
   EXPECT_TRUE(decoder.feed(bytes).ok());
   EXPECT_EQ(decoder.feed(bytes).code(), Code::kOutOfRange);
   EXPECT_LE(decoder.kept_bytes(), 1000U);
-  EXPECT_EQ(decoder.feed("\n").code(), Code::kOutOfRange);  // it stays over
+  EXPECT_EQ(decoder.feed("\n").code(), Code::kOutOfRange);  // the stream stays over
 }
 
 TEST(WatchDecoderTest, TheEndOfTheFirstEventsIsKnown) {

@@ -1,4 +1,5 @@
-// A thread that is stopped between the question whether it may write and the send: the guard is in between, even then.
+// A thread stopped between the question for permission and the send: the guard stands in between,
+// even then.
 #include "operator/k8s/write_guard.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +39,8 @@ struct Pair {
   Fd ours, theirs;
 };
 
-// Whether the other end is shut, within 20 s. Asks again and again: the thread sanitizer holds signals back while a call waits.
+// Whether the other end is shut, within 20 s. Asks again and again: the thread sanitizer holds
+// signals back while a call waits.
 bool ends(const Fd& socket) {
   for (int i = 0; i < 2'000; ++i) {
     char byte = 0;
@@ -75,7 +77,8 @@ TEST(WriteGuardTest, WithoutAGuardNothingIsShut) {
   EXPECT_EQ(::send(pair.ours.get(), "x", 1, MSG_NOSIGNAL), 1);
 }
 
-// It is stopped in just the moment between (by itself: no luck is needed), and sends without asking again.
+// The thread is stopped in just the moment between (by itself: no luck is needed), and sends
+// without another question.
 void ask_stop_send(const Fd& socket, bool guarded) {
   GuardedSockets sockets;
   sockets.add(socket.get());
@@ -96,7 +99,7 @@ TEST(WriteGuardTest, AProcessStoppedAfterItsLastQuestionSendsNothing) {
     const pid_t child = ::fork();
     if (child == 0) {
       std::thread(ask_stop_send, std::cref(pair.ours), guarded)
-          .join();  // timers are no child's: a thread of its own makes its own
+          .join();  // a child inherits no timers: a thread of its own makes its own
       ::_exit(0);
     }
     pair.ours.reset();

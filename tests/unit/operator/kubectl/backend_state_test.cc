@@ -16,7 +16,7 @@ const Object kBackend{{"metadata", {{"name", "cache"}, {"namespace", "ml"}}},
                            {"reason", "BackendDegraded"},
                            {"message", "1 of 1 pods (chat-1): OOM"}}}}}}};
 
-// A full Redis: what is there is found, so the command must not end as if the backend were down.
+// A full Redis: present chunks are found, so the command must not end as if the backend were down.
 TEST(BackendStateTest, OneThatRefusesChunksCanBeUsed) {
   const BackendState seen = backend_seen(kBackend, {"chat"}, {{"chat-1", "redis://cache:6379", "OOM", true}});
   EXPECT_FALSE(seen.unusable());

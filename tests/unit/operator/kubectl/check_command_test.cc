@@ -1,4 +1,4 @@
-// `kubectl larder check` over a kubectl that answers as the real one does; the texts below it.
+// `kubectl larder check` over a kubectl that answers like the real one; the texts below it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What `kubectl larder check` makes of what the API server said.
+// The findings of `kubectl larder check` from the API server's answers.
 #include "operator/kubectl/check_diagnostics.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ PlannedPod planned_of(const std::string& annotations = R"({"larder.dev/pool": "c
   return planned_pods({made}).pods.at(0);
 }
 
-// As the API server answers it: each time under another name.
+// The API server's answers: each time under another name.
 Object stored(Object pod, const std::string& suffix) {
   pod["metadata"]["name"] = "llm-" + suffix;
   pod["metadata"]["uid"] = "uid-" + suffix;
@@ -124,7 +124,7 @@ TEST(CheckFindings, WhoRefusesIsNamedWithItsWords) {
   }
 }
 
-// The pod itself is well: what it needs is to be made, by the same files or by others.
+// The pod itself is well: its missing objects are to be made, by the same files or by others.
 TEST(CheckFindings, WhatTheFilesThemselvesMakeIsToBeAppliedFirst) {
   struct Case {
     std::string words, made, remedy;

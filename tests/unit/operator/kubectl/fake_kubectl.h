@@ -1,4 +1,5 @@
-// A kubectl that serves files: what it answers to which words, in a folder of its own. Each test has its own.
+// A kubectl that serves files: its answers by the words of the command, in a folder of its own.
+// Each test has its own.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -33,7 +34,7 @@ class FakeKubectl {
   FakeKubectl(const FakeKubectl&) = delete;
 
   std::string program() const { return folder_ + "/kubectl"; }
-  // Another program in its place.
+  // Another program in kubectl's place.
   void script(const std::string& body) const {
     std::ofstream(program()) << "#!/bin/sh\n" << body;
     std::filesystem::permissions(program(), std::filesystem::perms::owner_all);

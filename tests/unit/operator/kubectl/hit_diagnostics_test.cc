@@ -220,7 +220,8 @@ TEST(HitFindings, TheFieldsThatDifferAreNamedAgainstTheNearest) {
   EXPECT_TRUE(has(facts, "SameNamespace"));
 }
 
-// Names of lines as the connector writes them (shim/python/larder/vllm/identity.py, engine_config.py).
+// Names of lines as the connector writes them (shim/python/larder/vllm/identity.py,
+// engine_config.py).
 TEST(HitFindings, LinesOfAFingerprintHaveACure) {
   const auto cure_has = [](const char* field, const char* word) {
     return remedy_of_field(field).find(word) != std::string::npos;

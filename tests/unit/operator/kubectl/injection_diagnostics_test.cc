@@ -66,7 +66,7 @@ TEST(InjectionFindings, TheInjectorsOwnWordsComeFirst) {
   EXPECT_EQ(first_reason(facts), "LeftAlone");
 }
 
-// Its namespace asked: the pod has no annotation of its own.
+// The namespace asked: the pod has no annotation of its own.
 TEST(InjectionFindings, WhatTheNamespaceAskedForIsJudgedToo) {
   const auto without = [](const Object& more) {
     PodState seen = annotated({{"metadata", {{"annotations", more}}}});
@@ -120,7 +120,7 @@ TEST(InjectionFindings, WhyTheWebhookWasNotAsked) {
   EXPECT_EQ(first_reason(facts), "StaticPod");
 }
 
-// A firewall lets through what is in force, and no default of the chart.
+// A firewall must let the values in force through, not the chart's defaults.
 TEST(InjectionFindings, ThePortAndTheOperatorAreThoseOfTheCluster) {
   InjectionFacts facts = facts_of(annotated());
   facts.serving.port = 10260;
@@ -146,7 +146,7 @@ TEST(InjectionFindings, AWebhookThatIsAwayIsNamedWhereTheNamespaceAsks) {
   InjectionFacts facts = facts_of(unannotated());
   facts.namespace_pool = "chat";
   facts.planned = true;
-  facts.asking = annotated();  // no word of the injector in it
+  facts.asking = annotated();  // without any word of the injector
   EXPECT_EQ(first_reason(facts), "WebhookNoAnswer");
   facts.serving.ready = 0;
   EXPECT_EQ(first_reason(facts), "WebhookDown");
@@ -175,7 +175,8 @@ TEST(InjectionFindings, APodOfSomethingElseIsNoTroubleWhereTheNamespaceAsks) {
   EXPECT_FALSE(has_problem(findings));
   facts.asking->injected = true;  // the operator cannot know that the namespace asks
   EXPECT_EQ(first_reason(facts), "NotSeenAsEngine");
-  facts.webhook.takes_namespace = false;  // of the namespaces' entry; that of annotated pods answered
+  // of the namespaces' entry; the entry of annotated pods answered
+  facts.webhook.takes_namespace = false;
   EXPECT_EQ(first_reason(facts), "NamespaceExcluded");
 }
 

@@ -42,7 +42,7 @@ TEST_F(KubectlTest, ItsRefusalsAreToldApart) {
   }
 }
 
-// As without a cluster: its library logs the same five times before.
+// As without a cluster: kubectl's library logs the same line five times before.
 TEST_F(KubectlTest, OfWhatItSaysItsOwnSentenceIsShown) {
   const std::string logged =
       "E1122 19:23:03.023237   24547 memcache.go:265] \"Unhandled Error\" err=\"couldn't get current server API group list\"\n";

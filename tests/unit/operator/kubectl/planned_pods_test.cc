@@ -57,7 +57,7 @@ TEST(PlannedPods, APodIsTriedUnderAGeneratedNameInItsNamespace) {
       "spec": {"containers": [{"name": "vllm", "image": "vllm/vllm-openai"}]}})"));
 }
 
-// As `kubectl get pod -o yaml` has it.
+// The form of `kubectl get pod -o yaml`.
 TEST(PlannedPods, APodThatLivesIsTriedAsANewOne) {
   const Object pod = Object::parse(R"({"apiVersion": "v1", "kind": "Pod",
       "metadata": {"name": "llm-1", "namespace": "models", "uid": "u", "resourceVersion": "7", "managedFields": [], "creationTimestamp": "t"},
@@ -82,7 +82,7 @@ TEST(PlannedPods, WhatControllersAddIsThere) {
   EXPECT_EQ(api::label(ray.pods[1].pod, "ray.io/node-type"), "worker");
 }
 
-// A pod's spec alone is no template: what its controller makes of it is not known.
+// A pod's spec alone is no template: the pods of its controller are not known.
 TEST(PlannedPods, KindsOfOthersWithoutATemplateAreNamed) {
   const Planned planned = planned_pods(
       {object_of("serving.kserve.io/v1beta1", "InferenceService",

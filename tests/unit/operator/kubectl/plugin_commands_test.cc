@@ -50,7 +50,7 @@ class PluginCommandsTest : public testing::Test {
     fake_.serve("get cachepools.larder.dev chat --output json --namespace models", pool.dump());
   }
 
-  // Two pages: what a namespace of many pods answers with.
+  // Two pages: the answer of a namespace with many pods.
   void serve_pods(const json& first, const json& second) {
     fake_.serve("get --raw /api/v1/namespaces/models/pods?limit=250", list(first, "MORE").dump());
     fake_.serve("get --raw /api/v1/namespaces/models/pods?limit=250&continue=MORE", list(second).dump());

@@ -66,7 +66,7 @@ TEST(BackendReconcilerTest, AServerOfTheUsersIsCheckedAgainAndAgain) {
   EXPECT_EQ(run.api.writes(), 0U);
 }
 
-// Whoever leads next asks anew.
+// The next leader asks anew.
 // covers F-227
 TEST(BackendReconcilerTest, ACheckThatIsStoppedSaysNothing) {
   Reconciling run;
@@ -99,7 +99,7 @@ TEST(BackendReconcilerTest, TheSecretIsOfItsNamespaceAndIsReadEachTime) {
   EXPECT_EQ(run.check.last_password, "two");
 }
 
-// Not in a status, an error or an object: the check alone sees it.
+// Not in a status, an error or an object: only the check sees the password.
 TEST(BackendReconcilerTest, APasswordIsNowhereToBeSeen) {
   Reconciling run;
   run.backend("cache", R"({"endpoints": ["redis:6379"], "password": {"name": "auth"}})");
@@ -137,7 +137,7 @@ TEST(BackendReconcilerTest, WhereTheSecretMayNotBeReadTheSidecarsSay) {
   EXPECT_EQ(run.ready(), "True BySidecars");
 }
 
-// Redis with maxmemory and noeviction: it serves what it has, and refuses every write.
+// Redis with maxmemory and noeviction: the server serves its keys, and refuses every write.
 TEST(BackendReconcilerTest, AFullOneIsReachableAndSaysWhatItRefuses) {
   Reconciling run;
   run.backend("cache", R"({"endpoints": ["redis:6379"]})");

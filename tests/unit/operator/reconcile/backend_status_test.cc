@@ -80,7 +80,8 @@ TEST(BackendStatusTest, ASecretThatIsNotThere) {
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "False SecretMissing");
 }
 
-// The chart gives the operator no right to Secrets unless it is told which: then it believes the sidecars.
+// The chart gives the operator no right to Secrets without a list of Secrets: then the operator
+// believes the sidecars.
 TEST(BackendStatusTest, WhereItMayNotReadTheSecretTheSidecarsSay) {
   BackendFacts facts = facts_of(kRedis);
   facts.secrets.unreadable = "the operator may not read Secret s";
@@ -92,7 +93,7 @@ TEST(BackendStatusTest, WhereItMayNotReadTheSecretTheSidecarsSay) {
   EXPECT_EQ(in_short(of_type(facts, "SecretMissing")), "Unknown NotReadable");
 }
 
-// What the operator reaches is of no use where a NetworkPolicy keeps the pods from it.
+// The operator's own reach is of no use if a NetworkPolicy keeps the pods from the server.
 // covers F-252, F-253
 TEST(BackendStatusTest, WhatNoSidecarReachesIsNotReachable) {
   BackendFacts facts = facts_of(kRedis);
@@ -110,7 +111,8 @@ TEST(BackendStatusTest, WhatNoSidecarReachesIsNotReachable) {
   EXPECT_EQ(backend_status(facts, Object(), "now")["reachable"], false);
 }
 
-// A full one, or one that refuses large values: it answers reads, and what it refuses is told in larderd's words.
+// A full server, or one that refuses large values: reads are answered, and refusals are reported in
+// larderd's words.
 TEST(BackendStatusTest, OneThatRefusesChunksStaysReachable) {
   BackendFacts facts = facts_of(kRedis);
   facts.seen = valkey();

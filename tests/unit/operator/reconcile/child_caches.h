@@ -1,4 +1,4 @@
-// The caches of all owned kinds over a FakeApi, as the operator's informers would show them.
+// The caches of all owned kinds over a FakeApi, like those of the operator's informers.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// From any state to the wanted one, over an API server in memory, by seeds. A seed that fails replays exactly.
+// From any state to the wanted one, over an API server in memory, by seeds. A failed seed replays
+// exactly.
 #include "operator/reconcile/children.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +25,7 @@ class Context {
     base::set_log_level(base::LogLevel::kError);
     const Object pool = api_.as_user(k8s::resources::kPools, {{"metadata", {{"name", "chat"}, {"namespace", "ml"}}}});
     owner_ = {"CachePool", "ml", "chat", api::text_at(pool, "metadata.uid")};
-    // What the real server does: fields that nobody asked for.
+    // The real server's addition: fields without a request.
     api_.set_defaulting([](Object& object) {
       if (api::text_at(object, "kind") == "DaemonSet") object["spec"].emplace("revisionHistoryLimit", 10);
     });
@@ -72,14 +73,14 @@ class Context {
 
   Brought once(const std::vector<Object>& desired) { return bring(api_, children_.caches(), owner_, desired); }
 
-  // As the controller does: again until it ends well. How often.
+  // Like the controller: again until a good end. Returns the number of rounds.
   int settle(const std::vector<Object>& desired) {
     for (int round = 1; round <= kMostRounds; ++round)
       if (const Brought brought = once(desired); brought.status.ok() && !brought.waiting) return round;
     return kMostRounds + 1;
   }
 
-  // What stands there of ours, without what every write changes.
+  // Our objects there, without the fields that every write changes.
   std::vector<Object> state() const {
     std::vector<Object> all;
     for (const k8s::Resource& resource : owned_kinds())
@@ -126,7 +127,8 @@ TEST(ChildrenTest, WhereItComesFromIsNoMatter) {
   }
 }
 
-// A crash after every single call, whether the call was done or not: the next life ends where none would have been needed.
+// A crash after every single call, done or not: the next life ends at the same state as without a
+// crash.
 TEST(ChildrenTest, ItConvergesFromEveryPartialState) {
   std::size_t crashes = 0;
   for (unsigned seed = 0; seed < kSeeds / 10; ++seed) {
@@ -221,7 +223,8 @@ TEST(ChildrenTest, WhatIsWantedNoMoreIsPrunedAndWhatIsNotOursStays) {
   }
 }
 
-// The label alone shows our caches an object; one without it is somebody's, even if the name is the one we want.
+// The label alone shows our caches an object; an object without the label is another's, even under
+// the wanted name.
 TEST(ChildrenTest, AnObjectThatNoCacheShowsIsNotTakenFromItsOwner) {
   Context world(1);
   const Object wanted = world.wanted(k8s::resources::kConfigMaps, "larder-chat");

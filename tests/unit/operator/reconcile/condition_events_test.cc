@@ -15,7 +15,7 @@ Object status_of(const char* status, const char* reason) {
       {"conditions", Object::array({{{"type", "Ready"}, {"status", status}, {"reason", reason}, {"message", "what to do"}}})}};
 }
 
-// "Warning NoSuchBackend"; "" where it is worth none.
+// "Warning NoSuchBackend"; "" for a condition without an Event.
 std::string told(const Object& before, const Object& after) {
   const Object object{{"metadata", {{"name", "chat"}, {"namespace", "ml"}, {"uid", "u"}}}, {"status", before}};
   const std::optional<k8s::Event> event = event_of_change(resources::kPools, object, after);
@@ -33,7 +33,8 @@ TEST(ConditionEventsTest, OfWhatBecomesBadChangesAndIsGoodAgain) {
     EXPECT_EQ(told(before, after), "") << before << after;
 }
 
-// Ready is True again while larderd of the pods is still starting: the message is of that, and the Event says which trouble is over.
+// Ready is True again while larderd of the pods is still starting: the message tells of the start,
+// and the Event tells which trouble is over.
 TEST(ConditionEventsTest, OfARecoveryNameTheTroubleThatIsOver) {
   const Object object{{"metadata", {{"name", "chat"}, {"namespace", "ml"}}}, {"status", status_of("False", "NotScheduled")}};
   Object starting = status_of("True", "Starting");
@@ -52,7 +53,8 @@ TEST(ConditionEventsTest, IsAboutTheObject) {
   EXPECT_EQ(event->note, "what to do");
 }
 
-// With the status, and not when that could not be written: then the next reconcile tells it.
+// With the status, and not after a failed write of the status: then the next reconcile writes the
+// Event.
 // covers F-255
 TEST(ConditionEventsTest, AreToldOnceWithTheStatus) {
   OperatorWorld run;

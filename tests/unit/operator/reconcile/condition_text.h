@@ -1,4 +1,4 @@
-// Conditions as tests compare them.
+// Conditions in a form for comparison.
 #pragma once
 
 #include <string>

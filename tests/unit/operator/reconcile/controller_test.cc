@@ -10,7 +10,7 @@
 namespace larder::reconcile {
 namespace {
 
-// Else whoever takes over, and a SIGTERM, would wait for as long as a backend is silent.
+// Else the next leader, and a SIGTERM, would wait for the whole silence of a backend.
 TEST(ControllerTest, ItsEndStopsTheReconcilesUnderWay) {
   const base::MonotonicClock clock;
   k8s::Metrics metrics;

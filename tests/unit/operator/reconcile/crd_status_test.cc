@@ -1,4 +1,5 @@
-// Every field of a status is in the definition: the API server would drop it otherwise, and it would be written again and again.
+// Every field of a status is in the definition: the API server would drop others, and the status
+// would be written again and again.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -1,4 +1,4 @@
-// Over real sockets: what a pod may do to who asks it.
+// Over real sockets: attacks of a pod on the program that asks.
 #include "operator/reconcile/fetch.h"
 
 #include <arpa/inet.h>
@@ -17,7 +17,7 @@
 namespace larder::reconcile {
 namespace {
 
-// Answers every connection with the same bytes, or with none.
+// Answers every connection with the same bytes, or with an empty answer.
 class Server {
  public:
   explicit Server(std::string bytes, bool silent = false) : bytes_(std::move(bytes)), silent_(silent) {
@@ -96,7 +96,7 @@ TEST(FetchTest, ALongAnswerIsCut) {
   EXPECT_TRUE(get(server.url(), 5000).ok());
 }
 
-// A pod must not make the operator ask somebody else.
+// A pod must not make the operator ask another server.
 TEST(FetchTest, RedirectsAndOtherSchemesAreNotFollowed) {
   const Server target(http("200 OK", "secret"));
   const Server server(http("302 Found\r\nLocation: " + target.url(), ""));

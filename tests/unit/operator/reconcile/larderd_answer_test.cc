@@ -25,7 +25,7 @@ stats::Stats sample() {
   return stats;
 }
 
-// What larderd itself writes: a change there is noticed here.
+// larderd's own text: a change there is noticed here.
 TEST(LarderdAnswerTest, ALarderdsOwnStatusIsRead) {
   const Result<LarderdAnswer> answer = read_answer(pages::status_json(sample(), true, true));
   ASSERT_TRUE(answer.ok()) << answer.status().text();
@@ -54,7 +54,8 @@ TEST(LarderdAnswerTest, WithoutABackendThereIsNone) {
   EXPECT_FALSE(answer->backend);
 }
 
-// What a person has to set stands at the end of a reason. All kinds that larderd has at once, and four refused engines, fit in.
+// The setting for a person stands at the end of a reason. All kinds that larderd has at once, and
+// four refused engines, fit in.
 TEST(LarderdAnswerTest, AReasonIsReadToItsEnd) {
   stats::Stats stats = sample();
   const std::string reason = std::string(400, 'x') + ": set disk.size to at least 128MiB";
@@ -78,7 +79,7 @@ TEST(LarderdAnswerTest, WhatIsNoLarderdIsRefused) {
   EXPECT_FALSE(read_answer(std::string(5000, '[')).ok());
 }
 
-// A pod that lies spoils no more than figures, and those stay numbers that can be added.
+// A lying pod spoils only figures, and those stay numbers that can be added.
 TEST(LarderdAnswerTest, LiesAreBounded) {
   const Result<LarderdAnswer> answer = read_answer(
       R"({"version": "x", "memory": {"capacity_bytes": 18446744073709551615, "used_bytes": -5},

@@ -1,4 +1,5 @@
-// The life of a pool of placement Node from its first reconcile to its end: what holds it, what frees its nodes, what lets it go.
+// The life of a pool of placement Node from its first reconcile to its end: the finalizer, the
+// freeing of its nodes' memory, and the release.
 #include "operator/reconcile/memory_freeing.h"
 
 #include <gmock/gmock.h>
@@ -38,7 +39,8 @@ struct Ending : OperatorWorld {
     const Object set = *daemon_set();
     return api::annotation(api::at(set, "spec.template"), api::kRestartAnnotation).value_or("");
   }
-  // As the DaemonSet's controller and `working` kubelets of `nodes` do: one pod on each, of the template as it is now.
+  // Like the DaemonSet's controller and `working` kubelets of `nodes`: one pod on each, of the
+  // present template.
   void daemons(int nodes, int working) {
     const Object set = *daemon_set();
     api.as_user(resources::kDaemonSets,
@@ -139,7 +141,8 @@ TEST(MemoryFreeingTest, ANodeThatIsAwayHoldsItForAWhileAndIsNamed) {
   Ending run;
   run.deleted_pool(2);
   run.once();
-  Object away = pod({.name = "larder-on-node-1", .restart_hash = "h"});  // its kubelet says nothing of its end
+  // its kubelet does not report its end
+  Object away = pod({.name = "larder-on-node-1", .restart_hash = "h"});
   away["spec"]["nodeName"] = "node-1";
   run.daemons(2, 1);
   run.api.as_user(resources::kPods, away);
@@ -155,7 +158,8 @@ TEST(MemoryFreeingTest, ANodeThatIsAwayHoldsItForAWhileAndIsNamed) {
   EXPECT_THAT(run.notes[0], HasSubstr("rm -r /dev/shm/larder/ml/chat"));
 }
 
-// Time counts from when it is looked at first, not from the deletion: the operator may have been away for an hour.
+// Time counts from the first look, not from the deletion: the operator may have been away for an
+// hour.
 // covers F-230
 TEST(MemoryFreeingTest, AnotherLeaderGivesItItsTime) {
   Ending run;
@@ -166,7 +170,7 @@ TEST(MemoryFreeingTest, AnotherLeaderGivesItItsTime) {
   EXPECT_EQ(run.restart_hash(), desired::kFreeing);
 }
 
-// Nothing can be made in a namespace that is deleted, which must not wait for us.
+// No object can be made in a deleted namespace, which must not wait for us.
 // covers F-231
 TEST(MemoryFreeingTest, ANamespaceThatIsDeletedIsNotHeld) {
   Ending run;
@@ -199,7 +203,8 @@ TEST(MemoryFreeingTest, WhoKeepsTheDaemonSetKeepsTheMemory) {
     run.once();
     const std::string hash = run.restart_hash();
     Object finalizers{api::kMemoryFinalizer};
-    if (ours_first) finalizers.push_back("orphan");  // what --cascade=orphan puts there; else the collector was first
+    // the finalizer of --cascade=orphan; else the collector was first
+    if (ours_first) finalizers.push_back("orphan");
     run.api.as_user(resources::kPools, {{"metadata", {{"name", "chat"}, {"namespace", "ml"}, {"finalizers", finalizers}}}});
     if (!ours_first)
       run.api.as_user(resources::kDaemonSets,
@@ -227,7 +232,7 @@ TEST(MemoryFreeingTest, FinalizersOfOthersStay) {
   EXPECT_EQ(run.api.writes(), 0U) << "no business of ours";
 }
 
-// A list of finalizers that somebody changed meanwhile is not written over.
+// A list of finalizers that another client changed meanwhile is not overwritten.
 TEST(MemoryFreeingTest, AChangedPoolIsLookedAtAgain) {
   Ending run;
   run.pool("chat", kNode);
@@ -244,7 +249,7 @@ TEST(MemoryFreeingTest, AChangedPoolIsLookedAtAgain) {
   EXPECT_TRUE(run.daemon_set());
 }
 
-// Roles of an earlier release: the pool works, and somebody is told.
+// Roles of an earlier release: the pool works, and an Event reports the roles.
 TEST(MemoryFreeingTest, WhereItMayNotBeHeldThePoolWorks) {
   Ending run;
   run.pool("chat", kNode);
@@ -268,7 +273,7 @@ TEST(MemoryFreeingTest, APoolOfTheSameNameBeginsAnew) {
   EXPECT_EQ(run.finalizers(), Object({api::kMemoryFinalizer}));
 }
 
-// The leader dies before or after any of its calls; the next one ends what it began.
+// The leader dies before or after any of its calls; the next one ends the work.
 // covers F-230
 TEST(MemoryFreeingTest, ItEndsFromEveryPartialState) {
   const auto ends = [](Ending& run) {

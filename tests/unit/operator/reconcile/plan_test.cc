@@ -32,7 +32,7 @@ Object config_map(const std::string& name, const std::string& text) {
           {"data", {{"larder.yaml", text}}}};
 }
 
-// As the server has it after it was applied.
+// The server's form after the apply.
 ObjectPtr live(Object applied, const Object& changed = Object::object()) {
   applied["metadata"]["uid"] = "uid-of-" + api::name_of(applied);
   applied.merge_patch(changed);
@@ -65,7 +65,7 @@ TEST(PlanTest, WhatWasChangedIsAppliedAgain) {
   EXPECT_EQ(drifted.apply[0].why, "data.larder.yaml differs");
 }
 
-// A subset alone would not see it: the old field is still there.
+// A subset alone would miss the difference: the old field is still there.
 TEST(PlanTest, AFieldThatIsWantedNoMoreIsNoticed) {
   Object before = config_map("a", "1");
   before["data"]["old.yaml"] = "x";
@@ -100,7 +100,7 @@ TEST(PlanTest, WhatSomebodyElseHasIsNotTouched) {
   EXPECT_EQ(plan(kOwner, {config_map("a", "1")}, {live(of_another)}).taken.size(), 1U);
 }
 
-// `kubectl delete --cascade=orphan` and made anew: what it had goes on.
+// `kubectl delete --cascade=orphan` and made anew: the old objects go on.
 TEST(PlanTest, WhatAnEarlierOwnerLeftIsTakenOver) {
   Object orphan = *as_applied(config_map("a", "1"));
   orphan["metadata"].erase("ownerReferences");

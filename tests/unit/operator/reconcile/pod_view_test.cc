@@ -47,7 +47,8 @@ TEST(PodViewTest, TroublesAreFound) {
   EXPECT_EQ(view.unscheduled, "0/1 nodes: Insufficient hugepages-2Mi");
 }
 
-// Larderd's container begins when these have ended: what keeps them keeps it. Their image, which is larderd's, is the first to be pulled.
+// Larderd's container begins when these have ended: trouble of these containers delays larderd's.
+// Their image, which is larderd's, is the first to be pulled.
 TEST(PodViewTest, WhatKeepsAContainerBeforeItIsFound) {
   Object seen = pod({.phase = "Pending", .ready = false});
   Object& statuses = seen["status"]["initContainerStatuses"];
@@ -84,7 +85,7 @@ TEST(PodViewTest, WhatHasEndedWellHasDoneSo) {
   }
 }
 
-// What the cache keeps says the same as the whole pod, and is a small part of it.
+// The cached part says the same as the whole pod, and is a small part of the pod.
 TEST(PodViewTest, TrimmingLosesNothingThatIsRead) {
   Object seen = pod({});
   seen["metadata"]["uid"] = "u";

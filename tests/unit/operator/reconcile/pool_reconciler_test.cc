@@ -22,7 +22,7 @@ constexpr const char* kNode = R"({"placement": "Node", "memory": {"size": "1Gi"}
 
 struct Reconciling : OperatorWorld {
   Done once() { return reconciler.reconcile(kChat); }
-  // As the controller does it.
+  // Like the controller.
   int settle() {
     for (int round = 1; round < 6; ++round)
       if (const Done done = once(); done.status.ok() && done.again.count() != 1000) return round;
@@ -52,7 +52,7 @@ TEST(PoolReconcilerTest, APoolOfSidecarsHasNoObjectsAndAStatus) {
   EXPECT_EQ(run.api.writes(), 0U);
 }
 
-// How it goes: memory_freeing_test.cc.
+// The steps: memory_freeing_test.cc.
 TEST(PoolReconcilerTest, APoolOnNodesHasItsDaemonSetUntilItGoes) {
   Reconciling run;
   run.pool("chat", kNode);
@@ -93,7 +93,8 @@ TEST(PoolReconcilerTest, PodsAreCountedAndSummed) {
   EXPECT_EQ(run.told->attached, 2U);
 }
 
-// Engines of a node's larderd are other pods: they are told apart, and counted where they have what only a restart changes.
+// Engines of a node's larderd are other pods: the pods are told apart, and counted if only a
+// restart changes their settings.
 // covers F-251
 TEST(PoolReconcilerTest, EnginesOfANodeAreComparedToo) {
   Reconciling run;
@@ -111,7 +112,8 @@ TEST(PoolReconcilerTest, EnginesOfANodeAreComparedToo) {
   EXPECT_EQ(run.status(resources::kPools, "chat")["pods"], Object::parse(R"({"total": 0, "attached": 0, "needRestart": 1})"));
 }
 
-// A backend deleted by mistake, and one stored under an older schema: what runs with it goes on, and is compared once it is back.
+// A backend deleted by mistake, and one stored under an older schema: running pods go on, and are
+// compared once the backend is back.
 // covers F-254
 TEST(PoolReconcilerTest, NoPodHasToRestartForABackendThatCannotBeRead) {
   constexpr const char* kBackend = R"({"endpoints": ["redis:6379"]})";
@@ -139,7 +141,8 @@ TEST(PoolReconcilerTest, NoPodHasToRestartForABackendThatCannotBeRead) {
   ASSERT_EQ(run.settle(), 1);
   EXPECT_EQ(run.condition(resources::kPools, "chat", "PodsUpToDate"), "Unknown BackendNotRead");
   EXPECT_EQ(run.status(resources::kPools, "chat")["pods"]["needRestart"], 0);
-  run.pool("chat", R"({"memory": {"size": "2Gi"}})");  // which the pod without a backend can be told from
+  // which the pod without a backend can be told from
+  run.pool("chat", R"({"memory": {"size": "2Gi"}})");
   ASSERT_EQ(run.settle(), 1);
   EXPECT_EQ(run.status(resources::kPools, "chat")["pods"]["needRestart"], 1);
   run.pool("chat", R"({"memory": {"size": "1Gi"}})");
@@ -177,7 +180,7 @@ TEST(PoolReconcilerTest, NoNodeIsRolledForABackendThatCannotBeRead) {
   EXPECT_EQ(run.condition(resources::kPools, "chat", "ObjectsApplied"), "True Applied");
 }
 
-// A changed pool reaches running pods where larderd takes it over, and only there.
+// A changed pool reaches running pods as far as larderd takes changes over, and no further.
 TEST(PoolReconcilerTest, RunningPodsGetWhatTheyTakeOver) {
   Reconciling run;
   const Object pool = run.pool("chat", R"({"memory": {"size": "1Gi"}, "disk": {"size": "2Gi", "write": "back"}})");
@@ -282,7 +285,8 @@ TEST(PoolReconcilerTest, PodsThatWaitForPagesAreToldWhatTheNodesHave) {
   EXPECT_NE(message.find("node-a 32"), std::string::npos) << message;
 }
 
-// Which object and whose, under keys: in the text alone no search of the logs finds all lines of one pool.
+// Object and owner, under keys: by the text alone no search of the logs finds all lines of one
+// pool.
 TEST(PoolReconcilerTest, WhatItDoesIsLoggedWithTheObjectsKeys) {
   Reconciling run;
   run.pool("chat", kNode);

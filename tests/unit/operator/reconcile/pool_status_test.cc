@@ -83,7 +83,7 @@ TEST(PoolConditionsTest, ABackendsTroubleIsThePools) {
   with(R"([{"type": "Ready", "status": "True", "reason": "Answers", "message": "Valkey 8.0.1"}])");
   EXPECT_EQ(in_short(of_type(facts, "BackendReady")), "True Ready");
   EXPECT_EQ(in_short(of_type(facts, "SecretMissing")), "Unknown NotChecked");
-  // The operator may not read it: so it stays, and "not yet" would be false for ever.
+  // The operator may not read the node: this stays so, and "not yet" would be false for ever.
   with(R"([{"type": "Ready", "status": "True", "reason": "BySidecars", "message": "1 of 1 pods"},
            {"type": "SecretMissing", "status": "Unknown", "reason": "NotReadable", "message": "Secret auth may not be read"}])");
   EXPECT_EQ(in_short(of_type(facts, "SecretMissing")), "Unknown NotReadable");
@@ -107,7 +107,8 @@ TEST(PoolConditionsTest, HugepagesThatNoNodeHas) {
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "False NotEnough");
 }
 
-// vm.nr_hugepages is of all pages of a node: what it says to write changes something, and takes no page away.
+// vm.nr_hugepages is of all pages of a node: the proposed line changes the number, and takes no
+// page away.
 TEST(PoolConditionsTest, HugepagesToReserveAreCountedPerNode) {
   PoolFacts facts = facts_of(R"({"memory": {"size": "1Gi", "hugepages": "2Mi"}})");
   facts.pods = {ready_pod(1)};
@@ -152,7 +153,7 @@ TEST(PoolConditionsTest, WhatKeepsLarderdFromRunning) {
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "False OutOfMemory");
 }
 
-// The container runs, by its supervisor; larderd in it does not.
+// The container runs, by its supervisor; larderd in the container does not.
 // covers F-209, F-213
 TEST(PoolConditionsTest, WhatASupervisorSaysOfALarderdThatIsDown) {
   PoolFacts facts = facts_of(kSmall);
@@ -192,7 +193,7 @@ TEST(PoolConditionsTest, PodsThatNeedARestart) {
   const Condition condition = of_type(facts, "PodsUpToDate");
   EXPECT_EQ(in_short(condition), "False RestartNeeded");
   EXPECT_NE(condition.message.find("1 of 3 pods (chat-1)"), std::string::npos);
-  EXPECT_EQ(in_short(of_type(facts, "Ready")), "True AllReady");  // it works as it did
+  EXPECT_EQ(in_short(of_type(facts, "Ready")), "True AllReady");  // the engine works as before
   EXPECT_EQ(pool_status(facts, Object(), "now")["pods"]["needRestart"], 1);
 }
 
@@ -208,7 +209,8 @@ TEST(PoolConditionsTest, WhatARollOfTheNodesCosts) {
   }
 }
 
-// Stored under an older definition: nobody knows what its pods should have, and none is to be restarted into it.
+// Stored under an older definition: the right spec of its pods is unknown, and no pod is to be
+// restarted into it.
 TEST(PoolConditionsTest, NoPodNeedsARestartIntoASpecThatCannotBe) {
   PoolFacts facts = facts_of(R"({"memory": {"size": "8GB"}})");
   facts.pods = facts.engines = {ready_pod(1), ready_pod(2)};
@@ -226,7 +228,7 @@ TEST(PoolConditionsTest, ObjectsThatCannotBe) {
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "False NameTaken");
 }
 
-// Pod Security refuses the DaemonSet's pods: no pod tells of it, the DaemonSet does.
+// Pod Security refuses the DaemonSet's pods: no pod reports the refusal, the DaemonSet does.
 TEST(PoolConditionsTest, WhetherItHelpsAndWhoServesNobody) {
   PoolFacts facts = facts_of(kSmall);
   facts.pods = {ready_pod(0), ready_pod(1)};
@@ -245,7 +247,8 @@ TEST(PoolConditionsTest, WhetherItHelpsAndWhoServesNobody) {
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "True AllReady");
 }
 
-// A pool that works with less than it was given: told by pod, in larderd's own words, and ready all the same.
+// A pool that works with less than its spec: reported by pod, in larderd's own words, and ready all
+// the same.
 // covers F-130
 TEST(PoolConditionsTest, WhatLarderdHasAgainstItsTiersAndEngines) {
   PoolFacts facts = facts_of(kSmall);
@@ -270,7 +273,7 @@ TEST(PoolConditionsTest, WhatLarderdHasAgainstItsTiersAndEngines) {
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "True AllReady");
 }
 
-// larderd counts refusals; a status whose text counts them would be written anew every 30 s.
+// larderd counts refusals; a status with the count in its text would be written anew every 30 s.
 TEST(PoolConditionsTest, ARefusedEngineIsToldWithoutItsCount) {
   PoolFacts facts = facts_of(kSmall);
   facts.pods = {ready_pod(0)};

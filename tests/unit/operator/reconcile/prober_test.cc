@@ -73,7 +73,7 @@ TEST(ProberTest, WhoIsAskedNoMoreIsForgotten) {
   EXPECT_TRUE(round.prober.heard({pod("a")}).answers.empty());
 }
 
-// Of one that does not answer its supervisor is asked, in the same round.
+// For a silent larderd the supervisor is asked, in the same round.
 TEST(ProberTest, TheSupervisorOfWhoIsSilentSaysWhy) {
   Round round;
   round.targets = {{{"ml", "chat"}, "a", "http://a", "http://a/supervisor"},

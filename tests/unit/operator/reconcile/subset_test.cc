@@ -32,7 +32,7 @@ TEST(SubsetTest, WhatDiffersIsNamed) {
 TEST(SubsetTest, ListsWithoutNamesAreOneValue) {
   EXPECT_EQ(difference(R"({"args": ["a", "b"]})", R"({"args": ["a"]})"), "args");
   EXPECT_EQ(difference(R"({"args": ["b", "a"]})", R"({"args": ["a", "b"]})"), "args[0]");
-  // The API server fills in what an item has by default.
+  // The API server fills in the defaults of an item.
   EXPECT_EQ(difference(R"({"rules": [{"a": 1, "protocol": "TCP"}]})", R"({"rules": [{"a": 1}]})"), "");
 }
 
@@ -48,7 +48,7 @@ TEST(SubsetTest, QuantitiesAreEqualByValueAndOnlyWhereTheyAreQuantities) {
   EXPECT_EQ(difference(R"({"limits": {"cpu": "2"}})", R"({"limits": {"cpu": 2}})"), "");
   EXPECT_EQ(difference(R"({"emptyDir": {"sizeLimit": "1Gi"}})", R"({"emptyDir": {"sizeLimit": "1024Mi"}})"), "");
   EXPECT_EQ(difference(R"({"limits": {"memory": "1Gi"}})", R"({"limits": {"memory": "1G"}})"), "limits.memory");
-  // As the API server writes what a user wrote: parts of a byte, exponents, signs.
+  // In the API server's form of a user's text: parts of a byte, exponents, signs.
   EXPECT_EQ(difference(R"({"limits": {"memory": "9771050598400m"}})", R"({"limits": {"memory": "9.1Gi"}})"), "");
   EXPECT_EQ(difference(R"({"limits": {"memory": "29313151795200m"}})", R"({"limits": {"memory": "27.3Gi"}})"), "");
   EXPECT_EQ(difference(R"({"limits": {"memory": "12e9"}})", R"({"limits": {"memory": 12000000000}})"), "");

@@ -118,7 +118,8 @@ TEST_F(AdmissionServerTest, ReviewsRunSideBySideAndTooManyAreRefused) {
   for (int i = 0; i < 3; ++i) {
     more.push_back(serving_.connect());
     ASSERT_TRUE(more.back().send(slow));
-    while (at_work < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // both threads; what follows waits
+    // both threads; the next review waits
+    while (at_work < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   while (serving_.server->counters().requests < 5) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_THAT(serving_.connect().ask(slow), AllOf(StartsWith("HTTP/1.1 503"), HasSubstr("\r\nRetry-After: 1\r\n")));
@@ -152,7 +153,8 @@ TEST_F(AdmissionServerTest, AnAddressThatIsNoneIsNamed) {
   EXPECT_THAT(start(serving_.server->address()), HasSubstr("--webhook-address 127.0.0.1:"));
 }
 
-// Who says nothing, or half of a hello, has places of his own: all who shake hands are served beside them.
+// A silent client, or a client with half of a hello, has places of its own: all clients that shake
+// hands are served beside these.
 TEST_F(AdmissionServerTest, HalfHellosTakeNobodysPlace) {
   serving_.serve_leaf();
   ServerOptions options;
@@ -169,8 +171,9 @@ TEST_F(AdmissionServerTest, HalfHellosTakeNobodysPlace) {
   EXPECT_LE(serving_.server->counters().crowded_out, 20U) << "one of the silent at most for each that came";
 }
 
-// So many descriptors, and no more, can be had in this process while it lives. They are the server's alone where clients open theirs
-// before: in life a flood comes from other processes.
+// This number of descriptors, and no more, is available in this process during the object's life.
+// The descriptors are the server's alone if clients open theirs before: in life a flood comes from
+// other processes.
 class FewDescriptors {
  public:
   explicit FewDescriptors(unsigned count) {
@@ -188,7 +191,7 @@ class FewDescriptors {
   rlimit before_{};
 };
 
-// The silent take all descriptors; each second of them goes for who comes next.
+// The silent clients take all descriptors; each second of them goes for the next client.
 TEST_F(AdmissionServerTest, SilentClientsDoNotUseUpTheDescriptors) {
   constexpr unsigned kSilent = 400, kDescriptors = 100;
   serving_.start();
@@ -204,7 +207,7 @@ TEST_F(AdmissionServerTest, SilentClientsDoNotUseUpTheDescriptors) {
   EXPECT_GE(serving_.server->counters().crowded_out, kSilent - kDescriptors) << "descriptors did not run out";
 }
 
-// Nobody waits behind him; and where somebody does, he goes long before his deadline.
+// No client waits behind; with a waiting client the silent one goes long before its deadline.
 TEST_F(AdmissionServerTest, WhoHasTheLastDescriptorCanBegin) {
   serving_.start();
   Fd first = http::open_tcp(), silent = http::open_tcp(), next = http::open_tcp();
@@ -244,7 +247,8 @@ TEST_F(AdmissionServerTest, WhoLeavesAmidHisHelloLeavesNothing) {
   EXPECT_EQ(serving_.server->counters().timed_out, 0U) << "not by the deadline";
 }
 
-// New leaves and new authorities under load: nobody who trusts the bundle, as the leader keeps it, is ever refused.
+// New leaves and new authorities under load: a client that trusts the leader's bundle is never
+// refused.
 TEST_F(AdmissionServerTest, RotationUnderLoadFailsNoReview) {
   serving_.start();
   std::mutex mutex;

@@ -72,7 +72,7 @@ TEST_F(CertificateKeeperTest, MakesEverythingAtFirst) {
   EXPECT_EQ((*api_.find(k8s::resources::kWebhooks, "", "larder"))["webhooks"][0]["clientConfig"]["url"], "x") << "the rest stays";
 }
 
-// With keys by which a log is searched: what is made, and what could not be.
+// With keys for a search of the log: the made certificate, and the failed one.
 TEST_F(CertificateKeeperTest, ItsLogNamesTheSecret) {
   const auto lines_of = [&](const std::function<void()>& act) {
     base::set_log_format(base::LogFormat::kJson);
@@ -89,7 +89,8 @@ TEST_F(CertificateKeeperTest, ItsLogNamesTheSecret) {
   std::stop_source stop;
   int refused = 0;
   const auto refuse = [&](const operator_test::FakeApi::Call& call) -> std::optional<operator_test::FakeApi::Failure> {
-    if (call.verb == "get" && ++refused == 2) stop.request_stop();  // not a watch's, which may come first
+    // not a watch's, which may come first
+    if (call.verb == "get" && ++refused == 2) stop.request_stop();
     return operator_test::FakeApi::Failure{Status(Code::kPermissionDenied, "no right to version " + std::to_string(refused))};
   };
   const std::vector<api::Object> made = lines_of([&] { keep(keeper_); });
@@ -170,7 +171,8 @@ TEST_F(CertificateKeeperTest, WhatSomebodySpoiledIsRepaired) {
   }
 }
 
-// What a sync that replaces, `helm upgrade --force` or somebody's kubectl does. Pods that are made meanwhile get no cache.
+// The act of a sync that replaces, of `helm upgrade --force` or of a person's kubectl. Pods made
+// meanwhile get no cache.
 // covers F-237
 TEST_F(CertificateKeeperTest, WhatIsTakenAwayIsBackAtOnce) {
   using std::chrono::steady_clock;
@@ -229,7 +231,8 @@ TEST_F(CertificateKeeperTest, WithoutAConfigurationThereIsACertificateAllTheSame
   EXPECT_TRUE(belong_together(served()));
 }
 
-// Whichever call fails, lost answers too: an error, and the next look goes on. What is written never is half of something.
+// Whichever call fails, lost answers too: an error, and the next look goes on. A written object is
+// never half of one.
 TEST_F(CertificateKeeperTest, AnyCallMayFail) {
   for (int failing = 0; failing < 8; ++failing) {
     for (const bool done : {false, true}) {

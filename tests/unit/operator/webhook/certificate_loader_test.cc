@@ -27,7 +27,7 @@ class CertificateLoaderTest : public testing::Test {
   CertificateLoaderTest() { std::filesystem::create_directories(folder_); }
   ~CertificateLoaderTest() override { std::filesystem::remove_all(folder_); }
 
-  // As a kubelet does: a new folder, and then a link to it.
+  // Like a kubelet: a new folder, and then a link to the folder.
   void mount(const std::string& certificate, const std::string& key) {
     const std::filesystem::path data = folder_ / ("..data_" + std::to_string(++mounted_));
     std::filesystem::create_directory(data);
@@ -76,7 +76,8 @@ TEST_F(CertificateLoaderTest, WhatDoesNotFitIsNotServed) {
   mount(good.certificate, good.key);
   const CertificateLoader loader(certificate_in_directory(folder_.string()), acceptor_, 10);
   ASSERT_TRUE(within_10_s([&] { return acceptor_.ready(); }));
-  const KeyPair without_end = *make_authority({-86400, 0});  // as one whose end cannot be read is seen
+  // like a certificate without a readable end
+  const KeyPair without_end = *make_authority({-86400, 0});
   for (const auto& [certificate, key] : {std::pair(other.certificate, good.key),
                                          {"nonsense", "nonsense"},
                                          {other.certificate, ""},
@@ -96,7 +97,7 @@ TEST_F(CertificateLoaderTest, AnErrorNamesTheFile) {
   EXPECT_EQ(read().status().code(), Code::kOutOfRange);
 }
 
-// Whoever may write the Secret changes it over and over.
+// A client with the right to write the Secret changes the Secret over and over.
 // covers F-225
 TEST_F(CertificateLoaderTest, ACertificateThatChangesFillsNoLog) {
   std::atomic<int> reads = 0;

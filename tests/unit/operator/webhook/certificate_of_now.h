@@ -1,4 +1,4 @@
-// Certificates of this hour, for tests: an authority and leaves of it.
+// Certificates of this hour, for tests: an authority and its leaves.
 #pragma once
 
 #include <ctime>

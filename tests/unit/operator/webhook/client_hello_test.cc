@@ -7,7 +7,7 @@
 namespace larder::webhook {
 namespace {
 
-// A record that begins with a message, as long as they are said to be.
+// A record that begins with a message, both with their announced lengths.
 std::string first_bytes(int type, int version, std::size_t record, int message_type, std::size_t message) {
   const auto byte = [](std::size_t value) { return static_cast<char>(value & 0xff); };
   std::string bytes{byte(static_cast<std::size_t>(type)),

@@ -9,7 +9,7 @@
 namespace larder::webhook {
 namespace {
 
-// `why`, "chat" and its uid, of namespace "ml", as review.h tells it.
+// `why`, "chat" and its uid, of namespace "ml", in review.h's form.
 std::optional<k8s::Event> event_of(const api::Object& pod, const std::string& why = "why", const std::string& pool = "chat",
                                    const std::string& pool_uid = "u-chat") {
   return left_alone_event({pod, "ml", pool, pool_uid, why, Refusal::kPod, "10.0.0.7"});
@@ -38,7 +38,7 @@ TEST(OwnerEventTest, APodOfNobodyIsNamedItself) {
   EXPECT_FALSE(event->regarding.contains("uid")) << "the pool's is not the pod's";
 }
 
-// A stranger wrote it.
+// A stranger wrote the name.
 TEST(OwnerEventTest, WhatNamesNobodyIsNoEvent) {
   for (const api::Object& owners :
        {api::Object(nullptr), api::Object("x"), api::Object::array({1, "x", nullptr}), api::Object::array({{{"kind", "A"}}}),
@@ -48,14 +48,15 @@ TEST(OwnerEventTest, WhatNamesNobodyIsNoEvent) {
   EXPECT_FALSE(event_of({}, "why", ""));
 }
 
-// `kubectl create` of a pod with a generateName: neither it nor an owner can be named yet.
+// `kubectl create` of a pod with a generateName: neither the pod nor an owner can be named yet.
 TEST(OwnerEventTest, WithoutOwnerAndNameItIsOnThePool) {
-  const api::Object pod = {{"metadata", {{"generateName", "vllm-"}}}};  // its namespace asked: no annotation names the pool
+  // its namespace asked: no annotation names the pool
+  const api::Object pod = {{"metadata", {{"generateName", "vllm-"}}}};
   std::optional<k8s::Event> event = event_of(pod);
   ASSERT_TRUE(event);
   api::Object pool{{"apiVersion", "larder.dev/v1alpha1"}, {"kind", "CachePool"}, {"namespace", "ml"}, {"name", "chat"}};
   EXPECT_EQ(event->note, "pod vllm-*: why");
-  // By its uid `kubectl describe` finds it.
+  // By its uid `kubectl describe` finds the Event.
   pool["uid"] = "u-chat";
   EXPECT_EQ(event->regarding, pool);
   event = event_of(pod, "no such pool", "chat", "");
@@ -64,7 +65,7 @@ TEST(OwnerEventTest, WithoutOwnerAndNameItIsOnThePool) {
   EXPECT_EQ(event->regarding, pool);
 }
 
-// With keys by which a log is searched, whatever a stranger wrote.
+// With keys for a search of the log, whatever a stranger wrote.
 TEST(OwnerEventTest, ItIsLoggedWithItsKeys) {
   base::set_log_format(base::LogFormat::kJson);
   testing::internal::CaptureStderr();
@@ -78,7 +79,7 @@ TEST(OwnerEventTest, ItIsLoggedWithItsKeys) {
     EXPECT_EQ(api::text_at(*parsed, key), value) << line;
 }
 
-// Whoever reaches the webhook may send reviews.
+// Any client that reaches the webhook may send reviews.
 // covers F-244
 TEST(OwnerEventTest, AnAddressFillsNoLog) {
   testing::internal::CaptureStderr();

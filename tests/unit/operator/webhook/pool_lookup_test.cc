@@ -25,7 +25,7 @@ api::Object pool_object(const std::string& name) {
 
 class PoolLookupTest : public testing::Test {
  protected:
-  operator_test::FakeApi seen_;  // what the informers have seen
+  operator_test::FakeApi seen_;  // the objects that the informers have seen
   operator_test::FakeCache pools_{seen_, k8s::resources::kPools}, backends_{seen_, k8s::resources::kBackends};
   operator_test::FakeApi live_;
   CachedPools lookup_{pools_, backends_, live_};
@@ -65,7 +65,7 @@ api::Object namespace_object(const std::string& name) {
             {"annotations", {{"openshift.io/sa.scc.uid-range", "5/5"}, {"long", std::string(1000, 'x')}}}}}};
 }
 
-// As the API server answers it to an operator that has just started: late.
+// Like the API server's late answers to a new operator.
 // covers F-224
 TEST_F(PoolLookupTest, APodOfTheFirstMomentHasTheLimitsThatAreBeingListed) {
   const base::MonotonicClock clock;
@@ -111,7 +111,7 @@ TEST_F(SurroundingsTest, AreOfTheNamespaceAndWhatTheInformersHold) {
   EXPECT_THAT(live_.calls(), IsEmpty());
 }
 
-// Made together with its pods; and where the operator's role is older than this.
+// Made together with its pods; and with an operator's role older than this.
 // covers F-223
 TEST_F(SurroundingsTest, ANamespaceThatDecidesIsAskedForWhereTheInformerHasItNot) {
   live_.as_user(k8s::resources::kNamespaces, namespace_object("ml"));
@@ -123,7 +123,7 @@ TEST_F(SurroundingsTest, ANamespaceThatDecidesIsAskedForWhereTheInformerHasItNot
   EXPECT_FALSE(lookup_.surroundings("../x", true).ns);
 }
 
-// An annotation is a stranger's text; a path of the API server's is made of it.
+// An annotation is a stranger's text, which becomes part of a path of the API server's.
 TEST_F(PoolLookupTest, WhatIsNoNameIsAskedOfNobody) {
   for (const std::string name : {"", "../../../api/v1/secrets", "a/b", "a?b", "A", "a%2f", ".", "..", "-a", "a b"})
     EXPECT_EQ(lookup_.pool("ml", name).status().code(), Code::kNotFound) << name;

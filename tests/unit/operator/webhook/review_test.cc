@@ -135,7 +135,8 @@ TEST_F(ReviewTest, WhatCannotBeReadCostsThePodItsCacheAlone) {
   EXPECT_THAT(kinds_, ElementsAre(Refusal::kUnreadable));
 }
 
-// Its memory is not the backend's: a pod that starts anew while the backend is unreadable, or was stored under an older schema, has it.
+// The pool's memory is not the backend's: a pod that restarts while the backend is unreadable, or
+// was stored under an older schema, has memory.
 // covers F-254
 TEST_F(ReviewTest, ABackendThatCannotBeReadCostsThePodThatBackendAlone) {
   for (const Code code : {Code::kUnavailable, Code::kInvalidArgument, Code::kDeadlineExceeded}) {
@@ -149,7 +150,8 @@ TEST_F(ReviewTest, ABackendThatCannotBeReadCostsThePodThatBackendAlone) {
   EXPECT_THAT(told_, IsEmpty());
 }
 
-// Events are forgotten after an hour, a pod's annotation is not; and one that has a cache already is not said to have none.
+// Events are forgotten after an hour, a pod's annotation is not; and a pod with a cache is not
+// reported as one without.
 // covers F-238
 TEST_F(ReviewTest, WhatCannotBeReadIsSaidInThePod) {
   const auto annotation = [](const api::Object& pod, const api::Object& response) {
@@ -204,7 +206,7 @@ TEST_F(ReviewTest, APodWithoutTheAnnotationPassesInSilence) {
   EXPECT_EQ(pools_.asked, "");
 }
 
-// The label of its namespace is as good as the pod's annotation; which stays first.
+// The label of its namespace counts like the pod's annotation, which has precedence.
 TEST_F(ReviewTest, ANamespaceMayAskForItsPods) {
   pools_.around.ns = std::make_shared<const api::Object>(
       api::Object{{"metadata", {{"name", "ml"}, {"labels", {{std::string(api::kPoolLabel), "chat"}}}}}});
@@ -238,7 +240,7 @@ TEST_F(ReviewTest, APodWhoseNamespaceAsksIsLeftAloneWithItsPool) {
   EXPECT_THAT(told_pools_, ElementsAre("chat"));
 }
 
-// Nothing tells of a pod that is none of ours: no warning, Event or metric.
+// A pod that is not ours gets no warning, no Event and no metric.
 TEST_F(ReviewTest, APodThatIsPassedByIsToldOfNowhere) {
   injection_ = {};
   injection_.passed_by = "no container of the pod starts vLLM";
@@ -248,7 +250,7 @@ TEST_F(ReviewTest, APodThatIsPassedByIsToldOfNowhere) {
   EXPECT_THAT(told_, IsEmpty());
 }
 
-// A pool that cannot be read: said to pods of vLLM, and to no other of a namespace that asks.
+// An unreadable pool: reported to pods of vLLM, and to no other pod of a namespace that asks.
 TEST_F(ReviewTest, WhatCannotBeReadIsNoBusinessOfOtherPods) {
   pools_.around.ns =
       std::make_shared<const api::Object>(api::Object{{"metadata", {{"labels", {{std::string(api::kPoolLabel), "chat"}}}}}});
@@ -281,7 +283,7 @@ TEST_F(ReviewTest, WhatIsNoReviewIsRefusedWithTheReason) {
   EXPECT_THAT(refused(many + "]"), HasSubstr("more than 100000 values"));
 }
 
-// Commas in a script are no values; a large pod of few of them is read.
+// Commas in a script are no values; a large pod with few values is read.
 TEST_F(ReviewTest, ALargePodIsReviewed) {
   api::Object pod = annotated_pod();
   pod["spec"]["containers"][0]["args"] = {std::string(1u << 20, ',') + "\"[{\\"};

@@ -1,4 +1,4 @@
-// Reviews for tests: requests as the API server sends them, and what stands in the answers.
+// Reviews for tests: requests in the API server's form, and the content of the answers.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ inline api::Object review_of(const api::Object& pod, const std::string& uid = "7
             {"object", pod}}}};
 }
 
-// The response of an AdmissionReview, its patch decoded; null where it is none.
+// The response of an AdmissionReview, its patch decoded; null without a response.
 inline api::Object response_in(const std::string& body) {
   const Result<api::Object> review = api::parse_json(body);
   if (!review.ok() || api::text_at(*review, "kind") != "AdmissionReview") return {};

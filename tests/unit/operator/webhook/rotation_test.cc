@@ -63,8 +63,9 @@ TEST(RotationTest, WhatIsBrokenIsMadeAnew) {
   EXPECT_TRUE(next_step(fresh(), 0, kNow + 100'000, kLives).make_authority) << "long over";
 }
 
-// A cluster by seeds: a leader that comes and goes, replicas and API servers that learn late, a bundle that somebody spoils. Whatever
-// the order: once there is a certificate, every handshake between any replica and any API server succeeds.
+// A cluster by seeds: a leader that comes and goes, replicas and API servers that learn late, a
+// bundle that another client spoils. In any order: once there is a certificate, every handshake
+// between any replica and any API server succeeds.
 class Cluster {
  public:
   explicit Cluster(unsigned seed) : random_(seed) {}
@@ -104,7 +105,8 @@ class Cluster {
       const bool newest_is_new = !ids_.empty() && (bundle_.empty() || bundle_.back() != ids_.back());
       bundle_ = ids_;
       if (newest_is_new) known_since_s_ = now_s_;
-      if (known_since_s_ < 0) known_since_s_ = now_s_;  // a new leader sees it for the first time
+      // a new leader sees the bundle for the first time
+      if (known_since_s_ < 0) known_since_s_ = now_s_;
       std::optional<std::int64_t> published;
       if (!ids_.empty()) published = now_s_ - known_since_s_;
       const Step step = next_step(held_, published, now_s_, kLives);
@@ -130,7 +132,7 @@ class Cluster {
     ids_.push_back(authorities_made_++);
   }
 
-  // An API server acts on what it is sent within settle_s.
+  // An API server acts on a received bundle within settle_s.
   void learn(Server& server) {
     if (server.trusted == bundle_) return;
     if (server.learns_s == 0) server.learns_s = now_s_ + pick(0, kLives.settle_s - 15);
@@ -140,7 +142,8 @@ class Cluster {
 
   void check() {
     for (const Replica& replica : replicas_) {
-      if (replica.leaf.authority < 0 || now_s_ < 100) continue;  // before the first certificate nobody is served
+      // before the first certificate no client is served
+      if (replica.leaf.authority < 0 || now_s_ < 100) continue;
       EXPECT_LT(now_s_, replica.leaf.validity.not_after_s);
       for (const Server& server : servers_)
         EXPECT_THAT(server.trusted, testing::Contains(replica.leaf.authority)) << "at " << now_s_;

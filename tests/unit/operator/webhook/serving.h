@@ -1,4 +1,5 @@
-// An admission server on a free port of the loopback, with an authority of its own and a review that says what it was sent.
+// An admission server on a free port of the loopback, with an authority of its own and a review
+// that repeats its request.
 #pragma once
 
 #include <gtest/gtest.h>

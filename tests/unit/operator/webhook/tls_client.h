@@ -1,5 +1,5 @@
-// A client of TLS that does what tests want: checks the server against a bundle, sends any bytes, takes its time. Each wait ends
-// after kWaitMs. Thread-compatible.
+// A client of TLS in a test's hands: checks the server against a bundle, sends any bytes, takes its
+// time. Each wait ends after kWaitMs. Thread-compatible.
 #pragma once
 
 #include <netinet/in.h>
@@ -20,12 +20,12 @@
 
 namespace larder::webhook {
 
-// What a client of OpenSSL says first.
+// The first bytes of an OpenSSL client.
 inline std::string client_hello() {
   const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()), &SSL_CTX_free);
   const std::unique_ptr<SSL, decltype(&SSL_free)> ssl(SSL_new(context.get()), &SSL_free);
   BIO* const out = BIO_new(BIO_s_mem());
-  SSL_set_bio(ssl.get(), BIO_new(BIO_s_mem()), out);  // and frees them
+  SSL_set_bio(ssl.get(), BIO_new(BIO_s_mem()), out);  // and frees both
   SSL_connect(ssl.get());
   char* bytes = nullptr;
   const long count = BIO_get_mem_data(out, &bytes);
@@ -38,7 +38,7 @@ class TlsClient {
   struct Wanted {
     std::string bundle = {};  // PEM of whom to trust; empty: everybody
     std::string name = {};    // of the server; empty: any
-    std::string alpn = {};    // in wire format, "\x02h2\x08http/1.1"; empty: none
+    std::string alpn = {};    // in wire format, "\x02h2\x08http/1.1"; empty: not sent
     int least = TLS1_2_VERSION, most = TLS1_3_VERSION;
     unsigned char from = 1;  // the last byte of its own address
   };
@@ -46,14 +46,15 @@ class TlsClient {
   TlsClient(const std::string& address, const Wanted& wanted) : TlsClient(http::connect_tcp(address, wanted.from), wanted) {}
   // Of a socket that is connected.
   TlsClient(Fd socket, const Wanted& wanted) : socket_(std::move(socket)) {
-    ::signal(SIGPIPE, SIG_IGN);  // who is cut off is to be told so
+    ::signal(SIGPIPE, SIG_IGN);  // a client that is cut off must hear so
     const timeval wait{kWaitMs / 1000, 0};
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
-    const int at_once = 1;  // as Go's clients: the API server's Finished does not hold its review back
+    // like Go's clients: the API server's Finished does not hold its review back
+    const int at_once = 1;
     ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof(at_once));
     context_.reset(SSL_CTX_new(TLS_client_method()), &SSL_CTX_free);
-    SSL_CTX_set_security_level(context_.get(), 0);  // what is refused, the server is to refuse
+    SSL_CTX_set_security_level(context_.get(), 0);  // the server must refuse the refused ones
     SSL_CTX_set_min_proto_version(context_.get(), wanted.least);
     SSL_CTX_set_max_proto_version(context_.get(), wanted.most);
     if (!wanted.bundle.empty()) trust(wanted.bundle);
@@ -89,7 +90,8 @@ class TlsClient {
     return true;
   }
 
-  // One answer with its Content-Length: its head and body. What came, when it ends or fails before.
+  // One answer with its Content-Length: head and body. The received part after an early end or
+  // failure.
   std::string receive() {
     std::string bytes;
     std::size_t whole = std::string::npos;
@@ -107,7 +109,7 @@ class TlsClient {
   }
   std::string ask(std::string_view request) { return send(request) ? receive() : ""; }
 
-  // The body of a review's answer; empty where it was not 200.
+  // The body of a review's answer; empty for a status other than 200.
   std::string review(const std::string& body, const std::string& path = "/mutate-v1-pod?timeout=10s") {
     const std::string answer =
         ask("POST " + path + " HTTP/1.1\r\nHost: larder\r\nContent-Type: application/json\r\nContent-Length: " +

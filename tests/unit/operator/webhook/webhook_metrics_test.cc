@@ -54,7 +54,8 @@ TEST(WebhookMetricsTest, CountsWhatTheServerDoes) {
   client.ask("nonsense\r\nContent-Length: 99999999999\r\n\r\n");
   std::string text;
   for (int i = 0; i < 1000 && text.find("in_flight{webhook=\"/mutate-v1-pod\"} 0") == text.npos; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // an answer is counted when it is out
+    // an answer is counted after its send
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
     text = metrics.text();
   }
   EXPECT_THAT(text, HasSubstr("requests_total{code=\"200\",webhook=\"/mutate-v1-pod\"} 2"));

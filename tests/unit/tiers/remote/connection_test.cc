@@ -1,4 +1,5 @@
-// One connection over a stream that the test holds: which answer belongs to which command, and when it is over.
+// One connection over a stream in the test's hands: the answer of each command, and the end of the
+// connection.
 #include "sidecar/tiers/remote/resp/connection.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +37,7 @@ class ConnectionTest : public testing::Test {
     wire_->to_us += bytes;
     Status status;
     bool more = true;
-    // At least as often as there are bytes to send, were it one at a time.
+    // At least as often as there are bytes to send one at a time.
     for (int i = 0; status.ok() && (i < 100 || more || !wire_->to_us.empty()); ++i) status = connection_.pump(0, more);
     return status;
   }
@@ -72,7 +73,8 @@ TEST_F(ConnectionTest, RepliesBelongToCommandsInTheirOrder) {
   }
 }
 
-// Redis reads no value whose announced length is too much: it says so and hangs up. It was taken for a reply to nothing.
+// Redis reads no value with too large a length: Redis says so and hangs up. Once this was taken for
+// a reply without a request.
 TEST_F(ConnectionTest, AnErrorToWhatIsHalfSentIsItsAnswerAndEndsIt) {
   const std::string body(1000, 'b');
   wire_->send_at_most = 1;
@@ -152,7 +154,8 @@ TEST_F(ConnectionTest, WhatWasCancelledIsNotWrittenAndShiftsNothing) {
   EXPECT_EQ(std::memcmp(slot_.data() + 40'000, next.data(), next.size()), 0);
 }
 
-// A server builds all replies that it is asked for before it sends the first: its memory, and the time to get it.
+// A server builds all requested replies before it sends the first: its memory, and the time to
+// receive.
 TEST_F(ConnectionTest, NoMoreIsAskedForThanTheWindowLets) {
   constexpr std::size_t kPart = 2 << 20;
   slot_.resize(3 * kPart);
@@ -173,7 +176,7 @@ TEST_F(ConnectionTest, NoMoreIsAskedForThanTheWindowLets) {
   ASSERT_TRUE(hear(second + third + ":7\r\n").ok());
   EXPECT_EQ(slot_[2 * kPart], std::byte{'c'});
   EXPECT_EQ(seen_[4].reply.integer, 7);
-  // What was held back can be taken back.
+  // Commands that are held back can be taken back.
   for (std::size_t i = 0; i < 3; ++i) ask("$", std::span(slot_).subspan(i * kPart, kPart), {}, 5 + i);
   ASSERT_TRUE(hear("").ok());
   EXPECT_TRUE(connection_.cancel(7));
@@ -182,7 +185,8 @@ TEST_F(ConnectionTest, NoMoreIsAskedForThanTheWindowLets) {
   EXPECT_EQ(connection_.commands(), 0U);
 }
 
-// What lies at the server together it reads together, and copies to where it belongs: a length that came alone tells it where.
+// The server reads together the bytes that lie there together, and copies them to their place: a
+// length that came alone names the place.
 TEST_F(ConnectionTest, ABodyWaitsForTheAnswerToTheOneBeforeItAndItsLengthDoesNot) {
   for (const std::size_t piece : {std::size_t{10'000}, SIZE_MAX}) {
     wire_->send_at_most = piece;
@@ -208,7 +212,7 @@ TEST_F(ConnectionTest, ABodyWaitsForTheAnswerToTheOneBeforeItAndItsLengthDoesNot
   }
 }
 
-// Redis keeps what comes alone in the memory that it made ready for the length of the one before.
+// Redis keeps bytes that come alone in the memory that Redis made ready for the length before.
 TEST_F(ConnectionTest, ASmallBodyGoesWithItsLengthAndIsWaitedForAsALongOneIs) {
   const std::string first(300'000, 'f'), small = "small", last(300'000, 'l');
   ask("+");
@@ -241,7 +245,7 @@ TEST_F(ConnectionTest, OnALongLinkBodiesFollowEachOther) {
   EXPECT_GT(wire_->from_us.size(), 4 * body.size());
 }
 
-// An ASKING is of the command behind it: the next one would be taken for that.
+// An ASKING is of the command behind: the next one would be taken for that.
 TEST_F(ConnectionTest, WhatWasSentForACommandDoesNotStandAlone) {
   constexpr std::size_t kPart = 2 << 20;
   slot_.resize(3 * kPart);
@@ -267,7 +271,8 @@ TEST_F(ConnectionTest, WhatWasSentForACommandDoesNotStandAlone) {
   EXPECT_EQ(connection_.commands(), 0U);
 }
 
-// Else the server, which has answered the last that it knows of, waits until all that came has been taken.
+// Otherwise the server, which has answered all known commands, waits until all received bytes have
+// been taken.
 TEST_F(ConnectionTest, WhatTheWindowLetsIsAskedForBeforeTheRestHasCome) {
   constexpr std::size_t kPart = 2 << 20;
   slot_.resize(3 * kPart);
@@ -333,13 +338,15 @@ TEST_F(ConnectionTest, WhatWasNotSentIsTakenBack) {
   EXPECT_EQ(seen_[0].times, 0);
 }
 
-// TLS keeps a record that it could not write: what stands in it goes out, whatever is taken back meanwhile.
+// TLS keeps a record that could not be written: its bytes go out, even after their command is taken
+// back.
 // covers F-167
 TEST_F(ConnectionTest, WhatStandsInARecordThatIsHeldGoesOutAndIsAnswered) {
   const std::string body(20, 'b');
   wire_->record_bytes = 8;
   wire_->blocked = true;
-  for (std::uint64_t owner = 5; owner <= 8; ++owner) ask("+", {}, {}, owner);  // <0><1><2><3>, of which <2> is half in it
+  // <0><1><2><3>, of which <2> is half in the record
+  for (std::uint64_t owner = 5; owner <= 8; ++owner) ask("+", {}, {}, owner);
   ASSERT_TRUE(hear("").ok());
   EXPECT_TRUE(connection_.cancel(6) && connection_.cancel(7) && connection_.cancel(8));
   ask("+", {}, std::as_bytes(std::span(body)), 9);
@@ -349,7 +356,7 @@ TEST_F(ConnectionTest, WhatStandsInARecordThatIsHeldGoesOutAndIsAnswered) {
   EXPECT_EQ(seen_[0].reply.text, "zero");
   EXPECT_EQ(seen_[4].reply.text, "four");
   EXPECT_EQ(seen_[1].times + seen_[2].times + seen_[3].times, 0);
-  // A body is not its owner's any more once it is taken back: what is held of one takes a close.
+  // A body is not its owner's any more after it is taken back: a held part of a body takes a close.
   wire_->blocked = true;
   ask("+", {}, {}, 10);
   ask("+", {}, std::as_bytes(std::span(body)), 11);
@@ -367,7 +374,8 @@ TEST_F(ConnectionTest, TheStreamsEndIsTold) {
   EXPECT_EQ(status.code(), Code::kUnavailable);
 }
 
-// As one that wants a client's certificate does: it says so and hangs up, before it reads what we send.
+// Like a server that wants a client's certificate: it says so and hangs up, before it reads our
+// bytes.
 // covers F-207
 TEST_F(ConnectionTest, AServerThatHangsUpHasItsSay) {
   const std::size_t first = ask("+");

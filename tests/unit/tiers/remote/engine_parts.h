@@ -44,7 +44,7 @@ class EngineParts : public testing::Test {
     record.writing = generation + 100;
     return record;
   }
-  // Stores the record and its part, as a put does, and knows the chunk.
+  // Stores the record and its part, like a put, and knows the chunk.
   void store(const Record& record) {
     const std::string part = part_key(options_.prefix, record, 0), key = record_key(options_.prefix, record.key);
     int stored = 0;

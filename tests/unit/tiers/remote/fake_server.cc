@@ -19,7 +19,8 @@ std::string bulk(const std::string& text) {
   return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
 }
 
-// One command off the front of what came: "*2\r\n$3\r\nGET\r\n$1\r\na\r\n". Nothing: not all of it is there.
+// One command off the front of the received bytes: "*2\r\n$3\r\nGET\r\n$1\r\na\r\n". Empty: not all
+// of the command is there.
 std::optional<FakeServer::Words> take_command(const std::string& bytes, std::size_t& at) {
   std::size_t from = at;
   const auto number = [&]() -> std::optional<std::size_t> {
@@ -137,7 +138,7 @@ void FakeServer::accept_all() {
   }
 }
 
-// Waits as long as answers are held back; whether more came before they may go.
+// Waits as long as answers are held back; returns whether more came before the release.
 bool FakeServer::has_more_while_held(int fd) {
   while (holds && !ending_) {
     pollfd polled{fd, POLLIN, 0};

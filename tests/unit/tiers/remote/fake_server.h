@@ -1,5 +1,5 @@
-// A server of strings behind a Unix socket, or behind a port where it is the node of a Cluster or a Sentinel, whose every byte is in
-// the hands of a test: what it answers, how much of it, how slowly.
+// A server of strings behind a Unix socket, or behind a port for the node of a Cluster or a
+// Sentinel, whose every byte is in the hands of a test: the answers, their length and their speed.
 #pragma once
 
 #include <atomic>
@@ -20,8 +20,9 @@ namespace larder::remote::testing_support {
 class FakeServer {
  public:
   using Words = std::vector<std::string>;
-  // Bytes to send in place of the honest answer; nothing: that one; "": neither this command nor what follows on its connection is ever
-  // answered, or each later answer would be taken for the one before. Called by one thread a connection.
+  // Bytes to send in place of the honest answer; null: the honest answer; "": neither this command
+  // nor later ones on its connection are ever answered, or each later answer would be taken for the
+  // one before. Called by one thread a connection.
   using Hook = std::function<std::optional<std::string>(const Words& words)>;
 
   enum class Kind { kStandalone, kCluster, kSentinel };  // but for the first behind a port
@@ -34,27 +35,27 @@ class FakeServer {
   std::uint16_t port() const { return port_; }
   // The honest answer to CLUSTER SLOTS: these share all slots.
   static std::string slots(const std::vector<std::uint16_t>& ports);
-  // Nobody is in the former one when it returns, so a hook may not call it.
+  // No thread is in the former hook after the return, so a hook may not call this.
   void set_hook(Hook hook);
   void hang_up();                   // on everybody
-  std::vector<std::string> keys();  // but for those of probes
-  // The key of a part of that record's chunk; empty: there is none.
+  std::vector<std::string> keys();  // except those of probes
+  // The key of a part of that record's chunk; empty: there is no part.
   std::string part_of(const std::string& record_key, unsigned number = 0);
   std::string value(const std::string& key);
   void erase(const std::string& key);  // as an eviction does
 
-  std::atomic<bool> mute = false;        // takes commands, answers nothing
-  std::atomic<bool> holds = false;       // takes commands, and sends the answers once it no longer does
+  std::atomic<bool> mute = false;        // takes commands, sends no answer
+  std::atomic<bool> holds = false;       // takes commands, and sends the answers after the release
   std::atomic<unsigned> trickle_ms = 0;  // not 0: so many bytes in so many milliseconds
   std::atomic<unsigned> trickle_bytes = 1;
-  std::atomic<bool> sips = false;         // reads no faster than it answers then
-  std::atomic<unsigned> connections = 0;  // that were accepted so far
+  std::atomic<bool> sips = false;         // reads no faster than its answers then
+  std::atomic<unsigned> connections = 0;  // accepted so far
   std::atomic<unsigned> unlinked = 0;     // keys
 
  private:
   struct Hooked {
     Hook hook;
-    unsigned callers = 0;  // who are in it; under the mutex
+    unsigned callers = 0;  // threads inside; under the mutex
   };
   void listen_at_path();
   void listen_at_port();
@@ -71,7 +72,7 @@ class FakeServer {
   std::uint16_t port_ = 0;
   std::atomic<bool> ending_ = false;
   std::mutex mutex_;
-  std::shared_ptr<Hooked> hooked_;  // with those who are still in it
+  std::shared_ptr<Hooked> hooked_;  // with the threads still inside
   std::condition_variable nobody_in_it_;
   std::map<std::string, std::string> values_;
   std::vector<Fd> sockets_;
@@ -79,7 +80,7 @@ class FakeServer {
   std::thread acceptor_;
 };
 
-// A hook for as long as what it refers to: the server may outlive that, and answers until its own end.
+// A hook for the life of its captures: the server may live longer, and answers until its own end.
 class HookScope {
  public:
   HookScope(FakeServer& server, FakeServer::Hook hook) : server_(server) { server_.set_hook(std::move(hook)); }

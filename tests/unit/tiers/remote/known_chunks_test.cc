@@ -41,7 +41,7 @@ TEST(KnownChunksTest, TheOldestMakeRoomAndOthersAreTold) {
   EXPECT_EQ(known.slot_bytes(), 0U);
 }
 
-// Others read it from the loop: they must not wait for what a drop of many takes.
+// Others read this from the loop: they must not wait for a drop of many chunks.
 TEST(KnownChunksTest, ReadersAreAnsweredWhileManyAreErased) {
   for (const bool all : {false, true}) {
     using std::chrono::steady_clock;

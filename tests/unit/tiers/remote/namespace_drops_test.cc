@@ -1,4 +1,5 @@
-// Drops of namespaces alone: their steps on the server, and the operations that they end or wait for.
+// Drops of namespaces alone: their steps on the server, and the operations that a drop ends or
+// waits for.
 #include "sidecar/tiers/remote/chunks/namespace_drops.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// The servers of a backend: which of them count, their bound, and the end of one of them.
+// The servers of a backend: the servers that count, their bound, and the end of a server.
 #include "sidecar/tiers/remote/topology/node_set.h"
 
 #include <gtest/gtest.h>

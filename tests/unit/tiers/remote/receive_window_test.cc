@@ -1,4 +1,4 @@
-// How much is asked for at once: by the length of the link and what comes over it.
+// The bytes asked for at once: by the length and the throughput of the link.
 #include "sidecar/tiers/remote/resp/receive_window.h"
 
 #include <gtest/gtest.h>
@@ -10,12 +10,13 @@ namespace {
 
 constexpr std::uint64_t kMs = 1'000'000, kPart = 2 << 20;
 
-// A link of so many bytes a second and so long a way, always asked for as much as the window lets; what the window has become.
+// A link of a given rate and delay, always asked for as much as the window allows; the final
+// window.
 std::uint64_t settled(ReceiveWindow& window, double rate, std::uint64_t round_trip_ns, std::uint64_t for_ns) {
   std::uint64_t now = kMs;
   for (const std::uint64_t end = now + for_ns; now < end;) {
     window.held_back();
-    // What the window lets comes in one round trip, or as fast as the link is.
+    // The bytes of the window come in one round trip, or at the speed of the link.
     const double parts = static_cast<double>(window.bytes()) / kPart;
     const double each_ns = std::max(1e9 * kPart / rate, static_cast<double>(round_trip_ns) / parts);
     now += static_cast<std::uint64_t>(each_ns);
@@ -71,7 +72,7 @@ TEST(ReceiveWindowTest, OneOfAnySizeIsLet) {
   EXPECT_FALSE(window.lets(ReceiveWindow::kLeast, 1));
 }
 
-// Found by bench-remote: of chunks of 4 and 8 MiB one part alone was on its way most of the time.
+// Found by bench-remote: of chunks of 4 and 8 MiB only one part was under way most of the time.
 TEST(ReceiveWindowTest, TheShortPartThatEndsAChunkTakesNoPlaceOfALongOne) {
   ReceiveWindow window;
   window.round_trip(1000);

@@ -1,4 +1,5 @@
-// What nodes of a Cluster, and Sentinels, may answer in the worst case: bounded, each a miss, and the tier is well again by itself.
+// The worst answers of a Cluster's nodes, and of Sentinels: bounded, each a miss, and the tier is
+// well again by itself.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -85,7 +86,7 @@ TEST_F(RemoteClusterHostileTest, EveryCommandToAnotherServerIsBounded) {
   expect_well();
 }
 
-// As resharding by single slots leaves it: 16,384 ranges, each with a replica.
+// As after resharding by single slots: 16,384 ranges, each with a replica.
 TEST_F(RemoteClusterHostileTest, AMapOfAsManyRangesAsThereAreSlots) {
   FakeServer other({}, FakeServer::Kind::kCluster);
   const auto node = [](std::uint16_t port) {
@@ -95,7 +96,7 @@ TEST_F(RemoteClusterHostileTest, AMapOfAsManyRangesAsThereAreSlots) {
   for (std::size_t slot = 0; slot < kSlots; ++slot)
     map += "*4\r\n:" + std::to_string(slot) + "\r\n:" + std::to_string(slot) + "\r\n" +
            node(slot % 2 == 0 ? server_.port() : other.port()) + node(1);
-  // A copy of the map: server_ outlives it.
+  // A copy of the map: server_ outlives the map.
   const auto hook = [map](const FakeServer::Words& words) { return words[0] == "CLUSTER" ? std::optional(map) : std::nullopt; };
   const HookScope hooked(server_, hook);
   const HookScope hooked_other(other, hook);
@@ -139,7 +140,8 @@ TEST_F(RemoteClusterHostileTest, AMapThatChangesToNonsenseLaterChangesNothing) {
   EXPECT_TRUE(eventually([&] { return loop_->get(1, 1, kBytes).ok(); }));
 }
 
-// Found by a crash: with one node gone the get failed at once, and the slot was the caller's while the others' parts still came.
+// Found by a crash: with one node gone the get failed at once, and the slot was the caller's while
+// the others' parts still came.
 // covers F-191
 TEST_F(RemoteClusterHostileTest, ASlotIsLetGoAfterThePartsThatTheOtherNodesSend) {
   constexpr std::uint64_t kLarge = 9 << 20;
@@ -155,7 +157,7 @@ TEST_F(RemoteClusterHostileTest, ASlotIsLetGoAfterThePartsThatTheOtherNodesSend)
   const HookScope hooked_other(other, hook(asked_other));
   options_ = test::patient(options_);
   open();
-  std::uint64_t number = 0;  // of a chunk whose parts are with both: chance decides
+  std::uint64_t number = 0;  // of a chunk with parts at both: chance decides
   const auto has_parts = [&](FakeServer& server) {
     const std::vector<std::string> keys = server.keys();
     const std::string start = record_key("larder", key_of(number)) + ":";
@@ -179,7 +181,7 @@ TEST_F(RemoteClusterHostileTest, ASlotIsLetGoAfterThePartsThatTheOtherNodesSend)
   std::memset(slot.span().data(), 0x11, slot.span().size());
   for (int i = 0; i < 30; ++i) loop_->collect(10);
   for (const std::byte byte : slot.span()) ASSERT_EQ(byte, std::byte{0x11});
-  // That it is away is known now: nothing is asked of anybody for what cannot be whole.
+  // The loss of the node is known now: no node is asked for a chunk that cannot be complete.
   asked = asked_other = 0;
   EXPECT_EQ(loop_->get(number, 1, kLarge).code(), Code::kUnavailable);
   EXPECT_EQ(asked + asked_other, 0U);
@@ -230,7 +232,8 @@ TEST_F(RemoteClusterHostileTest, ANodeThatLoadsItsDataKeepsNobodyFromTheOthers) 
   EXPECT_EQ(loop_->probe(keys), all);
 }
 
-// Puts are sent in their order: one that waited for what cannot be removed would keep all others waiting, until its deadline.
+// Puts are sent in order: a put that waited for an impossible removal would keep all others
+// waiting, until its deadline.
 // covers F-190
 TEST_F(RemoteClusterHostileTest, WhatIsToGoFromANodeThatIsAwayKeepsNothingFromTheOthers) {
   FakeServer other({}, FakeServer::Kind::kCluster);
@@ -280,7 +283,7 @@ TEST_F(RemoteClusterHostileTest, ADropBeginsAgainWhereSlotsHaveMovedMeanwhile) {
   EXPECT_TRUE(eventually([&] { return loop_->get(number, 1, kBytes).code() == Code::kNotFound; }));
 }
 
-// Else each trial sends all parts to the others, and the record, which is refused, behind them.
+// Otherwise each trial sends all parts to the others, and then the refused record.
 TEST_F(RemoteClusterHostileTest, AServerThatRefusedAChunkIsTriedByAPart) {
   FakeServer other({}, FakeServer::Kind::kCluster);
   const auto hook = [&](const FakeServer::Words& words) -> std::optional<std::string> {
@@ -310,7 +313,7 @@ TEST_F(RemoteClusterHostileTest, AServerThatRefusedAChunkIsTriedByAPart) {
   EXPECT_EQ(backend.begin_chunk({good, good}, kBytes, 1), Tried());
 }
 
-// Three nodes that send every third command on, to each other or themselves, or refuse it.
+// Three nodes that send every third command on, to each other or themselves, or refuse the command.
 TEST(RemoteClusterShiftTest, RandomRedirectionsShiftNoReply) {
   std::atomic<std::uint64_t> count = 0;
   std::vector<std::uint16_t> ports;
@@ -338,7 +341,7 @@ TEST(RemoteClusterShiftTest, RandomRedirectionsShiftNoReply) {
       }
     });
   RemoteOptions options;
-  options.refused_ms = options.trial_bytes_per_s = 0;  // errors at random say nothing of a chunk
+  options.refused_ms = options.trial_bytes_per_s = 0;  // random errors say no word about a chunk
   options.mode = Mode::kCluster;
   options.endpoints = {{"127.0.0.1", ports.front()}};
   const base::MonotonicClock clock;
@@ -346,7 +349,7 @@ TEST(RemoteClusterShiftTest, RandomRedirectionsShiftNoReply) {
   Loop loop(*tier, clock);
   std::uint64_t good = 0;
   for (std::uint64_t i = 0; i < 1500; ++i) {
-    // A connection whose first question meets such an answer is no connection, and is made again.
+    // A connection whose first question gets such an answer is no connection, and is made again.
     ASSERT_TRUE(test::eventually([&] { return !tier->state().degraded(); }));
     static_cast<void>(loop.put(i % 50, i, 1, kBytes));
     for (const std::uint64_t number : {i % 50, (i + 7) % 50}) {
@@ -399,7 +402,8 @@ TEST(RemoteLookTest, OneRoundTripToAllNodesSideBySide) {
   options.endpoints = {{"127.0.0.1", ports.front()}};
   for (const auto& node : nodes)
     node->set_hook([&asked, map = FakeServer::slots(ports)](const FakeServer::Words& words) -> std::optional<std::string> {
-      asked += words[0] == "GETRANGE" && words[3] != "0";  // a probe of the server's health reads one byte
+      // a probe of the server's health reads one byte
+      asked += words[0] == "GETRANGE" && words[3] != "0";
       return words[0] == "CLUSTER" ? std::optional(map) : std::nullopt;
     });
   const base::MonotonicClock clock;

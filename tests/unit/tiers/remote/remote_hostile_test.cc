@@ -1,4 +1,5 @@
-// What a server may answer, and does in the worst case: each costs a miss, none a wrong byte, and the tier is well again by itself.
+// The worst answers of a server: each costs a miss, never a wrong byte, and the tier is well again
+// by itself.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -114,7 +115,7 @@ TEST_F(RemoteHostileTest, ALongAnswerIsInTimeAsLongAsItComes) {
 // covers F-162
 TEST_F(RemoteHostileTest, ALongCommandIsInTimeAsLongAsItGoes) {
   open();
-  constexpr std::uint64_t kLong = 2 << 20;  // more than the kernel holds of it
+  constexpr std::uint64_t kLong = 2 << 20;  // more than the kernel's buffers hold
   ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());
   ASSERT_TRUE(eventually([&] { return server_.connections == options_.connections; }));
   server_.trickle_bytes = 48 << 10;
@@ -166,7 +167,7 @@ TEST_F(RemoteHostileTest, ErrorsFailTheirCommandAndSomeSayThatTheServerIsUnwell)
     const tiers::TierState state = tier_->state();
     EXPECT_TRUE(eventually([&] { return tier_->state().takes_puts == one.takes_puts; }, 5000)) << one.error;
     if (std::string(one.error).starts_with("MOVED") || std::string(one.error).starts_with("NO")) {
-      // It greets anew, meanwhile there may be no connection.
+      // The tier greets anew, and meanwhile there may be no connection.
     } else {
       EXPECT_EQ(state.takes_gets, one.takes_gets) << one.error;
     }
@@ -204,7 +205,7 @@ TEST_F(RemoteHostileTest, ForeignRecordsAndPartsOfAnotherLengthAreMisses) {
     EXPECT_EQ(loop_->get(5, 1, kBytes).code(), Code::kDataLoss);
   }
   EXPECT_EQ(tier_->counters().records_corrupt, 4U);
-  // A part that is shorter than it should be.
+  // A part shorter than its right length.
   answer("GET", "$10\r\n0123456789\r\n");
   EXPECT_EQ(loop_->get(1, 1, kBytes).code(), Code::kNotFound);
   expect_well();
@@ -243,7 +244,8 @@ TEST_F(RemoteHostileTest, TheWrongModeIsSaid) {
   expect_well();
 }
 
-// Nothing is answered before all of it has come: were it asked in two steps, the second would never be taken.
+// No answer goes out before all of the command has come: with a command in two steps, the second
+// would never be taken.
 TEST_F(RemoteHostileTest, ALookIsOneRoundTripWhateverItsLength) {
   options_ = test::patient(options_);
   open();
@@ -281,7 +283,7 @@ TEST_F(RemoteHostileTest, ADropWaitsForAServerThatIsAwayAndNothingIsFoundMeanwhi
 TEST_F(RemoteHostileTest, NobodyWaitsForADropOfAServerThatIsAway) {
   open();
   ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());
-  server_.mute = true;  // answers nothing, those that greet it neither
+  server_.mute = true;  // sends no answer, not even to a greeting
   const std::uint64_t start = clock_.now_ns();
   EXPECT_FALSE(loop_->drop(1).ok());
   EXPECT_TRUE(eventually([&] { return tier_->state().degraded(); }));

@@ -1,4 +1,5 @@
-// The next chunk is on its way before the last one is whole: else the link is idle for a round trip between two chunks.
+// The next chunk is on its way before the last one is whole: else the link is idle for a round trip
+// between two chunks.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -23,10 +24,11 @@ class RemoteOverlapTest : public TierFixture {
  protected:
   RemoteOverlapTest() {
     options_ = test::patient(options_);
-    options_.connections = 4;  // two for reads, two for writes: the parts of one chunk come, and go, over both
+    // two for reads, two for writes: the parts of one chunk come, and go, over both
+    options_.connections = 4;
     options_.read_bytes_in_flight = options_.write_bytes_in_flight = 2 << 20;
   }
-  // Within the server's thread: whether that happens before it goes on.
+  // Within the server's thread: whether this happens before the server goes on.
   bool wait_for(const std::function<bool()>& happens) const {
     for (const std::uint64_t end = clock_.now_ns() + 5'000'000'000; clock_.now_ns() < end;) {
       if (happens()) return true;
@@ -70,7 +72,7 @@ TEST_F(RemoteOverlapTest, AChunkIsSentWhileTheAnswerToTheLastPartOfAnotherIsAwai
   const std::uint64_t before = tier_->counters().written_bytes;
   std::atomic<bool> in_time = false;
   const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
-    // What the second one sends stands in the socket by then, as much of it as that holds.
+    // The second one's bytes stand in the socket by then, as far as the socket has room.
     if (words[0] == "SET" && is_part(words, 1, '1'))
       in_time = wait_for([&] { return tier_->counters().written_bytes > before + kTwoParts + (32 << 10); });
     return std::nullopt;

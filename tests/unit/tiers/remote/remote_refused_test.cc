@@ -1,4 +1,5 @@
-// A server that refuses some chunks: they are not sent again and again, others are stored, and nothing is read less.
+// A server that refuses some chunks: these are not sent again and again, others are stored, and
+// reads go on.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -36,7 +37,7 @@ class RemoteRefusedTest : public TierFixture {
   std::uint64_t sent() const { return tier_->counters().written_bytes; }
 };
 
-// As a proxy with a limit does: it was sent the same chunk ten times a second.
+// Like a proxy with a limit: the tier once sent the same chunk ten times a second.
 // covers F-171
 TEST_F(RemoteRefusedTest, ALongChunkIsNotSentAgainForMinutesAndShortOnesAre) {
   open();
@@ -88,7 +89,7 @@ TEST_F(RemoteRefusedTest, OnceItTakesThemTheyAreStoredWithinThePause) {
 TEST_F(RemoteRefusedTest, ATrialIsOneChunkAndOfItOnePart) {
   in_a_hurry();
   open();
-  constexpr std::uint64_t kParts = 5 << 20;  // three of them
+  constexpr std::uint64_t kParts = 5 << 20;  // three of these
   refuse_longer_than(1 << 20, "-ERR no\r\n");
   EXPECT_FALSE(loop_->put(1, 1, 1, kParts).ok());
   std::uint64_t trials = 0;
@@ -127,10 +128,11 @@ TEST_F(RemoteRefusedTest, AFullServerIsAskedForItsRoomAndSentNothing) {
   EXPECT_TRUE(eventually([&] { return tier_->state().reason.empty(); }));
 }
 
-// It was greeted anew three times a second, and meanwhile nothing could be read.
+// The server was once greeted anew three times a second, and meanwhile reads were impossible.
 // covers F-171, F-172
 TEST_F(RemoteRefusedTest, AUserWhoMayNotWriteReadsOnOverTheSameConnections) {
-  std::atomic<unsigned> greeted = 0;  // connections that write, by the short value of their greeting
+  // connections that write, by the short value of their greeting
+  std::atomic<unsigned> greeted = 0;
   server_.set_hook([&greeted](const FakeServer::Words& words) -> std::optional<std::string> {
     if (words[0] == "SET" && words[2] == "1") ++greeted;
     return std::nullopt;
@@ -166,7 +168,8 @@ TEST_F(RemoteRefusedTest, AnIdleConnectionIsAsked) {
   EXPECT_GE(pings, 3 * 4U) << "each of the three";
 }
 
-// It was said twice, "no connection" and "connected again", and missed meanwhile.
+// Once the log said it twice, "no connection" and "connected again", and chunks were missed
+// meanwhile.
 // covers F-171, F-173
 TEST_F(RemoteRefusedTest, AServerThatClosesIdleConnectionsCostsNoMiss) {
   options_.ping_ms = 60'000;

@@ -1,5 +1,5 @@
-// Several larderd on one server, in the order that would hurt: nobody takes away what another has just put, and of what two put at
-// the same moment nothing is left over.
+// Several larderd on one server, in the most harmful order: no larderd takes away another's new
+// chunk, and of two simultaneous puts no part is left over.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -16,7 +16,8 @@ using tiers::testing_support::Slot;
 
 class RemoteSharedTest : public TierFixture {
  protected:
-  // Runs `act` once, before the first command that is like this is carried out. Others' commands go on meanwhile.
+  // Runs `act` once, before the first such command is carried out. Others' commands go on
+  // meanwhile.
   [[nodiscard]] HookScope before(const std::function<bool(const FakeServer::Words&)>& like, const std::function<void()>& act) {
     done_ = false;
     return {server_, [this, like, act](const FakeServer::Words& words) -> std::optional<std::string> {
@@ -73,7 +74,8 @@ TEST_F(RemoteSharedTest, AGetGoesOnWithWhatIsPutAnewMeanwhile) {
 TEST_F(RemoteSharedTest, WhoMissesAPartTakesNothingFromWhoPutsTheChunkAnew) {
   Node one(options_), other(options_);
   std::uint64_t generation = 0;
-  for (const char* verb : {"GETRANGE", "GETDEL"}) {  // before it is looked at once more; between that and its removal
+  // before the second look; between that and the removal
+  for (const char* verb : {"GETRANGE", "GETDEL"}) {
     ASSERT_TRUE(one.loop.put(1, ++generation, 1, kBytes).ok());
     server_.erase(server_.part_of(record_));
     std::atomic<int> probes = 0;
@@ -103,7 +105,7 @@ TEST_F(RemoteSharedTest, NorDoesWhoFoundItsBytesBad) {
   EXPECT_TRUE(one.loop.get(1, 1, kBytes).ok());
 }
 
-// Put back over what a third has put by then, it would take that one's place.
+// Put back over a third larderd's put, the value would take its place.
 // covers F-198
 TEST_F(RemoteSharedTest, WhatIsPutBackGivesWayToWhatIsThereByThen) {
   Node one(options_), other(options_);
@@ -159,7 +161,7 @@ TEST_F(RemoteSharedTest, OfTwoThatPutAtTheSameMomentOneStays) {
   }
 }
 
-// The answer to its record comes all the same: it alone tells whose record that has replaced.
+// The answer to its record comes all the same: only this answer names the replaced record.
 // covers F-198
 TEST_F(RemoteSharedTest, APutThatWasTooLateLeavesNothingOfWhatItReplaced) {
   options_.answer_ms = 5000;

@@ -1,5 +1,5 @@
-// One command's failure never shifts another's reply: a rival's connector, after one -OOM, gave every later GET an earlier one's
-// answer, and in the end another key's bytes as success.
+// One command's failure never shifts another's reply: a rival's connector, after one -OOM, gave
+// every later GET an earlier one's answer, and in the end another key's bytes as success.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -24,7 +24,8 @@ constexpr int kShort = 100'000;
 #endif
 const int kErrors = test::by_form(kShort, 1'000'000);
 
-// Every payload says whose it is; the server's answers come in pieces of any size, an error in place of every second.
+// Every payload names its key; the server's answers come in pieces of any size, an error in place
+// of every second.
 // covers F-169
 TEST(RemoteShiftTest, RandomErrorRepliesShiftNoReply) {
   const std::vector<std::string> errors{
@@ -71,8 +72,8 @@ TEST(RemoteShiftTest, RandomErrorRepliesShiftNoReply) {
   EXPECT_EQ(answered, asked);
 }
 
-// As over TLS: records that could not be written are kept while commands in and behind them are cancelled. The server answers each
-// command that it is sent with that command's own number.
+// As over TLS: unwritten records are kept while their commands and later ones are cancelled. The
+// server answers each received command with that command's own number.
 // covers F-167
 TEST(RemoteShiftTest, CommandsTakenBackWhileARecordIsHeldShiftNoReply) {
   auto wire = std::make_shared<Wire>();

@@ -1,4 +1,5 @@
-// What is to go from the server goes, nothing else does, and what it refuses of that costs nobody else anything.
+// Unwanted keys go from the server, no other key does, and a refused removal costs no other
+// operation.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -73,7 +74,8 @@ TEST_F(RemoteUnwantedTest, AnEvictionEndsPutsBeforeItAndReachesWhatOthersStored)
     ASSERT_TRUE(one.loop.put(i, 3, 1, kBytes).ok());
     const tiers::Ticket before = i % 2 == 0 ? 0 : other.put(i, 4);
     EXPECT_TRUE(other.tier->evict(key_of(i)).ok());
-    if (before != 0) static_cast<void>(other.loop.ended(before));  // it may have been quicker
+    // the removal may have been quicker
+    if (before != 0) static_cast<void>(other.loop.ended(before));
     EXPECT_EQ(other.loop.get(i, 1, kBytes).code(), Code::kNotFound);
     ASSERT_TRUE(other.loop.flush().ok());
     EXPECT_FALSE(other.tier->probe(key_of(i)).has_value());
@@ -103,7 +105,8 @@ TEST_F(RemoteUnwantedTest, PartsOfAPutThatWasTooLateOrCutOffGo) {
   std::atomic<int> parts = 0;
   const HookScope hooked(server_, [&, record](const FakeServer::Words& words) -> std::optional<std::string> {
     parts += words[0] == "SET" && words[1] != record;
-    return words[0] == "SET" && words[1] == record ? std::optional<std::string>("") : std::nullopt;  // never answered
+    // never answered
+    return words[0] == "SET" && words[1] == record ? std::optional<std::string>("") : std::nullopt;
   });
   EXPECT_EQ(node.loop.ended(node.put(2, 1, 100)).code(), Code::kDeadlineExceeded);
   const tiers::Ticket cut_off = node.put(2, 2);
@@ -197,7 +200,8 @@ TEST_F(RemoteUnwantedTest, APartThatIsLongerThanItShouldBeIsAMissAndGoes) {
   EXPECT_TRUE(eventually([&] { return server_.keys().size() == 2; }));
 }
 
-// When its put is given up: it is unlinked behind all that is being written. Parts go over several connections, of which one may be quicker.
+// When the put is given up: the part is unlinked behind all writes under way. Parts go over several
+// connections, and one may be quicker.
 TEST_P(RemoteOnItsWayTest, APartGoesToo) {
   options_.answer_ms = 5000;
   Node node(options_);
@@ -218,7 +222,8 @@ TEST_P(RemoteOnItsWayTest, APartGoesToo) {
   EXPECT_EQ(server_.keys().size(), 2U) << "of the other chunk";
 }
 
-// Its record is still sent on, and comes in then: what is looked for and dropped meanwhile waits for it.
+// The record is still sent on, and arrives then: probes and drops of its key meanwhile wait for the
+// record.
 TEST_F(RemoteUnwantedClusterTest, ARecordThatIsOnItsWayIsWaitedForWhereItsPutWasGivenUp) {
   options_.answer_ms = 5000;
   for (const bool dropped : {false, true}) {
@@ -237,7 +242,8 @@ TEST_F(RemoteUnwantedClusterTest, ARecordThatIsOnItsWayIsWaitedForWhereItsPutWas
     if (dropped) {
       ASSERT_TRUE(node.tier->drop_namespace(drop, key_of(1).namespace_id, node.loop.in_ms(5000)).ok());
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until all that does not wait is on its way
+    // until all commands that do not wait are on their way
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
     go_on = true;
     ASSERT_TRUE(eventually([&] { return sent == 2; }));
     if (dropped) {

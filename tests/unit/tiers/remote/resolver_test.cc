@@ -1,4 +1,4 @@
-// Names to addresses, also where the machine has no thread left for it.
+// Names to addresses, also on a machine without a further thread.
 #include "sidecar/tiers/remote/resp/resolver.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 using Found = std::optional<Result<std::vector<Address>>>;
 
-// No thread can be started meanwhile: its stack would be larger than what addresses reach.
+// No thread can be started meanwhile: its stack would be larger than the address space.
 class NoThreads {
  public:
   NoThreads() {

@@ -11,7 +11,7 @@ std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-// What a scanner finds in it, given a byte more each time; it must not depend on the pieces.
+// A scanner's finding, given a byte more each time; the finding must not depend on the pieces.
 ReplyScanner::Found scanned(std::string_view text, std::size_t* length = nullptr) {
   ReplyScanner whole, pieces;
   const ReplyScanner::Found found = whole.scan(bytes_of(text));
@@ -76,7 +76,8 @@ TEST(RespTest, RepliesAreParsed) {
   EXPECT_EQ(reply->elements[1].integer, -5);
   EXPECT_EQ(reply->elements[2].elements[0].kind, Reply::Kind::kNil);
   EXPECT_EQ(reply->elements[2].elements[1].kind, Reply::Kind::kError);
-  // What one of the two parsers takes and the other does not is nothing, and nothing of it is left for the next.
+  // A reply that only one of the two parsers takes is refused, and no byte of the reply is left for
+  // the next.
   EXPECT_FALSE(parser.parse(bytes_of(":007\r\n")).ok());
   EXPECT_FALSE(parser.parse(bytes_of("+A\r\n+B\r\n")).ok());
   EXPECT_EQ(parser.parse(bytes_of("+C\r\n"))->text, "C");

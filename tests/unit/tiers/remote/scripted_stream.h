@@ -1,4 +1,5 @@
-// A Stream in the hands of a test: what the server sends is put in, what it is sent is kept. Moves at most so many bytes a call.
+// A Stream in the hands of a test: the server's bytes are put in, the sent bytes are kept. Moves at
+// most a given number of bytes a call.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +14,11 @@ namespace larder::remote::testing_support {
 struct Wire {
   std::string to_us, from_us;
   std::size_t receive_at_most = SIZE_MAX, send_at_most = SIZE_MAX;  // in one call
-  bool closed = false;                                              // once all of to_us has been received
-  bool deaf = false;                                                // nothing can be sent any more
-  // Not 0: as TLS sends. What is given is made into records of so many bytes; one that cannot go out is kept, and goes first, as it
-  // was, whatever is given then.
+  // once all of to_us has been received
+  bool closed = false;
+  bool deaf = false;  // no byte can be sent any more
+  // Not 0: sends like TLS. Given bytes are made into records of this size; an unsent record is
+  // kept, and goes first, unchanged, before later bytes.
   std::size_t record_bytes = 0;
   bool blocked = false;
 };

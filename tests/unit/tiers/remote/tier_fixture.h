@@ -1,4 +1,4 @@
-// A remote tier on a fake server that is in a hurry, as a test drives it.
+// A remote tier on a fake server that is in a hurry, driven by a test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ class TierFixture : public testing::Test {
     }
     return happens();
   }
-  // From now on commands of this kind are answered so, but for those of probes.
+  // From now on commands of this kind get this answer, except those of probes.
   void answer(const std::string& verb, const std::string& bytes, const std::string& of_key = "") {
     server_.set_hook([verb, bytes, of_key](const FakeServer::Words& words) -> std::optional<std::string> {
       if (words[0] != verb || (!of_key.empty() && words[1] != of_key) || words[1].ends_with(":probe")) return std::nullopt;
@@ -63,7 +63,7 @@ class TierFixture : public testing::Test {
 // One of several larderd on one server.
 struct Node {
   explicit Node(const RemoteOptions& options) : tier(*open_remote_tier(clock, options)), loop(*tier, clock) {}
-  // A put that is asked for now; its slot is kept until the node is gone.
+  // A put requested now; its slot is kept until the node is gone.
   tiers::Ticket put(std::uint64_t number, std::uint64_t generation, std::uint64_t ms = 20'000, std::uint32_t since_s = 0) {
     tiers::testing_support::Slot& slot = slots.emplace_back(protocol::slot_bytes(kBytes, kBytes));
     tiers::ChunkFacts facts = tiers::testing_support::fill(slot.span(), number, generation, kBytes, kBytes);

@@ -1,4 +1,4 @@
-// Which sizes a server is sent after it refused some, and when.
+// The sizes that a server gets after a refusal, and the times.
 #include "sidecar/tiers/remote/topology/write_gate.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,8 @@ TEST_F(WriteGateTest, PausesGrowToMinutesAndALargeTrialIsRarerThanASmallOne) {
   EXPECT_FALSE(large.lets(32 * kMib, 200 * kSecond)) << "2 MiB at 8 KiB/s";
 }
 
-// A server that takes a small one now and then: a large one was sent whole after each of them.
+// A server that takes a small chunk now and then: once a large one was sent whole after each small
+// one.
 // covers F-171
 TEST_F(WriteGateTest, ASmallOneThatIsStoredSaysNothingOfLargeOnes) {
   constexpr std::uint64_t kSmall = 64 << 10, kLarge = 8 * kMib;
@@ -77,7 +78,7 @@ TEST_F(WriteGateTest, ASmallOneThatIsStoredSaysNothingOfLargeOnes) {
   EXPECT_EQ(gate_.reason(), "");
 }
 
-// As of a proxy whose server is just being replaced.
+// Like a proxy whose server is just being replaced.
 // covers F-171
 TEST_F(WriteGateTest, AnErrorThatNobodyKnowsIsTriedOnceMoreSoon) {
   refuse(32 * kMib, kSecond, WriteGate::Why::kUnknown);
@@ -118,7 +119,7 @@ TEST_F(WriteGateTest, PutsThatWereUnderWayTogetherAreOneRefusal) {
   EXPECT_TRUE(gate_.closed()) << "and what was under way before it says nothing";
 }
 
-// A chunk that ends its connection each time; a server that is killed once ends all of them.
+// A chunk that ends its connection each time; a killed server ends all connections once.
 // covers F-171
 TEST_F(WriteGateTest, ThreeLossesInARowAreARefusalAndOneEventIsOne) {
   for (int i = 0; i < 20; ++i) gate_.lost(put(kMib, kSecond), "gone", 2 * kSecond);
@@ -150,14 +151,14 @@ TEST_F(WriteGateTest, AStoredOneOfThatSizeEndsTheRow) {
 // covers F-171
 TEST_F(WriteGateTest, RoomForAnotherOneIsTriedAtOnceAndSeldomInVain) {
   refuse(8 * kMib, kSecond, WriteGate::Why::kFull);
-  gate_.has_room(5 * kMib, 2 * kSecond);  // what the refused one leaves
+  gate_.has_room(5 * kMib, 2 * kSecond);  // the room that the refused one leaves
   EXPECT_FALSE(gate_.lets(8 * kMib, 2 * kSecond));
   gate_.has_room(12 * kMib, 3 * kSecond);
   EXPECT_FALSE(gate_.lets(8 * kMib, 3 * kSecond)) << "hardly more than at the refusal";
   gate_.has_room(13 * kMib, 4 * kSecond);
   ASSERT_TRUE(gate_.lets(8 * kMib, 4 * kSecond));
   std::uint64_t trials = 0;
-  for (std::uint64_t s = 4; s < 3600; ++s) {  // a server that tells of room and has none
+  for (std::uint64_t s = 4; s < 3600; ++s) {  // a server that announces room and has no room
     gate_.has_room(s % 2 == 0 ? 100 * kMib : 0, s * kSecond);
     if (!gate_.lets(8 * kMib, s * kSecond)) continue;
     ++trials;
@@ -166,7 +167,7 @@ TEST_F(WriteGateTest, RoomForAnotherOneIsTriedAtOnceAndSeldomInVain) {
   EXPECT_LE(trials, 25U);
 }
 
-// Where all of them went at once, most were refused once more.
+// With all at once, most were once refused again.
 // covers F-171
 TEST_F(WriteGateTest, WithLittleRoomTheyGoOneByOneAsLongAsItLasts) {
   refuse(8 * kMib, kSecond, WriteGate::Why::kFull);

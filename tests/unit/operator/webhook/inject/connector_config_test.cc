@@ -20,7 +20,7 @@ TEST(ConnectorConfig, IsWhatTheConnectorTakes) {
   EXPECT_EQ(Object::parse(connector_config(512))["kv_connector_extra_config"], Object({{"chunk_tokens", 512}}));
 }
 
-// The one that was there is first: vLLM loads from the first that has something.
+// The present one is first: vLLM loads from the first one with a hit.
 TEST(ConnectorConfig, ComesBesideAnotherOne) {
   const Object config =
       composed(R"({"kv_connector":"NixlConnector","kv_role":"kv_producer","kv_port":5,"kv_connector_extra_config":{"a":1}})", 64);
@@ -34,14 +34,16 @@ TEST(ConnectorConfig, ComesBesideAnotherOne) {
   EXPECT_EQ(children[1].dump(), connector_config(64));
 }
 
-// vLLM's MultiConnector passes engine_id to its children by itself, and fails on one that has its own.
+// vLLM's MultiConnector passes engine_id to its children by itself, and fails on a child with its
+// own.
 TEST(ConnectorConfig, EngineIdStaysOutside) {
   const Object config = composed(R"({"kv_connector":"X","kv_role":"kv_both","engine_id":"e"})");
   EXPECT_EQ(config["engine_id"], "e");
   EXPECT_FALSE(config["kv_connector_extra_config"]["connectors"][0].contains("engine_id"));
 }
 
-// A producer alone would not hold freed blocks back while Larder loads into them; and a failed load must be recomputed.
+// A producer alone would not hold freed blocks back while Larder loads into the blocks; and a
+// failed load must be recomputed.
 TEST(ConnectorConfig, MakesTheEngineLoadSafely) {
   for (const char* existing :
        {R"({"kv_connector":"X","kv_role":"kv_producer"})",

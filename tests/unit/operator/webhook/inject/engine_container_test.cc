@@ -1,4 +1,4 @@
-// Which container is the engine, and what starts it keeps what Larder gives it.
+// The choice of the engine's container, and launchers that keep Larder's additions.
 #include <gtest/gtest.h>
 
 #include "tests/unit/operator/api/yaml_object.h"
@@ -13,7 +13,7 @@ std::string refused(const std::string& container) {
   return container_case(container).inject().refused;
 }
 
-// The names of those that get the flag.
+// The names of the containers that get the flag.
 std::string engines_of(const char* containers) {
   InjectionCase one = container_case("{}");
   one.pod["spec"]["containers"] = from_yaml(containers).front();

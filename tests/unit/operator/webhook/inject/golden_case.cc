@@ -40,7 +40,8 @@ GoldenCase case_of_file(const fs::path& folder, const std::string& name) {
   return {name, whole, GoldenCase::Form::kWhole, one};
 }
 
-// `container`: the fields of the usual pod's container but name and image; `pod` is merged over the whole (RFC 7386).
+// `container`: the fields of the usual pod's container but name and image; `pod` is merged over the
+// whole (RFC 7386).
 InjectionCase case_of_row(const Object& row, Object pod) {
   Object& container = pod["spec"]["containers"][0];
   if (row.contains("container")) {

@@ -1,7 +1,7 @@
-// The injector's golden cases, tests/golden/inject (its README says how they are written): pods in files of their own, and pods that
-// are rows of tables.
+// The injector's golden cases, tests/golden/inject (its README describes their form): pods in files
+// of their own, and pods that are rows of tables.
 //
-// Read anew by each call. Throws where a file is not of that form: for tests alone.
+// Read anew by each call. Throws if a file has another form: for tests alone.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ GoldenCase golden_case(const std::filesystem::path& repository, const std::strin
 
 UsualPod usual_golden(const std::filesystem::path& repository);
 
-// The result in the row `name` of a table; null where there is none.
+// The result in the row `name` of a table; null: no such row.
 api::Object row_result(const std::filesystem::path& table, const std::string& name);
 // Writes the result into the row. Comments at the table's beginning stay.
 void write_row_result(const std::filesystem::path& table, const std::string& name, const api::Object& result);

@@ -63,7 +63,8 @@ TEST_P(InjectGolden, TwiceIsOnce) {
   EXPECT_EQ(second.refused, first.refused);
 }
 
-// What is left alone keeps everything and says why; the sentence has what to do behind a semicolon.
+// A pod left alone keeps everything and has the reason; the remedy stands behind a semicolon of the
+// sentence.
 TEST_P(InjectGolden, SaysWhyItWasLeftAlone) {
   const webhook::Injection injection = golden_.one.inject();
   EXPECT_EQ(injection.refused.empty(), injection.kind == webhook::Refusal::kNone);

@@ -1,5 +1,6 @@
-// One injection as a test writes it: a YAML text of a Pod, and beside it what is not as usual: a CachePool, a CacheBackend, a
-// Namespace (whose label says what Pod Security allows), LimitRanges, ResourceQuotas, `kind: Defaults`.
+// One injection in a test's form: a YAML text of a Pod, and beside it the unusual objects: a
+// CachePool, a CacheBackend, a Namespace (whose label sets Pod Security), LimitRanges,
+// ResourceQuotas, `kind: Defaults`.
 #pragma once
 
 #include <string>
@@ -19,14 +20,14 @@ struct InjectionCase {
   bool by_pod = true;
   webhook::Surroundings surroundings;
 
-  // The pod as it is, or as a test changed it.
+  // The original pod, or the pod after a test's change.
   webhook::Injection inject() const { return inject(pod); }
   webhook::Injection inject(const api::Object& one) const {
     return webhook::inject({one, ns, pool_name, pool, backend, defaults, by_pod, surroundings});
   }
 };
 
-// Where no pool stands in the text and the pod names one that is not "missing": the pool of usual_pool().
+// For a text without a pool and a pod with a pool other than "missing": the pool of usual_pool().
 InjectionCase injection_case(const std::string& yaml);
 // A pod of this engine container (YAML of its fields but the name), all else as usual.
 InjectionCase container_case(const std::string& container);

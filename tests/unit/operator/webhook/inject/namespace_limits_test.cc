@@ -1,4 +1,5 @@
-// A pod that its namespace would refuse because of us is left alone; what can be made to fit is made to fit.
+// A pod that its namespace would refuse because of us is left alone; a pod that can be made to fit
+// is made to fit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +54,7 @@ TEST(LimitRange, ADefaultLimitIsNeverBelowTheRequest) {
   EXPECT_EQ(resources_of(one)["limits"]["memory"], "4416Mi");
 }
 
-// LimitRanger gives each container without one the default: a GPU for what copies a few files.
+// LimitRanger gives each container without limits the default: a GPU for a copy of a few files.
 TEST(LimitRange, ADefaultOfGpusIsNotTaken) {
   InjectionCase one = engine();
   limit(one, "{type: Container, default: {nvidia.com/gpu: 1}, defaultRequest: {nvidia.com/gpu: 1}}");
@@ -188,7 +189,8 @@ TEST(ResourceQuota, CountsByScope) {
   EXPECT_TRUE(refused(selector("operator: DoesNotExist"), none));
 }
 
-// A pod without any request is of no quota of NotBestEffort. With larderd in it, it is, and then each container must ask for something.
+// A pod without any request is of no quota of NotBestEffort. With larderd the pod has requests, and
+// then each container must have one.
 TEST(ResourceQuota, ThatCountsThePodOnlyWithItsCacheWantsRequestsOfTheEngine) {
   InjectionCase one = engine("{}");
   quota(one, "{requests.memory: 100Gi}", "{requests.memory: 0}", ", scopes: [NotBestEffort]");
@@ -247,7 +249,7 @@ TEST(PodOverrides, AreOfThePayloadUnderItsOwnPrefix) {
   }
 }
 
-// A pod's annotation wins over the pool, and what it leaves out stays the pool's.
+// A pod's annotation wins over the pool, and its missing fields stay the pool's.
 TEST(PodOverrides, OfThePayloadComeOverThoseOfThePool) {
   InjectionCase one = engine();
   one.pool->spec.injection.payload_resources = {{"requests", {{"cpu", "20m"}}}, {"limits", {{"cpu", "1"}, {"memory", "96Mi"}}}};
@@ -257,7 +259,7 @@ TEST(PodOverrides, OfThePayloadComeOverThoseOfThePool) {
   EXPECT_EQ(payload["requests"]["cpu"], "20m");
 }
 
-// The pool's hash, by which the operator knows what a restart would change, is of the pool alone.
+// The pool's hash, by which the operator knows the effect of a restart, is of the pool alone.
 TEST(PodOverrides, LeaveThePoolsHashAsItIs) {
   const auto hash = [](const InjectionCase& one) {
     return *api::annotation(patched(one.pod, one.inject().patch), api::kRestartAnnotation);

@@ -1,4 +1,4 @@
-// What golden files cannot show well: sizes, and objects that are no pods.
+// Cases that golden files cannot show well: sizes, and objects that are no pods.
 #include <gtest/gtest.h>
 
 #include "operator/api/names.h"
@@ -21,7 +21,8 @@ TEST(Injection, OfAnObjectThatIsNoPodChangesNothing) {
   }
 }
 
-// The API server refuses an object with more than 256 KiB of annotations: the pod would not start at all.
+// The API server refuses an object with more than 256 KiB of annotations: the pod would not start
+// at all.
 TEST(Injection, NeverMakesAnnotationsTooLarge) {
   InjectionCase one = container_case("{command: [vllm, serve, m]}");
   Object& annotations = one.pod["metadata"]["annotations"];
@@ -52,7 +53,7 @@ TEST(Injection, CutsALongReason) {
   EXPECT_TRUE(injection.refused.ends_with("..."));
 }
 
-// A script may be as long as Kubernetes lets it be, and is read in no time.
+// A script may be as long as Kubernetes allows, and is read in a short time.
 TEST(Injection, OfAVeryLongScriptIsRefusedNotRead) {
   InjectionCase one = container_case("{command: [bash, -c, x]}");
   one.pool->spec.engine.container = "engine";

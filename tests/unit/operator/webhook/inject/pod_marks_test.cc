@@ -1,4 +1,5 @@
-// What an injected pod says to those that act on pods: the autoscaler, backups; and what its pool wants it to say.
+// The marks of an injected pod for programs that act on pods: the autoscaler, backups; and the
+// marks that its pool adds.
 #include <gtest/gtest.h>
 
 #include "operator/api/names.h"

@@ -14,7 +14,7 @@ bool has_named(const Object& list, std::string_view name) {
   return std::ranges::any_of(list, [name](const Object& one) { return api::text_at(one, "name") == name; });
 }
 
-// All that was there is there still, in its order.
+// All earlier elements are still there, in their order.
 bool keeps(const Object& before, const Object& after) {
   std::size_t at = 0;
   for (const Object& one : before) {
@@ -24,7 +24,8 @@ bool keeps(const Object& before, const Object& after) {
   return true;
 }
 
-// What the API server's validation refuses, and an injection could do: a name that is given twice, a mount of no volume.
+// States that the API server's validation refuses, and an injection could cause: a duplicate name,
+// a mount of no volume.
 class Faults {
  public:
   explicit Faults(const Object& pod) {
@@ -38,7 +39,7 @@ class Faults {
         look_into(container, name, volumes);
       }
   }
-  // "" where there is none that `before` has not.
+  // "" without a new fault compared with `before`.
   std::string beside(const Faults& before) const {
     for (const std::string& fault : found_)
       if (!before.found_.contains(fault)) return fault;

@@ -1,4 +1,4 @@
-// What every injection keeps, of any pod: for pods by chance and for the fuzzer.
+// The promises of every injection, for any pod: for random pods and for the fuzzer.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Pods by chance: of every shape that the injector knows, combined at random, and some of them damaged.
+// Random pods: of every shape that the injector knows, combined at random, and some damaged.
 //
 // The same seed gives the same pods. One thread.
 #pragma once
@@ -12,7 +12,8 @@ namespace larder::test {
 
 struct RandomPod {
   InjectionCase one;
-  std::string shape;  // which of each kind was chosen: two pods of one shape differ in names and numbers alone
+  // the choice of each kind: two pods of one shape differ in names and numbers alone
+  std::string shape;
   bool damaged = false;
 };
 

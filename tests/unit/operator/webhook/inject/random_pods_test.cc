@@ -1,4 +1,5 @@
-// 10,000 random pods; `make test-inject` runs a million. LARDER_TEST_PODS and LARDER_TEST_SEED say others.
+// 10,000 random pods; `make test-inject` runs a million. LARDER_TEST_PODS and LARDER_TEST_SEED set
+// others.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -15,7 +15,7 @@ namespace {
 using api::Object;
 namespace fs = std::filesystem;
 
-// Writes each word with its length, so that blanks and newlines in it are seen.
+// Writes each word with its length, so that blanks and newlines in a word are visible.
 constexpr const char* kFake = R"(#!/bin/sh
 { printf 'start %s %s\n' "$#" "${#PYTHONPATH}"; printf '%s\n' "$PYTHONPATH"
   for word in "$0" "$@"; do printf '%s\n' "${#word}"; printf '%s\n' "$word"; done; } >> "$LARDER_TEST_STARTS"

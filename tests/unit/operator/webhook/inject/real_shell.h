@@ -1,4 +1,5 @@
-// Runs a container's command line as a kubelet and a shell would, with programs in the place of vLLM that only say what they were given.
+// Runs a container's command line like a kubelet and a shell, with programs in the place of vLLM
+// that only report their arguments.
 #pragma once
 
 #include <map>
@@ -9,7 +10,7 @@
 
 namespace larder::test {
 
-// One start of an engine: what stood behind `vllm` or `python3`, and its PYTHONPATH.
+// One start of an engine: the words behind `vllm` or `python3`, and its PYTHONPATH.
 struct EngineStart {
   std::vector<std::string> argv;
   std::string python_path;
@@ -21,8 +22,8 @@ class RealShell {
   RealShell();
   ~RealShell();
 
-  // All engines that the container starts, in order. `entrypoint`: what the image starts where the pod names no command.
-  // `image`: variables that the image sets.
+  // All engines that the container starts, in order. `entrypoint`: the image's start for a pod
+  // without a command. `image`: variables that the image sets.
   std::vector<EngineStart> run(const api::Object& container, const std::vector<std::string>& entrypoint = {"vllm", "serve"},
                                const std::map<std::string, std::string>& image = {});
   bool ended_well() const { return status_ == 0; }

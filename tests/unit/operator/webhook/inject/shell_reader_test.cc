@@ -7,7 +7,8 @@ namespace {
 
 using Commands = std::vector<std::vector<std::string>>;
 
-// Each command's words; "?" for what an expansion decides, "*" behind what may be many.
+// Each command's words; "?" for a word that an expansion decides, "*" behind a word that may be
+// several.
 Commands commands_in(std::string_view script) {
   const auto read = read_shell(shell_text(script));
   if (!read.ok()) return {{"refused", read.status().text()}};

@@ -1,4 +1,5 @@
-// What real shells make of a container before and after the injection: the engine gets what it got, and one flag with our JSON.
+// The starts of real shells for a container before and after the injection: the engine gets its old
+// words, and one flag with our JSON.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +16,7 @@ using api::Object;
 const std::string kConfig =
     R"Y({"kv_connector":"LarderConnector","kv_connector_module_path":"larder.vllm","kv_role":"kv_both"})Y";
 
-// Takes the flag and its value out of what an engine was given; "" where it is not there.
+// Takes the flag and its value out of an engine's words; "" if the flag is not there.
 std::string take_flag(std::vector<std::string>& argv) {
   const auto flag = std::ranges::find(argv, "--kv-transfer-config");
   if (flag == argv.end() || flag + 1 == argv.end()) return "";
@@ -31,7 +32,7 @@ Object engine_of(const Object& pod) {
 struct Shape {
   const char* name;
   const char* container;         // YAML
-  const char* images_path = "";  // of PYTHONPATH, what the image sets and the injector repeats
+  const char* images_path = "";  // of PYTHONPATH, the image's value, which the injector repeats
 };
 
 constexpr const char* kServersPath = ":/kserve-workspace/huggingfaceserver:/huggingfaceserver";
@@ -170,7 +171,7 @@ args:
 
 INSTANTIATE_TEST_SUITE_P(All, ShellShapes, testing::ValuesIn(kShapes), [](const auto& one) { return one.param.name; });
 
-// A connector that is there already comes first, and Larder beside it, wherever it was written.
+// A present connector comes first, and Larder beside it, wherever the flag was written.
 class ShellConnectors : public testing::TestWithParam<Shape> {};
 
 TEST_P(ShellConnectors, StayAndLarderIsBesideThem) {
@@ -216,7 +217,8 @@ constexpr Shape kConnectors[] = {
 
 INSTANTIATE_TEST_SUITE_P(All, ShellConnectors, testing::ValuesIn(kConnectors), [](const auto& one) { return one.param.name; });
 
-// The value of an option is one value: ours comes before it, so that whatever it is wins.
+// The value of an option is one value: ours comes before, so that the user's value wins in any
+// case.
 TEST(HiddenConnector, OfAnOptionsValueWins) {
   const InjectionCase one = container_case(R"Y({command: [bash, -c, "vllm serve m --port $PORT"]})Y");
   Object engine = engine_of(patched(one.pod, one.inject().patch));
@@ -227,7 +229,8 @@ TEST(HiddenConnector, OfAnOptionsValueWins) {
   EXPECT_EQ(starts[0].argv.back(), "{}");
 }
 
-// KServe's LLMInferenceService puts the connector of its kvCacheOffloading into a variable of its script, where it would win.
+// KServe's LLMInferenceService puts the connector of its kvCacheOffloading into a variable of its
+// script, where that connector would win.
 TEST(HiddenConnector, OfAVariableOfTheScriptIsSaid) {
   const InjectionCase offloading = container_case(R"Y({command: [bash, -c, 'if true; then
       ARGS="--kv-transfer-config ''{\"kv_connector\":\"OffloadingConnector\"}''"; fi; eval "vllm serve m ${ARGS} $@"', --]})Y");
@@ -240,7 +243,8 @@ TEST(HiddenConnector, OfAVariableOfTheScriptIsSaid) {
   }
 }
 
-// KServe's script speaks of the flag in a test, and leaves the variable empty where there is no kvCacheOffloading.
+// KServe's script names the flag in a test, and leaves the variable empty without
+// kvCacheOffloading.
 TEST(HiddenConnector, OfAVariableThatIsEmptyOrUnusedIsNone) {
   for (const char* script :
        {R"(A=''; [[ $* != *--kv-transfer-config* ]] && A=''; vllm serve m $A)", R"(A='--kv-transfer-config {}'; vllm serve m)"}) {

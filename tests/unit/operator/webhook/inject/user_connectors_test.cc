@@ -1,6 +1,5 @@
-// A connector of the user's own is never lost: where one may reach vLLM by a way that cannot be
-// read, the pod is left alone. Real shells say what vLLM gets; vLLM takes the last
-// --kv-transfer-config.
+// A connector of the user's own is never lost: if a connector may reach vLLM by an unreadable way,
+// the pod is left alone. Real shells show vLLM's words; vLLM takes the last --kv-transfer-config.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +20,7 @@ const std::map<std::string, std::string> kOutside{{"KV", R"({"kv_connector":"Use
 
 struct Form {
   const char* name;
-  const char* script;  // of bash, with what envFrom gives
+  const char* script;  // of bash, with the variables of envFrom
 };
 
 class UsersConnector : public testing::TestWithParam<Form> {};
@@ -148,7 +147,8 @@ TEST(UsersConnectors, SentencesSayWhereAndWhatToDo) {
             "value in double quotes");
 }
 
-// What is known to have no connector, or can only be one value, is served also beside an envFrom.
+// A value without a connector for certain, or with one value at most, is served also beside an
+// envFrom.
 // covers F-239
 TEST(UsersConnectors, ThatCannotBeThereAreNone) {
   for (const char* script :
@@ -175,7 +175,7 @@ TEST(UsersConnectors, ThatCannotBeThereAreNone) {
   }
 }
 
-// A script or an environment that would take long to look through, or deep, is one that cannot be read.
+// A script or an environment that would take long to look through, or deep, counts as unreadable.
 // covers F-239
 TEST(UsersConnectors, AreLookedForWithinBounds) {
   const auto refused = [](const std::string& script) {

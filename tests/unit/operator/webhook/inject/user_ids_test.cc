@@ -1,4 +1,4 @@
-// As which user larderd runs: of the namespace's range on OpenShift, of nobody else's in the pod.
+// The user of larderd: of the namespace's range on OpenShift, and of no other container in the pod.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,7 +47,8 @@ TEST(UserIds, AreOfTheNamespacesRangeButItsFirst) {
   EXPECT_EQ(other["spec"]["securityContext"]["supplementalGroups"], Object::array({5099}));
 }
 
-// OpenShift allows one fsGroup, the first of the namespace's groups; a disk of its own claim needs one.
+// OpenShift allows one fsGroup, the first of the namespace's groups; a disk of its own claim needs
+// one.
 TEST(UserIds, OfVolumesAreTheFirstGroup) {
   InjectionCase one = on_openshift("1000660000/10000", "5000/100");
   one.pool->spec.disk = disk_of(1, api::DiskVolume::kEphemeralClaim);

@@ -1,4 +1,4 @@
-// Who asks for a pod's cache: the pod, its namespace, or neither.
+// The source of the wish for a pod's cache: the pod, its namespace, or neither.
 #include <gtest/gtest.h>
 
 #include "operator/api/names.h"
@@ -37,7 +37,8 @@ TEST(Wish, IsNoneWhereNeitherAsksOrThePodDeclines) {
   EXPECT_TRUE(wish_of(pod_with({{"larder.dev/inject", "true"}}), asking("all")));
 }
 
-// Of a namespace that asks: a pod of vLLM is told why, whatever stands in the way; any other is not touched.
+// Of a namespace that asks: a pod of vLLM gets the reason for any obstacle; any other pod is not
+// touched.
 TEST(NamespaceAsks, OnlyPodsOfVllmAreTouched) {
   for (const char* container : {"{image: nginx, command: [sleep, '1']}", "{image: redis}", "{image: busybox, args: [server]}",
                                 "{command: [python3, -m, other], image: other}"}) {
@@ -59,7 +60,7 @@ TEST(NamespaceAsks, OnlyPodsOfVllmAreTouched) {
   EXPECT_EQ(vllm.inject().kind, Refusal::kNoPool);
 }
 
-// A flag of vLLM's would end whatever else runs in a container of that name.
+// A flag of vLLM's would end any other program in a container of that name.
 TEST(NamespaceAsks, ANameThatThePoolGivesTheEnginesContainerMakesNoEngine) {
   for (const char* container : {"{image: prom/prometheus, args: [--config.file=/etc/p.yml]}", "{image: nginx, command: [nginx]}"})
     for (const bool flags : {true, false}) {
