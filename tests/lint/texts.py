@@ -95,7 +95,7 @@ def _of_cpp(text):
         after_code = bool(text[start : token.start()].strip())
         column = token.start() - start
         if token["line"] is not None:
-            comments.append((line, column, after_code, token["line"].lstrip("/ ")))
+            comments.append((line, column, after_code, token["line"].lstrip("/").strip()))
         elif token["block"] is not None:
             for at, one in enumerate(token["block"].splitlines(), line):
                 comments.append((at, column, after_code, re.sub(r"^\s*\* ?", "", one)))

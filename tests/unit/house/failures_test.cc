@@ -48,7 +48,8 @@ void read_page(const std::string& page, Coverage& into) {
   }
 }
 
-// Comments `covers F-001, F-002`, each on the line before a test. `name` is the file's, for the faults.
+// Comments `covers F-001, F-002`, each on the line before a test. `name` is the file's, for the
+// faults.
 void read_comments(const std::string& name, const std::string& text, Coverage& into) {
   const std::regex like_one("covers\\s*:?\\s*F-?[0-9]", std::regex::icase), id("F-[0-9]+");
   const std::regex comment("\\s*(//|#) covers F-[0-9]{3,}(, F-[0-9]{3,})*");
