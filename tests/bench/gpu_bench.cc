@@ -35,7 +35,7 @@ void add_row(bench::Report& report, const std::string& pages, const std::string&
                   {"commit", commit},
                   {"pieces", std::move(pieces)},
                   {"submit us", std::move(submit_us)},
-                  {"to wake a thread and nothing else, us", std::move(wake_us)}});
+                  {"to wake a thread only, us", std::move(wake_us)}});
 }
 
 // Figures of one kind of memory, by chunks; or the reason for no figure. False: a load failed.

@@ -84,7 +84,7 @@ int run(const std::string& output, const std::string& programs) {
   const double before = cluster.operator_cpu_s();
   std::this_thread::sleep_for(kIdle);
   const double idle = (cluster.operator_cpu_s() - before) / static_cast<double>(kIdle.count()) * 100;
-  report.add_row({{"what", "of one processor while nothing changes, %"}, {"figure", idle}});
+  report.add_row({{"what", "of one processor without changes, %"}, {"figure", idle}});
   report.add_goal("operator.reconcile_1000_s", reconciled, "<=", 10);
   report.add_goal("operator.rss_mib", rss, "<=", 64);
   report.add_goal("operator.idle_cpu_percent", idle, "<=", 2);

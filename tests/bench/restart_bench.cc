@@ -198,7 +198,7 @@ int main(int argc, char** argv) {
     least_kept = std::min(least_kept, measured.kept);
     report.add_row(row(size_gib, measured, ""));
   }
-  must(slowest_ms != 0, "nothing could be measured");
+  must(slowest_ms != 0, "no figure could be measured");
   report.add_goal("restart.first_hit_ms", slowest_ms, "<=", 1000);
   report.add_goal("restart.kept", least_kept, ">=", 0.999);
   return report.finish(argv[1]) ? 0 : 1;

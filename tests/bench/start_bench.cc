@@ -251,7 +251,7 @@ int main(int argc, char** argv) {
     }
     place.give_back();
   }
-  must(slowest_ready_ms != 0, "nothing could be measured");
+  must(slowest_ready_ms != 0, "no figure could be measured");
   report.add_goal("start.ready_ms", slowest_ready_ms, "<=", 300);
   report.add_goal("start.touched_vs_memset", least_ratio, ">=", 0.9);
   return report.finish(argv[1]) ? 0 : 1;

@@ -147,7 +147,7 @@ TEST(ManyNamespaces, TwentyThousandThroughOneLarderdLeaveNothingBehind) {
     const std::uint32_t handle = engine->open_namespace("engine: " + std::to_string(i) + "\n", 4096, nullptr, 100 + i);
     ASSERT_NE(handle, protocol::kNoNamespace) << i;
     const auto grants = engine->reserve(handle, {hash_of(0)});
-    ASSERT_EQ(grants.at(0).status, 0U) << "namespace " << i << " sees nothing of the one that had its place";
+    ASSERT_EQ(grants.at(0).status, 0U) << "namespace " << i << " sees no chunk of the namespace that had its place";
     engine->commit(grants[0], i + 1);
     ASSERT_TRUE(eventually([&] { return engine->index().find({hash_of(0), handle, 0, 0}).has_value(); }, 10'000, 0));
     ASSERT_EQ(engine->index().find({hash_of(0), handle, 0, 0})->root, i + 1);
@@ -163,7 +163,7 @@ TEST(ManyNamespaces, TwentyThousandThroughOneLarderdLeaveNothingBehind) {
               engines[1]->open_namespace("engine: " + std::to_string(i) + "\n", 4096, nullptr, 1));
     EXPECT_EQ(engines[0]->reserve(engines[0]->open_namespace("engine: " + std::to_string(i) + "\n"), {hash_of(0)}).at(0).status,
               static_cast<std::uint32_t>(protocol::GrantStatus::kPresent))
-        << "what was stored last is there again";
+        << "the chunks stored last are there again";
   }
   expect_nothing_grew(before, resources_of(larderd.process().pid(), larderd.name()));
 }

@@ -236,7 +236,7 @@ TEST_P(RemoteClusterTest, AMasterThatIsAwayCostsItsKeysAlone) {
     got += loaded.ok();
     put += node.loop.put(i, 2).ok();
   }
-  EXPECT_LT(node.clock.now_ns() - began, 20 * kSecondNs) << "what is away costs no waiting";
+  EXPECT_LT(node.clock.now_ns() - began, 20 * kSecondNs) << "an absent node costs no wait";
   EXPECT_GT(got, 0U);
   EXPECT_LT(got, kChunks);
   EXPECT_GT(put, 0U);

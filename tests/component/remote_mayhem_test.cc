@@ -124,7 +124,7 @@ class Traffic {
       EXPECT_TRUE(right) << "WRONG BYTES of chunk " << one.number;
       wrong_ += right ? 0 : 1;
     } else {
-      EXPECT_FALSE(message.there.at(2)) << "nobody ever put it there";
+      EXPECT_FALSE(message.there.at(2)) << "no put ever stored the chunk there";
     }
     under_way_.erase(at);
   }

@@ -85,7 +85,7 @@ TEST_P(RemoteNetworkTest, DeadlinesAreKeptInTheMiddleOfAPart) {
     EXPECT_TRUE(node_->loop.probe(std::vector{key_of(1)}).at(0));
     for (const std::byte byte : slot.span()) ASSERT_EQ(byte, std::byte{0x11});
   }
-  EXPECT_EQ(degraded(), 0U) << "a deadline that was short says nothing about the server";
+  EXPECT_EQ(degraded(), 0U) << "a short deadline says no word about the server";
 }
 
 // covers F-164

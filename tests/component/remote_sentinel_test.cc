@@ -100,7 +100,7 @@ TEST_P(RemoteSentinelTest, SentinelsMayBeAwayAndOneIsEnough) {
   Node node(patient(options_));
   EXPECT_EQ(node.loop.put(1).to_string(), "ok");
   servers_->sentinel(2).kill();
-  for (int i = 0; i < 20; ++i) EXPECT_TRUE(node.loop.get(1).ok()) << "nobody is asked for what works";
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(node.loop.get(1).ok()) << "no Sentinel is asked about a working server";
   Node other(options_);
   EXPECT_TRUE(other.eventually([&] { return other.tier->state().reason.find("no Sentinel answers") != std::string::npos; }));
   servers_->sentinel(2).start();

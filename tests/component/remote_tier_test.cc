@@ -98,7 +98,7 @@ TEST_P(RemoteTierTest, MixedStaleAndPartialPartsAreMisses) {
   for (const std::string& key : keys())
     if (key.starts_with(first + ":") && key.ends_with(":1")) server_->ask({"DEL", key});
   EXPECT_EQ(one.loop.get(1, 1, 5 << 20).code(), Code::kNotFound);
-  EXPECT_TRUE(one.eventually([&] { return keys().size() == 4; })) << "what is left of it goes with it";
+  EXPECT_TRUE(one.eventually([&] { return keys().size() == 4; })) << "the leftovers of the record go too";
   // A part of another length, of another type; a record that was cut.
   for (const std::string& key : keys())
     if (key.starts_with(second + ":") && key.ends_with(":0")) server_->ask({"SET", key, "short"});
@@ -198,7 +198,7 @@ TEST_P(RemoteTierTest, AKilledServerIsUsedAgainWithinASecondOfItsReturn) {
     const std::uint64_t back = node.clock.now_ns();
     EXPECT_TRUE(node.well());
     soonest_ns = std::min(soonest_ns, node.clock.now_ns() - back);
-    EXPECT_FALSE(node.tier->probe(key_of(1)).has_value()) << "another life of the server: its memory was all there was";
+    EXPECT_FALSE(node.tier->probe(key_of(1)).has_value()) << "another life of the server: its memory had all chunks";
     EXPECT_EQ(node.loop.get(1).code(), Code::kNotFound);
     EXPECT_TRUE(node.loop.put(1).ok());
     EXPECT_TRUE(node.loop.get(1).ok());

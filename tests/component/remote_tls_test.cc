@@ -66,7 +66,7 @@ TEST_P(RemoteTlsTest, WithTheRightCertificatesAndPasswordItWorks) {
 TEST_P(RemoteTlsTest, WhatIsWrongIsRefusedAndNamed) {
   RemoteOptions wrong = options_;
   wrong.tls.server_name = "another.example";
-  EXPECT_THAT(outcome(wrong), HasSubstr("hostname mismatch")) << "the certificate is of somebody else";
+  EXPECT_THAT(outcome(wrong), HasSubstr("hostname mismatch")) << "the certificate is another server's";
   files_.authority("stranger");
   wrong = options_;
   wrong.tls.ca_file = file("stranger.crt");

@@ -134,7 +134,7 @@ TEST_P(SharedBackendTest, WhatOneStoredTheOtherFindsAndLoads) {
   EXPECT_EQ(two.engine().welcome().capabilities & 6, protocol::kCapabilityResidency | protocol::kCapabilityShared);
   one.store(1, 8);
   ASSERT_TRUE(one.wrote(8));
-  EXPECT_FALSE(two.engine().shown_below(1)) << "what others have put there no region shows";
+  EXPECT_FALSE(two.engine().shown_below(1)) << "no region shows the chunks of others there";
   EXPECT_EQ(two.engine().fetch(1, 1, 8).families, 0U) << "nobody has looked";
   const protocol::Probed probed = two.engine().probe(1, 10);
   EXPECT_EQ(probed.families, 8U);
@@ -151,7 +151,7 @@ TEST_P(SharedBackendTest, WhatOneStoredTheOtherFindsAndLoads) {
   const protocol::Probed again = two.engine().probe(1, 8);
   EXPECT_EQ(again.families, 8U);
   EXPECT_EQ(again.shared, 0U);
-  EXPECT_EQ(again.read_bytes_per_s, 0U) << "nothing would be read";
+  EXPECT_EQ(again.read_bytes_per_s, 0U) << "no chunk would be read";
   EXPECT_TRUE(eventually([&] { return two.stats().probes == 2; }));
   EXPECT_EQ(two.stats().probe.total(), 1U);
   EXPECT_EQ(two.stats().backend.place, "unix://" + server_->socket());
@@ -165,7 +165,7 @@ TEST_P(SharedBackendTest, WhatOneHasDroppedTheOtherMisses) {
   const Result<std::uint64_t> dropped = one.sidecar().drop_namespace(protocol::namespace_id(kFingerprint).to_hex(), 5000);
   ASSERT_TRUE(dropped.ok()) << dropped.status().to_string();
   EXPECT_EQ(*dropped, 5U);
-  EXPECT_EQ(two.engine().fetch(1, 1, 5).families, 0U) << "what it knew is not there";
+  EXPECT_EQ(two.engine().fetch(1, 1, 5).families, 0U) << "the known chunks are not there";
   EXPECT_EQ(two.engine().probe(1, 5).families, 0U);
   EXPECT_EQ(one.engine().probe(1, 5).families, 0U);
   one.store(1, 2);
@@ -185,7 +185,7 @@ TEST_P(SharedBackendTest, ADropThatTheServerHasNotDoneIsNotCalledDone) {
   EXPECT_FALSE(one.engine().find(1)) << "gone from memory";
   // The engine need not wait: no chunk of the namespace is found here until the server is back, and
   // the drop is done then.
-  EXPECT_LT(one.fence_ms(), 900) << "who waits, waits for a second";
+  EXPECT_LT(one.fence_ms(), 900) << "a waiting request waits for a second";
   server_->start();
   EXPECT_TRUE(eventually([&] { return one.fallback().empty(); }));
   EXPECT_EQ(one.engine().probe(1, 3).families, 0U);
@@ -260,11 +260,11 @@ TEST_P(SharedBackendTest, AServerThatStandsStillCostsADeadline) {
   ASSERT_EQ(two.engine().probe(1, 3).families, 3U);
   server_->signal(SIGSTOP);
   const protocol::Probed late = two.engine().probe(1, 3, 50);
-  EXPECT_EQ(late.families, 0U) << "what is believed to be there may be gone";
+  EXPECT_EQ(late.families, 0U) << "a chunk in the filter may be gone";
   EXPECT_EQ(late.reason, static_cast<std::uint32_t>(ProbeEnd::kLate));
   EXPECT_GE(late.elapsed_us, 50'000U);
   one.store(4, 20);
-  EXPECT_TRUE(eventually([&] { return one.right(4, 20); })) << "a store to memory waits for nobody";
+  EXPECT_TRUE(eventually([&] { return one.right(4, 20); })) << "a store to memory does not wait";
   server_->signal(SIGCONT);
   EXPECT_TRUE(eventually([&] { return two.engine().probe(1, 20).families == 20; }));
 }
@@ -306,7 +306,7 @@ TEST_P(SharedBackendTest, WhatIsOnTheDiskComesFromThereAndTheRestFromTheBackend)
     EXPECT_EQ(two.engine().fetch(1, 1, 12).families, 9U);
     EXPECT_TRUE(two.right(1, 9));
     EXPECT_TRUE(eventually([&] { return two.stats().promoted_bytes == 9 * ChunkEngine::kSlotBytes; }));
-    EXPECT_GE(two.stats().disk.gets, 4U) << "and what shows how fast it is";
+    EXPECT_GE(two.stats().disk.gets, 4U) << "and a read that shows the speed";
     EXPECT_GE(two.stats().backend.gets, 5U);
     // Chunks from the backend are for the disk, too.
     EXPECT_TRUE(eventually([&] { return two.stats().disk.chunks == 9; }));

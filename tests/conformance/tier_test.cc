@@ -166,7 +166,7 @@ TEST_P(TierTest, BytesInFlightAreBounded) {
   }
   for (const Ticket ticket : tickets) ASSERT_TRUE(loop_->done(ticket).has_value());
   EXPECT_EQ(tier_->counters().in_flight_bytes, 0U);
-  EXPECT_TRUE(loop_->put(77'777).ok()) << "what was refused once is taken later";
+  EXPECT_TRUE(loop_->put(77'777).ok()) << "a refused put is taken later";
 }
 
 // covers F-199

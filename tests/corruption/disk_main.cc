@@ -88,7 +88,7 @@ class Run {
     for (const std::uint64_t place : damage_.places) hit_[place] = true;
     damage_.places.clear();
     if (!records_.start().ok()) fail(DiskKind::kCount, "the tier did not start");
-    if (records_.any_dropped_known()) fail(DiskKind::kCount, "what was dropped is there");
+    if (records_.any_dropped_known()) fail(DiskKind::kCount, "a dropped chunk is there");
   }
   void expect_right(const Stored& chunk) {
     const Outcome outcome = records_.load(chunk);

@@ -66,7 +66,7 @@ TEST_F(Bytes, AComplaintOfAnEarlierLifeDropsNothing) {
   const auto witness =
       engine([](Engine& engine) { return engine.load({1}) == Code::kOk && engine.holds_bytes_of({1}, 8) ? 0 : 10; });
   EXPECT_EQ(witness->wait(20'000), 0) << "the chunk of the new generation is gone";
-  EXPECT_EQ(status({"memory", "evicted", "bad"}), 0) << "whoever has the slot now was dropped";
+  EXPECT_EQ(status({"memory", "evicted", "bad"}), 0) << "the present chunk of the slot was dropped";
 }
 
 TEST_F(Bytes, ADropCoversWhatIsJustBeingWritten) {
@@ -85,7 +85,7 @@ TEST_F(Bytes, ADropCoversWhatIsJustBeingWritten) {
   page_.go("commit_ready");
   EXPECT_TRUE(eventually([&] {
     return status({"stores", "refused_commit"}) == 1;
-  })) << "what was stored before the drop is visible";
+  })) << "a chunk stored before the drop is visible";
   EXPECT_EQ(world_.slots_in(SlotState::kQuarantined), 0U);
   EXPECT_EQ(world_.slots_in(SlotState::kGranted), 0U);
 }

@@ -100,7 +100,7 @@ TEST_F(Handshake, AnEngineThatLarderdHadKnownToBeBackIsAwaitedByTheNextOne) {
   page_.go("hello_sent");
   if (std::chrono::steady_clock::now() - began > std::chrono::milliseconds(protocol::kHeartbeatTimeoutMs - 200))
     GTEST_SKIP() << "this machine is too slow just now: the engine was not awaited any more";
-  EXPECT_EQ(stored, 0U) << "handed on before the engine could say what it holds";
+  EXPECT_EQ(stored, 0U) << "handed on before the engine could announce its holds";
   ASSERT_TRUE(attached(1));
   EXPECT_TRUE(eventually([&] { return stored_by_others() > 0; }));
   fill_with_others();

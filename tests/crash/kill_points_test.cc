@@ -123,7 +123,7 @@ TEST_F(KillPoints, AtRandom) {
   }
   victims.clear();
   tally_.stop = true;
-  EXPECT_EQ(bystander.wait(30'000), 0) << "who was not killed was harmed";
+  EXPECT_EQ(bystander.wait(30'000), 0) << "a living engine was harmed";
   expect_all_verify(world_);
   EXPECT_EQ(world_.leaks(), "");
   EXPECT_EQ(tally_.wrong, 0U);

@@ -142,8 +142,8 @@ TEST_P(NthCall, OfLarderdCostsAMissOrAStartNothingElse) {
     const bool reached = take_mark();
     ASSERT_TRUE(reached || status == 0);
     std::unique_ptr<ChildProcess> second = larderd(-1);
-    ASSERT_TRUE(listens(*second)) << "what was left keeps the next one from starting";
-    ASSERT_EQ(engine(-1), 0) << "3 is a wrong byte, 4: nothing could be stored and loaded";
+    ASSERT_TRUE(listens(*second)) << "the leftovers keep the next larderd from starting";
+    ASSERT_EQ(engine(-1), 0) << "3 is a wrong byte, 4: no chunk could be stored and loaded";
     ASSERT_EQ(stop(*second), 0);
     free_memory();
     if (HasFailure() || !reached) break;

@@ -61,7 +61,7 @@ class UnderLoad {
     for (RestartModel* model : models_) model->go_on = number;
     const bool probed = checked && all_have([&](const RestartModel& model) { return model.probed == number; });
     for (const auto& engine : engines_)
-      EXPECT_TRUE(engine->running()) << engine->wait(0) << ": 3 is a wrong byte, 4 what was gone has risen";
+      EXPECT_TRUE(engine->running()) << engine->wait(0) << ": 3 is a wrong byte, 4 a gone chunk has risen";
     return probed && !testing::Test::HasFailure();
   }
   // Their exit status.
@@ -134,7 +134,7 @@ TEST(KillLarderdUnderLoad, OverADiskToo) {
   EXPECT_GT(load.sum(&RestartModel::fetched), static_cast<std::uint64_t>(kills) / 4);
   EXPECT_GT(stored * ChunkPages::kGroup.slot_bytes(), kills >= 100 ? 3 * kDiskBytes : 0);
   const std::uint64_t back = load.sum(&RestartModel::below_back), gone = load.sum(&RestartModel::below_gone);
-  EXPECT_GE(static_cast<double>(back + gone), 0.95 * static_cast<double>(before)) << "what is there can be had";
+  EXPECT_GE(static_cast<double>(back + gone), 0.95 * static_cast<double>(before)) << "a present chunk can be loaded";
   std::printf(
       "of %llu looked for that were only on the disk %llu were back, and %llu had left it; %llu fetched in all, %llu stored, "
       "%llu drops; the disk took %.1f MiB of %.1f at most\n",

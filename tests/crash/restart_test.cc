@@ -49,7 +49,7 @@ TEST_F(Restart, WhatIsHeldAcrossItIsNotHandedOn) {
   const std::uint64_t stored = stored_by_others();
   page_.go("hello_sent");
   if (its_time_is_up(began)) GTEST_SKIP() << "this machine is too slow just now: the engine was not awaited any more";
-  EXPECT_EQ(stored, 0U) << "handed on before the engine could say what it holds";
+  EXPECT_EQ(stored, 0U) << "handed on before the engine could announce its holds";
   ASSERT_TRUE(attached(1));
   EXPECT_TRUE(eventually([&] { return stored_by_others() > 0; })) << "the others have come back";
   fill_with_others();
@@ -113,7 +113,7 @@ TEST_F(Restart, TheSlotThatADeadWritersGpuMayWriteIsKeptAcrossIt) {
   if (in_time) {
     EXPECT_EQ(world_.slots_in(SlotState::kQuarantined), 1U);
   }
-  EXPECT_TRUE(eventually([&] { return stored_by_others() > 0; }, 2000)) << "nobody is waited for";
+  EXPECT_TRUE(eventually([&] { return stored_by_others() > 0; }, 2000)) << "no engine is waited for";
   EXPECT_TRUE(eventually([&] { return world_.slots_in(SlotState::kQuarantined) == 0; }, 20'000));
   EXPECT_EQ(world_.leaks(), "");
 }

@@ -102,7 +102,7 @@ class Crew {
   }
   static std::string ended(std::size_t seat, int status) {
     return "engine " + std::to_string(seat) + " ended with " + std::to_string(status) +
-           ": 1 is no larderd, 3 a wrong byte, 4 something dropped that is there, -1 it hangs\n";
+           ": 1 is no larderd, 3 a wrong byte, 4 a dropped chunk that is there, -1 it hangs\n";
   }
 
   World& world_;

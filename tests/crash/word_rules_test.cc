@@ -58,7 +58,7 @@ TEST_F(WordRules, AHoldAnnouncedTooLateIsNone) {
   ASSERT_TRUE(page_.await("hold_place_taken"));
   ASSERT_TRUE(replaced_by(2));
   page_.go("hold_place_taken");
-  EXPECT_FALSE(held.get()) << "believes to hold what is gone";
+  EXPECT_FALSE(held.get()) << "believes to hold a gone chunk";
 }
 
 TEST_F(WordRules, AHoldIsOfOneGeneration) {
@@ -69,7 +69,7 @@ TEST_F(WordRules, AHoldIsOfOneGeneration) {
   ASSERT_TRUE(replaced_by(1));
   page_.go("hold_place_taken");
   EXPECT_FALSE(held.get()) << "the slot is committed again, with another root";
-  EXPECT_TRUE(replaced_by(3)) << "and a hold that was taken back keeps nothing";
+  EXPECT_TRUE(replaced_by(3)) << "and a hold that was taken back keeps no slot";
 }
 
 TEST_F(WordRules, AHoldThatIsAnnouncedKeepsTheSlot) {

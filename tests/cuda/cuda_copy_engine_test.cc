@@ -200,7 +200,7 @@ TEST_F(CudaCopyEngineTest, HostMemoryIsNoDevices) {
   EXPECT_EQ(*device_of(&host), 0U);
   EXPECT_EQ(CudaCopyEngine::make(&host, {}).status().code(), Code::kNotFound);
   fake_cuda::fail("cuPointerGetAttribute", 1, kIllegalAddress);
-  EXPECT_FALSE(device_of(&host).ok()) << "nobody may touch what may lie on a device";
+  EXPECT_FALSE(device_of(&host).ok()) << "no host code may touch memory that may lie on a device";
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ TEST_F(CudaCopyEngineTest, NoCopyComesBehindAStreamThatIsCaptured) {
   const Result<std::shared_ptr<const Fence>> beside = engine.fence(other);
   ASSERT_TRUE(beside.ok());
   EXPECT_TRUE(engine.store(chunk.list(beside->get()), chunk.slot()).ok());
-  EXPECT_TRUE(fake_cuda::end_capture(stream)) << "nobody has spoilt it";
+  EXPECT_TRUE(fake_cuda::end_capture(stream)) << "no call has spoilt the capture";
   EXPECT_TRUE(engine.fence(stream).ok());
   EXPECT_TRUE(engine.fence(nullptr).ok());
   EXPECT_TRUE(said_.lines().empty());

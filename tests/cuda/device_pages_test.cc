@@ -160,7 +160,7 @@ TEST_F(DevicePagesTest, WhatIsAskedForDuringACaptureIsRefusedAndTheNextIsNot) {
   ASSERT_TRUE(engine.client->store_begin(engine.transfer(7, 1)).ok());
   EXPECT_EQ(engine.client->store_submit(1000).status().code(), Code::kFailedPrecondition);
   EXPECT_TRUE(fake_cuda::end_capture(stream));
-  EXPECT_TRUE(wait([this] { return stats().grants == 0 && stats().disowned == 3; })) << "what was begun is given back";
+  EXPECT_TRUE(wait([this] { return stats().grants == 0 && stats().disowned == 3; })) << "the begun store is given back";
   ASSERT_TRUE(engine.client->after_stream(stream).ok());
   EXPECT_EQ(engine.store(5, 2).stored, 2U);
   engine.engine.wipe();

@@ -274,7 +274,7 @@ TEST_F(RegistrationTest, ADeviceThatComesAfterARefusalIsToldToo) {
   ASSERT_TRUE(test::eventually([&] { return first->gave_up(); }));
   const std::unique_ptr<Pinning> second = pin(1);
   ASSERT_TRUE(test::eventually([&] { return second->gave_up(); }));
-  EXPECT_EQ(second->ready_bytes(), kSlice) << "what was registered serves it";
+  EXPECT_EQ(second->ready_bytes(), kSlice) << "the registered memory serves the copy";
   EXPECT_TRUE(second->not_allowed());
   EXPECT_EQ(said_.lines().size(), 2U);
 }

@@ -184,7 +184,7 @@ TEST_F(ChosenWaysTest, WhoStartsAnEngineWaitsNoLongerThanTold) {
   EXPECT_EQ(fake_cuda::counters().streams, 0U);
   said_.clear();
   make();
-  EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("info GPU copies, measured in "))) << "what came late was not kept";
+  EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("info GPU copies, measured in "))) << "the late measurement was not kept";
 }
 
 // The measurement goes on after its time, and its first copy hangs. The order of the engine's

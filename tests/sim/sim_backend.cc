@@ -37,7 +37,7 @@ Status SimBackend::put(Ticket ticket, const tiers::ChunkKey& key, const tiers::C
                        std::uint64_t deadline_ns) {
   if (!state().takes_puts) return is_away();
   Op op{Operation::kPut, ticket, number_of(key)};
-  must(op.number < kNumbers, "a chunk goes to the backend that nobody stored");
+  must(op.number < kNumbers, "a chunk goes to the backend without a store");
   model_.goes_down(op.number, facts.generation);
   op.facts = facts;
   op.source = slot;
@@ -52,7 +52,7 @@ Status SimBackend::get(Ticket ticket, const tiers::ChunkKey& key, std::span<std:
 }
 
 Status SimBackend::probe(Ticket ticket, std::span<const tiers::ChunkKey> keys, std::uint64_t deadline_ns) {
-  must(!keys.empty() && keys.size() <= tiers::kMaxProbeKeys, "a look at nothing, or at too much");
+  must(!keys.empty() && keys.size() <= tiers::kMaxProbeKeys, "a probe for no chunk, or for too many");
   if (!state().takes_gets) return is_away();
   Op op{Operation::kProbe, ticket};
   op.keys.assign(keys.begin(), keys.end());
@@ -206,7 +206,7 @@ void SimBackend::load(const Op& op) {
   const bool failed = fails();
   std::copy_n(chunk.bytes.begin(), failed ? machine_.below(chunk.bytes.size()) : chunk.bytes.size(), op.target.begin());
   if (failed) return answer(op, {Code::kUnavailable, "connection lost"});
-  must(model_.knows(op.number, chunk.facts.generation), "a chunk came from the backend that nobody stored");
+  must(model_.knows(op.number, chunk.facts.generation), "a chunk came from the backend without a store");
   know(op.number, chunk.facts);
   const std::byte* const arena = machine_.arena.data();
   if (op.target.data() >= arena && op.target.data() < arena + machine_.arena.size()) {

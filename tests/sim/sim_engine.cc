@@ -118,7 +118,7 @@ std::string SimEngine::go_on_storing(SimLarderd* larderd) {
   // Without a session no message is sent: the next ATTACHED does not list the grant.
   const Store done = store;
   stores_.pop_front();
-  if (!attached_ || larderd == nullptr) return "has nobody to tell of" + chunk(done.number);
+  if (!attached_ || larderd == nullptr) return "has no listener for" + chunk(done.number);
   if (machine_.one_in(8)) {
     larderd->memory().disown(number_, {done.grant.slot, 0, done.grant.generation});
     return "disowns" + chunk(done.number);
@@ -245,7 +245,7 @@ void SimEngine::look_at_fetches(SimLarderd& larderd) const {
     each_chunk(fetch.number, fetch.families, [&](std::uint64_t one) {
       if (larderd.removals(one) != fetch.removals.at(one)) return;
       must(larderd.index()->reader.find(key_under(fetch.handle, one)).has_value(),
-           "what a fetch brought is gone before its end:" + chunk(one));
+           "a fetched chunk is gone before the end of its fetch:" + chunk(one));
     });
   }
 }

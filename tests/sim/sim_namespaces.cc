@@ -98,7 +98,7 @@ void SimNamespaces::close(SessionNumber session, std::uint32_t handle, bool drop
 void SimNamespaces::drop_from_memory(std::uint32_t handle) {
   removed_(named_.at(handle));
   for (store::Drop drop{handle, true}; !drop.done;) store_.drop(drop);
-  must(!store_.namespaces().is_open(handle), "a namespace that has nothing left is kept");
+  must(!store_.namespaces().is_open(handle), "a namespace without chunks is kept");
 }
 
 void SimNamespaces::leave(SessionNumber session) {

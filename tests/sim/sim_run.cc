@@ -112,7 +112,7 @@ void SimRun::engine_step() {
     if (machine_.one_in(25)) {
       note(name + done);
       turn_larderd();
-      done = "drops what it fetches";
+      done = "drops its fetched chunks";
       larderd_->drop(space_of(number));
     }
   } else if (asks && what < 32) {

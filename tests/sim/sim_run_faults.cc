@@ -62,11 +62,11 @@ void SimRun::server_fault() {
     case 3:
       server.chunks.clear();
       ++server.life;
-      return note("the server begins anew, with nothing");
+      return note("the server begins anew, empty");
     default:
       for (auto next = server.chunks.begin(); next != server.chunks.end();)
         next = machine_.one_in(2) ? server.chunks.erase(next) : std::next(next);
-      return note("the server evicts half of what it has");
+      return note("the server evicts half of its keys");
   }
 }
 

@@ -20,10 +20,10 @@ void SimRun::come_to_rest() {
   turn_until_idle();
   stats::Stats stats;
   larderd_->fill(stats);
-  must(stats.slots_granted == 0 && stats.slots_quarantined == 0, "slots are granted or quarantined to nobody");
+  must(stats.slots_granted == 0 && stats.slots_quarantined == 0, "slots are granted or quarantined without a session");
   must(stats.slots_committed == 0 && stats.used_bytes == 0, "chunks are left after a drop of all");
-  must(stats.kept_bytes == 0, "larderd keeps slots for nobody");
-  for (const stats::SlotSizeStats& size : stats.slot_sizes) must(size.used == 0, "slots are in use by nobody");
+  must(stats.kept_bytes == 0, "larderd keeps slots without a fetch");
+  for (const stats::SlotSizeStats& size : stats.slot_sizes) must(size.used == 0, "slots are in use without a user");
   must(!larderd_->disk().state().degraded(), "the disk is degraded for ever: " + larderd_->disk().state().reason);
   for (std::uint64_t number = 0; number < kNumbers; ++number)
     must(!exists(number) || !larderd_->on_disk(number), "a chunk is on the disk after a drop of all");
@@ -70,7 +70,7 @@ void SimRun::turn_until_idle() {
     machine_.clock.advance_us(i < kPatience ? 5000 : 50'000);
     turn_larderd();
   }
-  must(larderd_->idle(), "what larderd has to do does not come to an end");
+  must(larderd_->idle(), "the work of larderd does not come to an end");
 }
 
 // A family that was stored and written down, by a flush or an orderly stop, is there after the
@@ -107,7 +107,7 @@ void SimRun::round_trip() {
   engine(0).attach(*larderd_);
   // the damage may be in the trailer of the open region
   if (machine_.disk_damaged && !all_on_disk()) return;
-  must(all_on_disk(), "what was promised is gone");
+  must(all_on_disk(), "a promised chunk is gone");
   fetch_and_load(number);
 }
 
@@ -124,7 +124,7 @@ void SimRun::fetch_and_load(std::uint64_t number) {
     note(engine(0).begin_load(one));
     for (int i = 0; i < 3; ++i) note(engine(0).go_on_loading(larderd_.get()));
   });
-  must(engine(0).loaded == before + chunks, "what was fetched cannot be loaded");
+  must(engine(0).loaded == before + chunks, "a fetched chunk cannot be loaded");
 }
 
 }  // namespace larder::sim

@@ -45,7 +45,7 @@ Status WatchedTier::enter(Ticket ticket, const Op& op, const Status& taken) {
 Status WatchedTier::put(Ticket ticket, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts,
                         std::span<const std::byte> slot, std::uint64_t deadline_ns) {
   const Op op{Operation::kPut, number_of(key), soon(deadline_ns), {}, {}};
-  must(op.number < kNumbers, "a chunk goes down that nobody stored");
+  must(op.number < kNumbers, "a chunk goes to the disk without a store");
   model_.goes_down(op.number, facts.generation);
   return enter(ticket, op, tier_->put(ticket, key, facts, slot, op.deadline_ns));
 }
@@ -81,8 +81,7 @@ Status WatchedTier::clear(Ticket ticket, std::uint64_t deadline_ns) {
 void WatchedTier::took_drop(std::uint64_t space) {
   model_.disk_took_drop(space);
   for (std::uint64_t number = 0; number < kNumbers; ++number)
-    must(!exists(number) || space_of(number) != space || !tier_->probe(key_of(number)),
-         "what the disk took the drop of is found");
+    must(!exists(number) || space_of(number) != space || !tier_->probe(key_of(number)), "a chunk of a taken drop is found");
 }
 
 Status WatchedTier::flush(Ticket ticket, std::uint64_t deadline_ns) {
@@ -126,7 +125,7 @@ void WatchedTier::see_messages() {
 
 void WatchedTier::look_at(const Message& message) {
   const auto found = ops_.find(message.ticket);
-  must(found != ops_.end(), "the disk answered what was not asked, or twice");
+  must(found != ops_.end(), "the disk answered without a request, or twice");
   Op& op = found->second;
   const bool released = message.kind == Message::Kind::kReleased;
   must(released == op.done, "the disk answered twice, or let go of a slot that it had not");

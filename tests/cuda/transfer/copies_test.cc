@@ -16,11 +16,11 @@ TEST_F(TransferTest, LarderdStoresAndLoadsByLegacyHandles) {
   EXPECT_TRUE(served(*engine_, 0));
   EXPECT_TRUE(eventually([&] { return copied(*larderd_, "stores") == 3 && copied(*larderd_, "loads") == 3; }, 10'000));
   EXPECT_EQ(copied(*larderd_, "failed"), 0);
-  EXPECT_EQ(copied(*larderd_, "opened"), opened) << "none for a copy";
+  EXPECT_EQ(copied(*larderd_, "opened"), opened) << "no memory is opened for a copy";
   EXPECT_EQ(copied(*larderd_, "open"), opened);
   EXPECT_EQ(copied(*larderd_, "bytes"), 6 * 2 * 4 * 16384);
   const fake_cuda::Counters after = fake_cuda::counters();
-  EXPECT_EQ(after.copies + after.batches, before.copies + before.batches) << "the engine's process copied nothing";
+  EXPECT_EQ(after.copies + after.batches, before.copies + before.batches) << "the engine's process copied no byte";
   EXPECT_EQ(after.kernels, before.kernels + 6) << "it digested its own pages";
 }
 
@@ -61,7 +61,7 @@ TEST_F(TransferTest, EnginesOnTwoGpusAreServedByOneLarderd) {
   const std::uint64_t by_the_first = next;
   EXPECT_TRUE(eventually([&] { return stored_directly(*second); }));
   second->engine.wipe();
-  EXPECT_EQ(second->load(by_the_first, 3).status, Code::kOk) << "what the first one stored";
+  EXPECT_EQ(second->load(by_the_first, 3).status, Code::kOk) << "the first one's bytes";
   EXPECT_TRUE(second->holds(by_the_first, 3));
 }
 
@@ -180,7 +180,7 @@ TEST_F(TransferTest, AStaleViewIsFoundOutByTheEnginesOwnDigests) {
   ASSERT_TRUE(served(*engine_, 0));
   swap_memory(true);
   EXPECT_EQ(engine_->load(0, 3).status, Code::kOk);
-  EXPECT_TRUE(engine_->holds(0, 3)) << "not what larderd wrote into memory that is nobody's any more";
+  EXPECT_TRUE(engine_->holds(0, 3)) << "not the bytes that larderd wrote into freed memory";
   EXPECT_FALSE(engine_->client->sidecar_copies());
   EXPECT_NE(log_of(*engine_).find("not_verified"), std::string::npos);
   EXPECT_TRUE(served(*engine_, 10)) << "by itself";
@@ -210,7 +210,7 @@ TEST_F(TransferTest, AnErrorOfCudaIsToldToEveryEngineByItsFirstCopy) {
   ASSERT_TRUE(await_open(*second)) << log_of(*second);
   std::int64_t failed = 0;
   for (EngineClient* const engine : {engine_.get(), second.get()}) {
-    EXPECT_TRUE(engine->client->sidecar_copies()) << "nobody has told it";
+    EXPECT_TRUE(engine->client->sidecar_copies()) << "no message has told larderd";
     EXPECT_TRUE(served(*engine, 10 * failed, 1)) << "by itself";
     EXPECT_FALSE(engine->client->sidecar_copies());
     EXPECT_NE(log_of(*engine).find("failed"), std::string::npos);
@@ -226,7 +226,7 @@ TEST_F(TransferTest, AnErrorOfCudaIsToldToEveryEngineByItsFirstCopy) {
   }
   EXPECT_TRUE(served(*engine_, 30));
   EXPECT_TRUE(served(*second, 40));
-  EXPECT_EQ(copied(*larderd_, "failed"), failed) << "nobody asks any more";
+  EXPECT_EQ(copied(*larderd_, "failed"), failed) << "no engine asks any more";
 }
 
 // covers F-029

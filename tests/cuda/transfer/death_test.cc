@@ -28,7 +28,7 @@ TEST_F(TransferTest, AnEngineThatIsKilledInMidCopyLeavesNothingBehind) {
   EXPECT_TRUE(eventually([&] { return nothing_is_held(*larderd_); }, 20'000))
       << "its grants come back once larderd has stopped writing for it";
   EXPECT_LT(std::chrono::steady_clock::now() - killed, std::chrono::milliseconds(protocol::kDeviceSettlingMs))
-      << "no GPU of the engine's own wrote there, so that nobody waits for one";
+      << "no GPU of the engine's own wrote there, so larderd waits for no GPU";
   engine_ = engine_at(*larderd_);
   ASSERT_TRUE(await_open(*engine_)) << log_of(*engine_);
   EXPECT_TRUE(served(*engine_, 0));

@@ -73,7 +73,7 @@ TEST_F(ReasonTest, MemoryThatWasNotMadeToBeShared) {
 TEST_F(ReasonTest, PagesInHostMemory) {
   larderd_ = larderd_that_copies();
   expect_reason("host_memory", "host memory", {});
-  EXPECT_FALSE(fell_back()) << "nothing that could be mended";
+  EXPECT_FALSE(fell_back()) << "no fault that could be mended";
 }
 
 TEST_F(ReasonTest, WithoutTheSettingNobodyAsks) {

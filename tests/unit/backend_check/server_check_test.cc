@@ -66,7 +66,7 @@ TEST_F(ServerCheckTest, WhatMayNotBeDoneIsListed) {
   });
   const ServerFacts facts = check();
   EXPECT_THAT(facts.missing, ElementsAre("UNLINK", "SCAN"));
-  EXPECT_EQ(facts.set_bytes_per_s, 0U) << "what could not be removed is not written";
+  EXPECT_EQ(facts.set_bytes_per_s, 0U) << "a value that could not be removed is not written";
   EXPECT_GT(check_with("SCAN", "-NOPERM no\r\n").set_bytes_per_s, 0U);
 }
 

@@ -126,7 +126,7 @@ TEST_F(CapiTest, OrderOfSetUp) {
   EXPECT_EQ(larder_load(client_, &t, &ticket), LARDER_FAILED_PRECONDITION);
   EXPECT_EQ(register_pages(), LARDER_OK);
   EXPECT_EQ(larder_after_stream(client_, nullptr), LARDER_OK) << "pages in host memory have no stream";
-  EXPECT_EQ(larder_pages_leave(client_, 0), LARDER_OK) << "nobody has them open";
+  EXPECT_EQ(larder_pages_leave(client_, 0), LARDER_OK) << "no larderd has the namespaces open";
   EXPECT_EQ(larder_pages_are_back(client_), LARDER_OK);
   EXPECT_EQ(larder_load(client_, &t, &ticket), LARDER_UNAVAILABLE);
   EXPECT_EQ(larder_load_by_layer(client_, &t, &ticket), LARDER_UNAVAILABLE);
@@ -166,7 +166,7 @@ TEST_F(CapiTest, ARefusedCallIsToldInTheLog) {
   EXPECT_NE(refusal(client_).find("larder_store_begin: needs struct_bytes"), std::string::npos);
   const larder_transfer good = transfer();
   EXPECT_EQ(larder_load(client_, &good, &ticket), LARDER_UNAVAILABLE);
-  EXPECT_EQ(refusal(client_), "") << "that larderd is away is no mistake of the caller";
+  EXPECT_EQ(refusal(client_), "") << "an absent larderd is no mistake of the caller";
 }
 
 TEST_F(CapiTest, WithoutLarderdEverythingIsAMissAndNothingWaits) {

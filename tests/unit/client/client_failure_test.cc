@@ -142,7 +142,7 @@ TEST_F(ClientFailureTest, NothingStoredBeforeADropIsFoundAfterItHoweverSlowTheSi
   }
   EXPECT_TRUE(wait([&] { return engine.store(0, 1).stored == 1; }));
   EXPECT_TRUE(engine.await_present(0, 1));
-  EXPECT_FALSE(engine.present(1, 1)) << "what was stored before the drop is gone";
+  EXPECT_FALSE(engine.present(1, 1)) << "the chunk stored before the drop is gone";
 }
 
 TEST_F(ClientFailureTest, ADropWhileTheSidecarIsAwayIsNotLost) {
@@ -224,7 +224,7 @@ TEST_F(ClientFailureTest, AGrantThatComesTooLateIsGivenBack) {
   start(gated_clock_);
   EngineClient engine(config_.socket, kLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
-  EXPECT_TRUE(wait([&] { return engine.store(0, 1).stored == 1; })) << "memory is touched: what is asked for is granted";
+  EXPECT_TRUE(wait([&] { return engine.store(0, 1).stored == 1; })) << "memory is touched: requests are granted";
   {
     const std::lock_guard asleep(gated_clock_.gate);
     EXPECT_TRUE(engine.client->store_begin(engine.transfer(1, 1)).ok());

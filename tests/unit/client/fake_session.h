@@ -69,7 +69,7 @@ class FakeSession {
     std::vector<Record> records;
     pollfd waited{peer_.get(), POLLIN, 0};
     const bool came = ::poll(&waited, 1, 5000) == 1;
-    EXPECT_TRUE(came) << "nothing came for 5 s";
+    EXPECT_TRUE(came) << "no packet came for 5 s";
     if (!came) return records;
     const Result<protocol::Packet> packet = protocol::receive_packet(peer_.get());
     EXPECT_TRUE(packet.ok()) << packet.status().to_string();
@@ -87,7 +87,7 @@ class FakeSession {
     Body body{};
     pollfd waited{peer_.get(), POLLIN, 0};
     const bool came = ::poll(&waited, 1, 5000) == 1;
-    EXPECT_TRUE(came) << "nothing came for 5 s";
+    EXPECT_TRUE(came) << "no packet came for 5 s";
     if (!came) return body;
     const Result<protocol::Packet> packet = protocol::receive_packet(peer_.get());
     EXPECT_TRUE(packet.ok()) << packet.status().to_string();

@@ -159,7 +159,7 @@ TEST_F(FileHashTest, BytesBeyondThePageCacheCountAgainstTheLimitBeforeAnythingIs
   const Result<FileDigest> over = hash_file(path.c_str(), {kMiB, true});
   EXPECT_EQ(over.status().code(), Code::kOutOfRange) << over.status().to_string();
   EXPECT_NE(over.status().text().find("8388608 bytes of " + path), std::string::npos) << over.status().text();
-  EXPECT_EQ(hash_file(path.c_str(), {kMiB, true}).status().code(), Code::kOutOfRange) << "the first call read nothing";
+  EXPECT_EQ(hash_file(path.c_str(), {kMiB, true}).status().code(), Code::kOutOfRange) << "the first call read no byte";
   const Result<FileDigest> within = hash_file(path.c_str(), {8 * kMiB, true});
   ASSERT_TRUE(within.ok()) << within.status().to_string();
   EXPECT_EQ(within->uncached_bytes, 8 * kMiB);

@@ -61,7 +61,7 @@ TEST_F(StoresTest, TheHeartBeatsWhileGrantedPagesAreMadePresent) {
   Stores stores(pool_, gated_, spec_, pages_);
   const std::uint64_t before = session_.heartbeat();
   granted(stores, 3);
-  EXPECT_GE(session_.heartbeat(), before + 3) << "or the session is silent, and loses what it was granted";
+  EXPECT_GE(session_.heartbeat(), before + 3) << "or the session is silent, and loses its grants";
   stores.abandon();
 }
 

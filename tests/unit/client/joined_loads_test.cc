@@ -127,7 +127,7 @@ TEST_F(JoinedLoadsTest, AFailureOfTheEngineIsNoChunks) {
   start_with_stored(4);
   copies_.fails = Code::kUnavailable;
   EXPECT_EQ(engine_->load(0, 4).status, Code::kUnavailable);
-  EXPECT_EQ(copies_.alone, 0) << "nothing is tried again";
+  EXPECT_EQ(copies_.alone, 0) << "no load is tried again";
   EXPECT_EQ(stats().bad_reported, 0U);
 }
 

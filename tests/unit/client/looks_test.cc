@@ -43,7 +43,7 @@ TEST_F(TierProbeTest, WhatIsAskedIsToldAndNothingMoreIsSaid) {
   tier_probes_.end(ticket);
   EXPECT_EQ(tier_probes_.poll(ticket, 0).status().code(), Code::kNotFound);
   tier_probes_.end(start(5));
-  EXPECT_TRUE(session_.silent()) << "larderd keeps nothing for it";
+  EXPECT_TRUE(session_.silent()) << "larderd keeps no chunk for the probe";
 }
 
 TEST_F(TierProbeTest, MoreThanWasAskedIsNotBelieved) {

@@ -52,7 +52,7 @@ TEST_F(MappingTest, ARestartedSidecarGoesOnWithTheArenaAndSoDoesTheClient) {
     start();
     ASSERT_TRUE(wait([&] { return engine.client->state().attachments == life; }));
     EXPECT_EQ(arenas(), 2U) << "larderd's and the client's";
-    EXPECT_TRUE(wait([&] { return stats().holds == 2; })) << "what was held before is announced again";
+    EXPECT_TRUE(wait([&] { return stats().holds == 2; })) << "earlier holds are announced again";
     engine.engine.wipe();
     EXPECT_EQ(engine.load(0, 2).status, Code::kOk);
     EXPECT_TRUE(engine.holds(0, 2));

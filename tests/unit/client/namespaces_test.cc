@@ -226,7 +226,7 @@ TEST_F(NamespacesTest, ADropReachesWhatIsAddedLaterToo) {
   EXPECT_TRUE(wait([&] { return !old.present(1) && !old.present(1, adapter); })) << "dropped in larderd, not only hidden";
   ASSERT_TRUE(wait([&] { return process.store(1, 0, 0, added) == 1; }));
   EXPECT_EQ(process.store(1, 0, 1, added), 1U);
-  EXPECT_TRUE(wait([&] { return process.present(1, added); })) << "what is stored after the drop is found";
+  EXPECT_TRUE(wait([&] { return process.present(1, added); })) << "a chunk stored after the drop is found";
 }
 
 // In the next packet; kError: no packet came.
@@ -265,7 +265,7 @@ TEST_F(NamespacesTest, NothingIsLoadedThatIsStillToBeDropped) {
     EXPECT_FALSE(process.load(1, 0, 0));
   }
   EXPECT_TRUE(wait([&] { return process.store(1, 0, 0) == 1; }));
-  EXPECT_TRUE(wait([&] { return process.load(1, 0, 0); })) << "and what comes after the drop is";
+  EXPECT_TRUE(wait([&] { return process.load(1, 0, 0); })) << "and a chunk stored after the drop is";
 }
 
 TEST_F(NamespacesTest, TheyAreBoundedUntilOneIsClosed) {
@@ -315,7 +315,7 @@ TEST_F(NamespacesTest, AClosedNumberIsAMissForEveryCall) {
     EXPECT_FALSE(process.client->fetch(hashes, 1000).ok());
     EXPECT_EQ(process.store(hash + 10, 0, 0, closed), 0U);
   }
-  EXPECT_FALSE(process.present(1, next)) << "nor does the next one see what it had";
+  EXPECT_FALSE(process.present(1, next)) << "nor does the next namespace see its chunks";
   const std::uint32_t again = *process.client->add_namespace(text, "");
   ASSERT_TRUE(process.client->wait_namespace(again, 5000).ok());
   EXPECT_TRUE(process.load(1, 0, 0, again)) << "its chunks stayed in larderd";
@@ -365,7 +365,7 @@ TEST(NamespacesOfOneClient, ADropThatIsDoneInAClosedNamespaceDoesNotOpenTheNext)
   ASSERT_EQ(namespace_number_place(next), namespace_number_place(first));
   EXPECT_TRUE(namespaces.drop_pending(next));
   EXPECT_TRUE(namespaces.fence_passed(fence));
-  EXPECT_TRUE(namespaces.drop_pending(next)) << "it has still to be dropped";
+  EXPECT_TRUE(namespaces.drop_pending(next)) << "the drop is still due";
   EXPECT_TRUE(namespaces.fence_passed(own));
   EXPECT_FALSE(namespaces.drop_pending(0));
 }

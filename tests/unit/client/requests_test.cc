@@ -80,7 +80,7 @@ TYPED_TEST(RequestsTest, WithoutAnAnswerItEndsByItsDeadline) {
   EXPECT_EQ(done.reason, TestFixture::End::kLate);
   EXPECT_GE(done.elapsed_us, 20'000U);
   this->answer(5);
-  EXPECT_EQ(this->poll(ticket).chunks, 0U) << "nobody waits for it any more";
+  EXPECT_EQ(this->poll(ticket).chunks, 0U) << "no caller waits for the answer any more";
 }
 
 TYPED_TEST(RequestsTest, WhoeverWaitsIsWokenByTheAnswer) {

@@ -119,7 +119,7 @@ TEST_F(StoreSubmitTest, OneMoreThanMayBeUnderWayIsGivenBack) {
   EXPECT_EQ(session_.receive_slots(MessageType::kDisown).size(), 2U);
   EXPECT_EQ(stores.poll(Stores::kMaxSubmitted, {}).size(), Stores::kMaxSubmitted);
   EXPECT_TRUE(stores.submit(0).ok());
-  EXPECT_EQ(next(stores).result.refused, 2U) << "of what was given back is told as well";
+  EXPECT_EQ(next(stores).result.refused, 2U) << "grants that were given back are reported as well";
 }
 
 TEST_F(StoreSubmitTest, APoolThatClosesEndsThem) {

@@ -223,7 +223,7 @@ TEST_F(LoaderTest, WrongValuesSayWhatIsAllowed) {
 
 // covers F-119
 TEST_F(LoaderTest, ADiskTierTakesPathAndSize) {
-  EXPECT_TRUE(load(std::nullopt, {})->disk.path.empty()) << "none unless it is asked for";
+  EXPECT_TRUE(load(std::nullopt, {})->disk.path.empty()) << "not present unless asked for";
   EXPECT_TRUE(load_text("disk: {path: /d, size: 4GiB}\n").ok());
   EXPECT_EQ(why("disk: {path: /d}\n"),
             ":1: disk.path is /d and disk.size is not set: set both or neither, e.g. disk.size: 100GiB");
@@ -239,7 +239,7 @@ TEST_F(LoaderTest, ADiskTierTakesPathAndSize) {
 
 TEST_F(LoaderTest, ABackendIsWhatItsUrlSays) {
   const Result<Config> none = load(std::nullopt, {});
-  EXPECT_TRUE(none->backend.url.empty() && none->backend.prefix.empty()) << "none unless it is asked for";
+  EXPECT_TRUE(none->backend.url.empty() && none->backend.prefix.empty()) << "not present unless asked for";
   const Result<Config> config = load_text("backend: {url: 'unix:///run/redis.sock', write: evicted}\n");
   ASSERT_TRUE(config.ok()) << config.status().text();
   EXPECT_EQ(config->backend.unix_path, "/run/redis.sock");
@@ -269,7 +269,7 @@ TEST_F(LoaderTest, KeysOfABackendFollowThePool) {
   EXPECT_EQ(load_text("pool: larder\n", url)->backend.prefix, "larder");
   EXPECT_EQ(load_text("pool: blue\n", url)->backend.prefix, "larder-blue");
   EXPECT_EQ(load_text("pool: blue\nbackend: {prefix: kv}\n", url)->backend.prefix, "kv");
-  EXPECT_TRUE(load_text("pool: blue\n")->backend.prefix.empty()) << "what is printed must come back";
+  EXPECT_TRUE(load_text("pool: blue\n")->backend.prefix.empty()) << "the printed text must come back";
   const std::string longest(63, 'x');
   EXPECT_EQ(load_text("pool: " + longest + "\n", url)->backend.prefix, "larder-" + longest);
 }

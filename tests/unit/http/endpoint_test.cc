@@ -203,7 +203,7 @@ TEST_F(EndpointTest, StrangersHaveAFewPlaces) {
   const Fd first = connect(), second = connect(), third = connect();
   EXPECT_EQ(receive_all(first), "");
   EXPECT_EQ(counters_.crowded_out, 1U);
-  EXPECT_EQ(counters_.timed_out, 0U) << "not by its deadline";
+  EXPECT_EQ(counters_.timed_out, 0U) << "not by the connection's deadline";
   EXPECT_THAT(ask(third, kGet), HasSubstr("aaaaaaaaaa"));
 }
 

@@ -45,7 +45,7 @@ class Client {
   // The next packet; kDeadlineExceeded after 5 s.
   Result<protocol::Packet> receive() {
     pollfd waited{socket_.get(), POLLIN, 0};
-    if (::poll(&waited, 1, 5000) != 1) return Status(Code::kDeadlineExceeded, "nothing came for 5 s");
+    if (::poll(&waited, 1, 5000) != 1) return Status(Code::kDeadlineExceeded, "no packet came for 5 s");
     return protocol::receive_packet(socket_.get());
   }
 

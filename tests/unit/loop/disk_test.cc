@@ -92,7 +92,7 @@ TEST_F(DiskTest, WhatTheMemoryHasNoRoomForIsThereAlsoWithoutTheMemory) {
   ASSERT_TRUE(wait([&] { return stats().evicted_capacity == more; }));
   EXPECT_EQ(stats().evicted_unwritten, 0U);
   EXPECT_GE(stats().disk.chunks, more);
-  EXPECT_LT(stats().disk.chunks, more + slots() / 2) << "what is warm is not written";
+  EXPECT_LT(stats().disk.chunks, more + slots() / 2) << "warm chunks are not written";
   EXPECT_EQ(stats().disk.place, disk_);
   EXPECT_TRUE(stats().disk.mode == "io_uring" || stats().disk.mode == "threads") << stats().disk.mode;
   restart_without_memory();  // a stop writes the rest
@@ -185,7 +185,7 @@ TEST_F(DiskTest, ADirectoryThatVanishesCostsTheDiskAloneAndIsUsedAgain) {
   EXPECT_TRUE(store(2)) << "memory goes on";
   std::filesystem::rename(disk_ + ".away", disk_);
   ASSERT_TRUE(wait([&] { return !fallback("disk"); }));
-  EXPECT_TRUE(wait([&] { return stats().disk.chunks == 2; })) << "what was there is found, what came since is written";
+  EXPECT_TRUE(wait([&] { return stats().disk.chunks == 2; })) << "earlier chunks are found, later ones are written";
 }
 
 // covers F-145

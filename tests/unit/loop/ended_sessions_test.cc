@@ -158,7 +158,7 @@ TEST_F(EndedSessionsTest, OnlyLivingEnginesOfThePreviousInstanceAreAwaited) {
   const Fd engine = hold_lock(2);
   EXPECT_THAT(ended_.restore(earlier), ElementsAre(1, 2, 3));
   EXPECT_THAT(ended_.awaited(), ElementsAre(2));
-  EXPECT_EQ(ended_.taken(), 0U) << "the previous instance admitted them";
+  EXPECT_EQ(ended_.taken(), 0U) << "the previous instance admitted the sessions";
   ended_.release();
   EXPECT_EQ(quarantined(), 1U);
   attach_anew(4, 2, {});

@@ -181,7 +181,7 @@ TEST_F(GrantsTest, WhatIsStillWrittenComesBackWithTheOldLock) {
   ASSERT_TRUE(wait([&] { return stats().slots_quarantined == 1; }));
   next.close();
   ASSERT_TRUE(wait([&] { return stats().sessions_ended == 2; }));
-  EXPECT_EQ(stats().slots_quarantined, 1U) << "the end of the next session says nothing of the first one's writers";
+  EXPECT_EQ(stats().slots_quarantined, 1U) << "the end of the next session says no word about the first one's writers";
   client_->drop_lock();
   EXPECT_TRUE(wait([&] { return stats().slots_quarantined == 0; }));
 }

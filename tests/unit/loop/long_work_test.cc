@@ -116,7 +116,7 @@ TEST_F(LongWorkTest, AStopInTheMidstOfItFinishesIt) {
     stop();
   }
   start();
-  EXPECT_EQ(stats().slots_committed, 0U) << "the restart brought back what was to go";
+  EXPECT_EQ(stats().slots_committed, 0U) << "the restart brought back dropped chunks";
 }
 
 TEST_F(LongWorkTest, WhatADeadProcessAskedForIsFinished) {

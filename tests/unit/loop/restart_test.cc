@@ -111,7 +111,7 @@ TEST_F(RestartTest, GoesOnWithWhatWasStored) {
   EXPECT_EQ(stats().restore_dropped, 0U);
   EXPECT_TRUE(holds({1, 1}) && holds({2, 2}));
   EXPECT_FALSE(holds({3, 3}));
-  EXPECT_EQ(files("index.").size(), 1U) << "nobody was there to be waited for";
+  EXPECT_EQ(files("index.").size(), 1U) << "there was no engine to wait for";
   EXPECT_EQ(files("namespaces.").size(), 1U);
   stop();
   start();
@@ -301,7 +301,7 @@ TEST_F(RestartTest, WhatIsStoredIsNotHandedOnUntilTheLivingHaveComeBackOrTheirTi
   EXPECT_TRUE(stored(n));
   EXPECT_GT(kept, 0U);
   EXPECT_EQ(files("index.").size(), 1U);
-  EXPECT_TRUE(engine.known()) << "what it still writes is another matter";
+  EXPECT_TRUE(engine.known()) << "its unfinished write is another matter";
 }
 
 TEST_F(RestartTest, TheLockFileOfTheDeadGoesAtOnce) {
@@ -313,7 +313,7 @@ TEST_F(RestartTest, TheLockFileOfTheDeadGoesAtOnce) {
   EXPECT_FALSE(fs::exists(directory_ + "/larder.lock.8"));
   engine.end();
   EXPECT_TRUE(wait([&] { return !engine.known(); }));
-  EXPECT_TRUE(wait([&] { return files("index.").size() == 1; })) << "nobody is waited for any more";
+  EXPECT_TRUE(wait([&] { return files("index.").size() == 1; })) << "no engine is waited for any more";
 }
 
 // The last larderd ended between ATTACHED and the answer about the engine's session there.
@@ -372,7 +372,7 @@ TEST_F(RestartTest, WhoIsLostAgainIsAwaitedAgain) {
   another.end();
   ASSERT_TRUE(wait([&] { return !another.known(); }));
   std::this_thread::sleep_for(std::chrono::milliseconds(300));  // some ticks
-  EXPECT_EQ(files("index.").size(), 2U) << "nobody has announced what it holds";
+  EXPECT_EQ(files("index.").size(), 2U) << "its holds are not announced";
   next.attach_after(&past, {});
   EXPECT_TRUE(wait([&] { return files("index.").size() == 1; }));
 }

@@ -80,7 +80,7 @@ TEST_F(FullTable, OneSessionMayNotHaveThemAll) {
   EXPECT_NE(why.find("close one"), std::string::npos) << why;
   EXPECT_EQ(client->reserve(handle, {{1, 1}}).at(0).status, 0U) << "an adapter costs no session";
   client->close_namespace(101);
-  EXPECT_NE(client->open_namespace("one more", 4096, &why), protocol::kNoNamespace) << "what the message says helps";
+  EXPECT_NE(client->open_namespace("one more", 4096, &why), protocol::kNoNamespace) << "the remedy of the message helps";
   EXPECT_TRUE(wait([&] { return stats().namespaces_refused == 1; }));
 }
 
@@ -144,7 +144,7 @@ TEST_F(SidecarTest, AMessageUnderAClosedNamespaceIsAMissAndCostsNoSession) {
   ASSERT_TRUE(wait([&] { return !client.index().find({{1, 1}, handle, 0, 0}).has_value(); }));
   EXPECT_TRUE(wait([&] { return stats().namespaces.size() == 1; }));
   client.close_namespace(99);
-  EXPECT_EQ(client.reserve(0, {{4, 4}}).at(0).status, 0U) << "one that names none is ignored";
+  EXPECT_EQ(client.reserve(0, {{4, 4}}).at(0).status, 0U) << "a request without a namespace is ignored";
 }
 
 // The last of two sessions that closes the namespace.

@@ -35,7 +35,7 @@ TEST(NumaTest, NoneBindsNothing) {
 TEST(NumaTest, AutoTakesTheNodeOfTheProcessorsOrAllOfThem) {
   EXPECT_EQ(planned("auto", two_sockets({1})), "node 1");
   EXPECT_EQ(planned("auto", two_sockets({0, 1})), "nodes 0-1 interleaved");
-  EXPECT_EQ(planned("auto", {{0}, {0}, {0}}), "none") << "a machine with one node has nothing to bind";
+  EXPECT_EQ(planned("auto", {{0}, {0}, {0}}), "none") << "a machine with one node needs no binding";
   EXPECT_EQ(planned("auto", {}), "none") << "a kernel without nodes";
   EXPECT_EQ(planned("auto", {{0, 1, 2}, {1, 2}, {0, 1}}), "node 1") << "node 0 is not allowed";
   EXPECT_EQ(planned("auto", {{0, 1}, {0, 1}, {2}}), "nodes 0-1 interleaved") << "processors on a node without memory";

@@ -51,7 +51,7 @@ TEST(Codec, ACountBeyondThePacketOrTheLimitIsRefused) {
 
 TEST(Codec, TheTailOfANewerMinorVersionIsIgnored) {
   Encoder encoder(MessageType::kDropNamespace, 0);
-  encoder.append(DropNamespace{9, 0}).append_text("what a later version added");
+  encoder.append(DropNamespace{9, 0}).append_text("additions of a later version");
   const auto packet = bytes_of(encoder.packet());
   Result<Decoder> decoder = Decoder::open(packet);
   ASSERT_TRUE(decoder.ok());

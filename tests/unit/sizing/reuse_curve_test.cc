@@ -117,7 +117,7 @@ TEST_P(AgainstExactTest, WithinTwoPoints) {
   const testing_support::GeneratedTrace trace(shape);
   const std::uint64_t distinct = distinct_bytes(trace.requests());
   const auto memory = static_cast<std::uint64_t>(static_cast<double>(distinct) * GetParam().of_distinct);
-  ASSERT_GT(distinct / shape.chunk_bytes, 2 * ReuseCurve::kMaxTracked) << "else nothing would be sampled";
+  ASSERT_GT(distinct / shape.chunk_bytes, 2 * ReuseCurve::kMaxTracked) << "else no chunk would be sampled";
   ReuseCurve curve(memory);
   for (const TracedRequest& request : trace.requests()) ask(curve, request);
   for (const double factor : {0.5, 1.0, 2.0, 4.0}) {

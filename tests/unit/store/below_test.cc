@@ -116,7 +116,7 @@ TEST_F(Below, EachTierHasMarksOfItsOwn) {
   mark(grants[0]);
   std::vector<protocol::SlotRef> slots;
   box_.store().next_to_go(1, slots, false);
-  EXPECT_EQ(slots.size(), 8U) << "the other has none";
+  EXPECT_EQ(slots.size(), 8U) << "the other tier has no chunk";
   box_.store().tiers().mark_written(1, grants[0].slot, grants[0].generation);
   box_.store().tiers().mark_written(0, grants[0].slot, grants[0].generation, false);
   EXPECT_EQ(next_to_go(), slots_of(grants, 0, 8));

@@ -79,7 +79,7 @@ TEST_F(DropBoundsTest, DroppingIsDoneInSlices) {
   expect_effort(Store::kSliceEffort, [&] { box_.store().drop(drop); });
   EXPECT_TRUE(drop.done);
   EXPECT_EQ(drop.dropped, Store::kSliceEffort + 50);
-  EXPECT_EQ(box_.free_slots(), Store::kSliceEffort + 100) << "what nobody reads is free at once";
+  EXPECT_EQ(box_.free_slots(), Store::kSliceEffort + 100) << "unread slots are free at once";
 }
 
 }  // namespace

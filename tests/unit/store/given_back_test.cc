@@ -58,7 +58,7 @@ TEST_F(GivenBack, AChunkKeepsItUntilItIsEvicted) {
   const protocol::BlockHash hashes[] = {{1, 1}, {2, 2}};
   const protocol::ActCounts counts = store_.families().evict(handle, hashes);
   EXPECT_EQ(counts.found, 1U);
-  EXPECT_EQ(counts.absent, 1U) << "the handle is none by then";
+  EXPECT_EQ(counts.absent, 1U) << "the handle is invalid by then";
   EXPECT_FALSE(is_open(handle));
 }
 
@@ -90,7 +90,7 @@ TEST_F(GivenBack, WhatIsStillWrittenOrReadDoesNotKeepIt) {
   store_.leave_namespace(handle);
   ASSERT_TRUE(dropped(handle));
   EXPECT_FALSE(is_open(handle)) << "set aside, both wait for their engine under no key";
-  EXPECT_EQ(box_.free_slots(), free) << "and are nobody else's";
+  EXPECT_EQ(box_.free_slots(), free) << "and belong to no other namespace";
   const std::uint32_t next = open("a: 2");
   EXPECT_FALSE(box_.has(key(next, 1)) || box_.has(key(next, 2)));
   store_.commit(kWriter, {written.slot, 0, written.generation, 7});
@@ -125,7 +125,7 @@ TEST_F(GivenBack, MemoryAloneIsDroppedAndOnlyWhereNoSessionHasIt) {
   store_.leave_namespace(handle);
   EXPECT_TRUE(dropped(handle));
   EXPECT_FALSE(is_open(handle));
-  EXPECT_TRUE(tier.drops.empty()) << "the tier keeps what it has";
+  EXPECT_TRUE(tier.drops.empty()) << "the tier keeps its chunks";
   store_.tiers().set(0, nullptr);
 }
 

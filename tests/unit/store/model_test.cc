@@ -283,7 +283,7 @@ class Reference {
     order_.erase(chunk);
     while (box_.store().verify_next()) {
     }
-    ASSERT_EQ(box_.stats().bad_confirmed, 0U) << "nobody wrote into a slot that was not theirs";
+    ASSERT_EQ(box_.stats().bad_confirmed, 0U) << "no session wrote into a slot of another";
   }
 
   void sweep() {

@@ -92,7 +92,7 @@ TEST(Namespaces, TheLargestChunkAndFamilyAreKnown) {
   NamespaceSpec shard = make_spec("b: 1", 16'384);
   shard.layout_shard = 1;
   const std::uint32_t large = *table.open(shard, 1 << 20, &difference);
-  EXPECT_EQ(table.largest_family_bytes(), 20'480U) << "of the other shard nothing is known yet";
+  EXPECT_EQ(table.largest_family_bytes(), 20'480U) << "the other shard is unknown yet";
   shard.layout_shard = 2;
   shard.groups = {{32'768, 1, 0}};
   EXPECT_EQ(*table.open(shard, 1 << 20, &difference), large);
@@ -138,7 +138,7 @@ TEST(Namespaces, AnotherLayoutOfTheSameTextIsAnotherNamespace) {
   EXPECT_EQ(open(make_spec("a: 1", 4096, 2)), 1U);
   EXPECT_NE(difference.find("the chunk layout alone"), std::string::npos) << difference;
   EXPECT_EQ(open(more_shards), 2U);
-  EXPECT_EQ(open(make_spec("a: 1")), 0U) << "whoever agrees with an opener shares with it";
+  EXPECT_EQ(open(make_spec("a: 1")), 0U) << "an engine that agrees with an opener shares its chunks";
   EXPECT_EQ(open(make_spec("a: 1", 4096, 2)), 1U);
   table.at(1).chunks = 5;
   EXPECT_EQ(*table.by_prefix(table.at(0).spec.id.to_hex()), (std::vector<std::uint32_t>{1, 0, 2}));
@@ -154,13 +154,13 @@ TEST(Namespaces, EachShardMayTellItsOwnLayout) {
   };
   ASSERT_TRUE(open(1, 3).ok());
   EXPECT_EQ(table.at(0).layout(0, 0)->pieces_per_chunk, 3U);
-  EXPECT_EQ(table.at(0).layout(1, 0), nullptr) << "nobody told it yet";
+  EXPECT_EQ(table.at(0).layout(1, 0), nullptr) << "no engine has reported the layout yet";
   ASSERT_TRUE(open(2, 5).ok());
   EXPECT_EQ(table.at(0).layout(1, 0)->pieces_per_chunk, 5U);
   EXPECT_EQ(table.at(0).layout(0, 0)->pieces_per_chunk, 3U);
   EXPECT_EQ(table.at(0).layout(1, 1), nullptr);
   EXPECT_EQ(table.at(0).layout(2, 0), nullptr);
-  EXPECT_EQ(*open(2, 4), 1U) << "nobody of the first has to put up with another layout of that shard";
+  EXPECT_EQ(*open(2, 4), 1U) << "no engine of the first gets another layout of that shard";
   EXPECT_EQ(*open(0, 3), 2U) << "one for all, and one for each";
   EXPECT_EQ(open(3, 3).status().code(), Code::kOutOfRange);
 }
@@ -202,7 +202,7 @@ TEST(Namespaces, TheTableIsBounded) {
   const std::uint32_t handle = *table.open(make_spec("a: x"), 1 << 20, &difference);
   EXPECT_EQ(protocol::namespace_place(handle), 77U);
   EXPECT_NE(handle, 77U);
-  EXPECT_FALSE(table.is_open(77)) << "an old handle names none";
+  EXPECT_FALSE(table.is_open(77)) << "an old handle names no namespace";
   EXPECT_TRUE(table.is_open(handle));
 }
 

@@ -15,7 +15,7 @@ TEST(Quarantine, AnEndedSessionsGrantsWaitForItsLock) {
   const protocol::Grant again = box.reserve(2, 7);
   EXPECT_EQ(again.status, status_of(GrantStatus::kGranted)) << "a quarantined slot does not block its key";
   EXPECT_NE(again.slot, left.slot);
-  EXPECT_EQ(box.reserve(2, 8).status, status_of(GrantStatus::kNoSpace)) << "and is handed to nobody";
+  EXPECT_EQ(box.reserve(2, 8).status, status_of(GrantStatus::kNoSpace)) << "and is not handed on";
   EXPECT_EQ(box.filled().slots_quarantined, 1U);
   box.store().sessions().release_quarantine(1);
   EXPECT_EQ(box.reserve(2, 8).slot, left.slot);
@@ -45,7 +45,7 @@ TEST(Quarantine, ASilentSessionMayStillGiveItsSlotBack) {
   EXPECT_EQ(other.slot, held.slot) << "the holds of a silent session do not count";
   box.store().sessions().set_silent(1, false);
   box.store().commit(1, {first.slot, 0, first.generation, 1});
-  EXPECT_FALSE(box.find(1)) << "what it wrote while it was silent reaches nobody";
+  EXPECT_FALSE(box.find(1)) << "no reader gets bytes of a silent writer";
   box.store().disown(1, {second.slot, 0, second.generation});
   EXPECT_EQ(box.store().sessions().use_of(1).grants, 0U);
   EXPECT_EQ(box.filled().slots_quarantined, 0U);

@@ -108,7 +108,7 @@ TEST_F(Restore, KeepsWhatWasCommittedUnderItsNumberPlaceAndGeneration) {
   EXPECT_EQ(restored.kept, 9U);
   EXPECT_EQ(restored.dropped, 0U);
   EXPECT_EQ(restored.names, (std::vector<std::pair<std::size_t, std::uint32_t>>{{0, 0}, {2, 1}}))
-      << "nothing stands under the other one";
+      << "no chunk stands under the other one";
   for (const auto& [n, grant] : stored) {
     const auto view = second_->reader.find(again(n));
     ASSERT_TRUE(view) << n;
@@ -209,7 +209,7 @@ TEST_F(Restore, NoSlotIsHandedOnUntilItIsSettled) {
   for (std::uint64_t n = 0; n < kSlots - 1; ++n) first_.put(kWriter, key(n));
   restore({kWriter});
   second_->add_session(kNew);
-  EXPECT_EQ(second_->put(kNew, again(100)).status, 0U) << "what is free may be given";
+  EXPECT_EQ(second_->put(kNew, again(100)).status, 0U) << "free slots may be given";
   EXPECT_EQ(second_->put(kNew, again(101)).status, status_of(protocol::GrantStatus::kNoSpace));
   for (std::uint64_t n = 0; n < kSlots - 1; ++n) EXPECT_TRUE(kept(n));
   EXPECT_FALSE(first_.reader.dead()) << "engines still look up there";
@@ -345,7 +345,7 @@ TEST_F(Restore, WhatIsOddIsDropped) {
       {"of another size", [](auto& e) { e.place = protocol::pack_halves(protocol::low_half(e.place), 2048); }, true},
       {"of other pieces", [](auto& e) { e.origin = protocol::pack_halves(kWriter, 2048); }, true},
       {"of no pieces", [](auto& e) { e.origin = protocol::pack_halves(kWriter, 0); }, true},
-      {"of a namespace that nobody knows", [](auto& e) { e.scope = 1023; }, true},
+      {"of an unknown namespace", [](auto& e) { e.scope = 1023; }, true},
       {"of a namespace beyond the table", [](auto& e) { e.scope = 0xfffffff0; }, true},
       {"of a shard that there is not", [](auto& e) { e.scope |= 5ULL << 32; }, true},
       {"of a group that there is not", [](auto& e) { e.scope |= 5ULL << 48; }, true},

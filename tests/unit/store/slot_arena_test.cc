@@ -136,7 +136,7 @@ TEST(SlotArena, PlacesThatWereNeverGivenOutAreTakenBack) {
   for (const std::uint64_t size : {1, 2, 4, 8, 16, 32, 31, 30, 29, 28}) sizes += model.take(size) != kNoSlot;
   EXPECT_EQ(sizes, 10U);
   EXPECT_LT(model.arena().unused_bytes(), 20 * kPage);
-  EXPECT_NE(model.take(20), kNoSlot) << "an extent kept what nobody used";
+  EXPECT_NE(model.take(20), kNoSlot) << "an extent kept unused slots";
   model.check();
 }
 
@@ -167,7 +167,7 @@ TEST(SlotArena, TheColdestWindowIsDrainedAndItsRoomIsKeptTogether) {
   EXPECT_EQ(window->range.end, 50U);
   model.arena().drain(*window);
   for (std::size_t i = 20; i < 24; ++i) model.give(slots[i]);
-  EXPECT_EQ(model.take(2), kNoSlot) << "what is being drained is kept for the larger size";
+  EXPECT_EQ(model.take(2), kNoSlot) << "a drained extent is kept for the larger size";
   EXPECT_TRUE(model.arena().draining());
   model.give(slots[24]);
   EXPECT_FALSE(model.arena().draining());

@@ -343,7 +343,7 @@ TEST_F(PromoterTest, PrefetchBringsUpAndKeepsNothing) {
   box_.turn();
   EXPECT_EQ(box_.tier.gets(), 2U);
   box_.fetch(7, {1});
-  EXPECT_EQ(box_.tier.gets(), 2U) << "who waits for it waits for that read";
+  EXPECT_EQ(box_.tier.gets(), 2U) << "a waiting fetch waits for that read";
   box_.finish_reads();
   EXPECT_EQ(box_.told(7), "1 all");
   box_.promotions.end(1, 7);

@@ -79,7 +79,7 @@ TEST_F(RefusedChunksTest, WhatLeftMemoryIsGivenBack) {
   for (int i = 0; i < 10; ++i) chunks_.give_back([](std::uint32_t slot, std::uint64_t) { return slot % 2 == 0; }, 2 * kSecond);
   EXPECT_EQ(chunks_.size(), 5000U);
   for (int i = 0; i < 10; ++i) chunks_.give_back([](std::uint32_t, std::uint64_t) { return true; }, 900 * kSecond);
-  EXPECT_TRUE(chunks_.empty()) << "nobody offers it any more";
+  EXPECT_TRUE(chunks_.empty()) << "the chunk is offered no more";
   EXPECT_EQ(chunks_.reason(), "");
 }
 

@@ -37,7 +37,7 @@ TEST_F(TierProbeTest, WhatIsHereOrOnTheDiskIsToldAtOnceAndTheBackendIsNotAsked) 
   EXPECT_EQ(box_.probed(7)->read_latency_ns, box_.source.speed().read_latency_ns);
   box_.probe(8, {1});
   EXPECT_EQ(box_.told_of_probe(8), "1 0 all");
-  EXPECT_EQ(box_.probed(8)->read_bytes_per_s, 0U) << "nothing would be read";
+  EXPECT_EQ(box_.probed(8)->read_bytes_per_s, 0U) << "no chunk would be read";
   box_.probe(9, {});
   EXPECT_EQ(box_.told_of_probe(9), "0 0 all");
 }
@@ -53,10 +53,10 @@ TEST_F(TierProbeTest, AboutAllElseTheBackendIsAskedInOneLook) {
   std::vector<tiers::ChunkKey> asked;
   for (const std::uint64_t n : {3, 4, 5})
     for (const protocol::Key& key : box_.family(n)) asked.push_back(box_.chunk(key));
-  EXPECT_EQ(box_.backend.probes().front().keys, asked) << "also about what was known to be there";
+  EXPECT_EQ(box_.backend.probes().front().keys, asked) << "also about known chunks";
   box_.clock.advance_ms(2);
   box_.finish_probe();
-  EXPECT_EQ(box_.told_of_probe(7), "3 1 all") << "the prefix ends at what is nowhere";
+  EXPECT_EQ(box_.told_of_probe(7), "3 1 all") << "the prefix ends at a missing chunk";
   EXPECT_EQ(box_.probed(7)->elapsed_us, 2000U);
   EXPECT_EQ(box_.memory.stats().probe.total(), 1U);
   EXPECT_EQ(box_.memory.stats().probe_hits_shared, 1U);
@@ -131,7 +131,7 @@ TEST_F(TierProbeTest, NobodyWaitsForASlowBackendAndOneQuestionGoesThereAllTheSam
   ASSERT_FALSE(box_.backend_source.in_time());
   box_.probe(6, {1});
   EXPECT_EQ(box_.told_of_probe(6), "1 1 all") << "it is on its way";
-  EXPECT_EQ(box_.probed(6)->read_bytes_per_s, 0U) << "nobody may rely on when it comes";
+  EXPECT_EQ(box_.probed(6)->read_bytes_per_s, 0U) << "the time of its arrival is unknown";
   box_.backend.finish_all();
   box_.turn();  // in memory now, late
   box_.probe(7, {1, 2});
@@ -265,7 +265,7 @@ TEST_F(TierProbeTest, ItEndsAtWhatAnEngineIsWriting) {
   box_.put_into_backend(2);
   ASSERT_EQ(box_.memory.reserve(2, box_.memory.sibling(2)).status, status_of(protocol::GrantStatus::kGranted));
   box_.probe(7, {1, 2, 1});
-  EXPECT_EQ(box_.backend.probes().front().keys.size(), 2U) << "nothing of a family that is not whole anyway";
+  EXPECT_EQ(box_.backend.probes().front().keys.size(), 2U) << "no part of an incomplete family";
   box_.finish_probe();
   EXPECT_EQ(box_.told_of_probe(7), "1 1 all");
 }
@@ -378,7 +378,7 @@ TEST_F(TierProbeTest, AFamilyThatAnEngineWritesHidesNoOther) {
   box_.put_into_backend(1);
   ASSERT_EQ(box_.memory.reserve(2, box_.memory.sibling(2)).status, status_of(protocol::GrantStatus::kGranted));
   box_.probe_each(7, {1, 2, 1});
-  EXPECT_EQ(box_.backend.probes().front().keys.size(), 4U) << "nothing of a family that is not whole anyway";
+  EXPECT_EQ(box_.backend.probes().front().keys.size(), 4U) << "no part of an incomplete family";
   box_.finish_probe();
   EXPECT_EQ(box_.each(7), (Places{0, 2}));
 }

@@ -237,7 +237,7 @@ TEST_F(TierWriterTest, ADropReachesTheTierFirstAndNothingOfItIsWrittenMeanwhile)
   ASSERT_EQ(box_->put(1, 7).status, 0U);
   down_->tick();
   settle();
-  EXPECT_TRUE(is_below(7)) << "what is stored afterwards is written again";
+  EXPECT_TRUE(is_below(7)) << "chunks stored afterwards are written again";
 }
 
 TEST_F(TierWriterTest, ADropThatTheTierHasNoRoomForIsAskedForAgain) {
@@ -280,7 +280,7 @@ TEST_F(TierWriterTest, AnEngineThatDropsWithoutEndTakesNoRoomFromOthers) {
   const std::shared_future<Status> last = down_->last_drop();
   tier_->answer_held();
   link_->deliver();
-  EXPECT_EQ(tier_->drops.size(), 2U) << "what was put since the first one goes, too";
+  EXPECT_EQ(tier_->drops.size(), 2U) << "chunks put since the first drop go, too";
   tier_->answer_held();
   link_->deliver();
   EXPECT_EQ(last.wait_for(std::chrono::seconds(0)), std::future_status::ready);
@@ -355,7 +355,7 @@ TEST_F(TierWriterTest, WhatIsEvictedByNameIsGoneBelowAlsoWhereMemoryHasItNoMore)
   EXPECT_EQ(box_->store().families().evict(box_->handle(), first).found, 1U);
   EXPECT_EQ(tier_->forgotten, std::vector<tiers::ChunkKey>{below(1)});
   EXPECT_EQ(box_->store().families().evict(box_->handle(), first).found, 1U)
-      << "of this tier, which forgets nothing, also from there alone";
+      << "of this tier, which forgets no chunk, also from there alone";
   EXPECT_EQ(box_->store().families().evict(box_->handle(), absent).absent, 1U);
   EXPECT_EQ(tier_->forgotten.size(), 2U);
   tier_->away = true;

@@ -217,14 +217,14 @@ TEST_F(TwoWaysDownTest, TheBudgetBoundsWhatIsWrittenASecond) {
   begin({.through = true}, rules(config::BackendWrite::kAll, 2 * StoreBox::kSlotBytes));
   for (std::uint64_t n = 1; n <= 8; ++n) box_.put(1, n);
   settle();
-  EXPECT_EQ(tiers_[0]->puts, 8U) << "the disk has none";
+  EXPECT_EQ(tiers_[0]->puts, 8U) << "the disk has no chunk";
   EXPECT_EQ(tiers_[1]->puts, 2U);
   clock_.advance_ms(999);
   settle();
   EXPECT_EQ(tiers_[1]->puts, 4U);
   clock_.advance_ms(10'000);
   settle();
-  EXPECT_EQ(tiers_[1]->puts, 6U) << "what was not used is not saved";
+  EXPECT_EQ(tiers_[1]->puts, 6U) << "an unused budget is not saved";
   clock_.advance_ms(1000);
   settle();
   EXPECT_EQ(tiers_[1]->puts, 8U);

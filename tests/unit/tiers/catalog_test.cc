@@ -197,7 +197,7 @@ TEST(RegionTableTest, TheOldestThatNobodyReadsGoesAndOnesThatFailedComeLast) {
   table[2].failures = 1;
   EXPECT_EQ(table.next_victim(), 1U);
   table[0].state = RegionState::kFree;
-  EXPECT_EQ(table.next_victim(), 0U) << "a free one costs nothing";
+  EXPECT_EQ(table.next_victim(), 0U) << "a free one costs no time";
   for (std::uint32_t i = 0; i < 4; ++i) table[i].reads = 1;
   EXPECT_EQ(table.next_victim(), std::nullopt);
 }

@@ -40,7 +40,7 @@ class DiskDamageTest : public DiskWorld {
       EXPECT_EQ(done->facts.generation, 1 + i);
       EXPECT_EQ(done->facts.payload_bytes, kPayloadBytes);
       Slot expected(slot.span().size());
-      EXPECT_EQ(fill(expected.span(), i, 1 + i), done->facts) << "the root tells what the bytes have to be";
+      EXPECT_EQ(fill(expected.span(), i, 1 + i), done->facts) << "the root tells the right bytes";
       ++(holds(slot.span(), i, done->facts) ? found.right : found.caught_by_engine);
     }
     return found;

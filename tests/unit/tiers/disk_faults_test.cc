@@ -32,7 +32,7 @@ TEST_F(DiskFaultsTest, AFullDeviceDegradesPutsAloneAndComesBack) {
   EXPECT_EQ(tier_->state().reason, "writes fail: No space left on device");
   EXPECT_TRUE(tier_->state().takes_gets);
   EXPECT_EQ(loop_->put(3).code(), Code::kUnavailable);
-  EXPECT_TRUE(loop_->get(1).ok()) << "what is there can still be had";
+  EXPECT_TRUE(loop_->get(1).ok()) << "present chunks can still be read";
   env_.faults.all_writes_fail = false;
   ASSERT_TRUE(await([&] { return !tier_->state().degraded(); }));
   EXPECT_EQ(tier_->state().reason, "");
@@ -111,7 +111,7 @@ TEST_F(DiskFaultsTest, AStalledDeviceCostsOneDeadlineAndTheSlotComesBackLater) {
   EXPECT_EQ(tier_->counters().in_flight_bytes, 2 * slot.span().size()) << "the slots are not free";
   ASSERT_TRUE(await([&] { return tier_->state().degraded(); }));
   EXPECT_THAT(tier_->state().reason, HasSubstr("has not answered for 200 ms"));
-  EXPECT_EQ(loop_->get(1).code(), Code::kUnavailable) << "nobody waits for it a second time";
+  EXPECT_EQ(loop_->get(1).code(), Code::kUnavailable) << "no caller waits for the device a second time";
   env_.faults.stalled = false;
   EXPECT_TRUE(loop_->done(get, Message::Kind::kReleased).has_value());
   EXPECT_TRUE(loop_->done(put, Message::Kind::kReleased).has_value());

@@ -82,7 +82,7 @@ TEST_F(DiskOrderTest, AKillCostsTheRegionThatWasJustBeingOpenedAlone) {
       if (tier_->probe(key_of(i)) && !(*next)->probe(key_of(i))) numbers.push_back(i);
     return numbers;
   };
-  EXPECT_EQ(lost().size(), 0U) << "none is being opened";
+  EXPECT_EQ(lost().size(), 0U) << "no region is being opened";
   std::uint64_t oldest = 0;
   while (oldest < kPuts && !tier_->probe(key_of(oldest))) ++oldest;
   env_.faults.stalled = true;

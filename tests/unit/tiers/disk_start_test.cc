@@ -45,7 +45,7 @@ TEST_F(DiskStartTest, ADirectoryThatCannotBeWrittenIsNamed) {
 TEST_F(DiskStartTest, ASizeThatIsTooSmallSaysHowMuchItTakes) {
   options_.size_bytes = 8 << 20;
   EXPECT_THAT(open().text(), HasSubstr("disk.size: 8 MiB is too small, the disk tier needs at least 16.2 MiB"));
-  EXPECT_FALSE(std::filesystem::exists(options_.path + "/larder")) << "nothing is made for it";
+  EXPECT_FALSE(std::filesystem::exists(options_.path + "/larder")) << "no file is made for the tier";
 }
 
 TEST_F(DiskStartTest, AFileSystemWithoutRoomIsNamed) {
@@ -56,7 +56,7 @@ TEST_F(DiskStartTest, AFileSystemWithoutRoomIsNamed) {
   EXPECT_THAT(status.text(), HasSubstr("cannot be reserved in " + options_.path));
   options_.size_bytes = 34 << 20;
   options_.region_bytes = kRegionBytes;
-  EXPECT_TRUE(open().ok()) << "and nothing of the attempt stands in the way";
+  EXPECT_TRUE(open().ok()) << "and no leftover of the attempt stands in the way";
 }
 
 // covers F-129

@@ -134,7 +134,7 @@ TEST_F(TransfersTest, ASessionsMemoryIsOfOneDevice) {
   ASSERT_TRUE(transfers_.open(1, 2, kEngine, kOther, handles()).ok());
   EXPECT_EQ(answer().refusal.reason, TransferReason::kOtherDevice);
   EXPECT_EQ(device_->open, 0);
-  EXPECT_EQ(device_->engines, 1) << "none for the other out of memory of the first";
+  EXPECT_EQ(device_->engines, 1) << "no context for the other out of memory of the first";
   ASSERT_TRUE(transfers_.withdraw(1, 3).ok());
   EXPECT_TRUE(answer().withdrawn);
   ASSERT_TRUE(transfers_.open(1, 4, kEngine, kOther, handles()).ok()) << "it may have moved";
@@ -304,7 +304,7 @@ TEST_F(TransfersTest, AnExceptionFailsTheJobAlone) {
   device_->throws = false;
   const std::uint32_t flag = *flags_->take();
   ASSERT_TRUE(transfers_.copy(3, order(CopyVerb::kStore, flag)).ok());
-  EXPECT_TRUE(flags_->wait(flag).ok()) << "the device is none the worse";
+  EXPECT_TRUE(flags_->wait(flag).ok()) << "the device is unharmed";
   EXPECT_EQ(transfers_.counts().failed, 2U);
 }
 

@@ -24,7 +24,7 @@ TEST(ParseJson, IsBoundedInDepthAndBytes) {
   EXPECT_THAT(parse_json(nested(kMostDepth + 1)).status().text(), HasSubstr("deeper than 64"));
   EXPECT_FALSE(parse_json(nested(2'000'000)).ok());
   EXPECT_TRUE(parse_json("\"" + std::string(500, '[') + "\\\"" + std::string(500, '{') + "\"").ok())
-      << "brackets in a string are none";
+      << "brackets in a string do not count";
   EXPECT_EQ(parse_json(std::string(kMostBytes + 1, ' ')).status().code(), Code::kOutOfRange);
 }
 
@@ -34,7 +34,7 @@ TEST(Accessors, GiveEmptyValuesWhereSomethingElseStands) {
   EXPECT_EQ(text_at(object, "a.b.c"), "text");
   EXPECT_EQ(number_at(object, "a.b.n"), 7);
   EXPECT_TRUE(truth_at(object, "a.b.t"));
-  EXPECT_EQ(number_at(object, "a.b.u", -3), -3) << "above what a signed number holds";
+  EXPECT_EQ(number_at(object, "a.b.u", -3), -3) << "above the range of a signed number";
   for (const char* path : {"", "a", "a.b", "a.b.n.x", "s.t", "nothing.at.all", "a..b", "."}) {
     EXPECT_EQ(text_at(object, path), "") << path;
     EXPECT_EQ(number_at(object, path, -3), -3) << path;

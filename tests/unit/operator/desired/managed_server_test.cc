@@ -146,7 +146,7 @@ TEST_P(ManagedServerTest, WantsThePasswordAndShowsItNowhere) {
   const std::string password = "o'd d\"\\$(x)`#%";
   Managed server(GetParam(), program_, password);
   EXPECT_THAT(server.ask("ping"), HasSubstr("NOAUTH"));
-  EXPECT_EQ(server.probe(), 0) << "that it wants a password shows that it lives";
+  EXPECT_EQ(server.probe(), 0) << "a server that wants a password lives";
   ::setenv("REDISCLI_AUTH", password.c_str(), 1);
   EXPECT_THAT(server.ask("ping"), HasSubstr("PONG"));
   ::unsetenv("REDISCLI_AUTH");
@@ -168,7 +168,7 @@ TEST_P(ManagedServerTest, TakesAChangedPassword) {
     ::setenv("REDISCLI_AUTH", password.c_str(), 1);
     for (int tries = 0; tries < 500 && server.ask("ping").find("PONG") == std::string::npos; ++tries)
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    EXPECT_THAT(server.ask("get key"), testing::StrEq("value\n")) << "what is cached stays";
+    EXPECT_THAT(server.ask("get key"), testing::StrEq("value\n")) << "cached keys stay";
     ::unsetenv("REDISCLI_AUTH");
     EXPECT_THAT(server.ask("--no-auth-warning -a first ping"), HasSubstr("WRONGPASS"));
   }

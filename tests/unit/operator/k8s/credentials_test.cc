@@ -64,10 +64,10 @@ TEST_F(CredentialsTest, AServiceAccountIsFollowedAsItRotates) {
   project("3", "second", "CA 2");
   EXPECT_EQ((*source)->current()->ca_pem, "CA 2");
   EXPECT_NE((*source)->current()->tls_version, first->tls_version);
-  EXPECT_EQ(first->token, "first") << "who has them keeps them";
+  EXPECT_EQ(first->token, "first") << "a holder of the credentials keeps the credentials";
 
   project("4", "", "CA 2");
-  EXPECT_EQ((*source)->current()->token, "second") << "an empty file replaces nothing";
+  EXPECT_EQ((*source)->current()->token, "second") << "an empty file replaces no token";
   fs::remove(folder_ / "..data");
   EXPECT_EQ((*source)->current()->token, "second") << "nor does a missing one";
   project("5", "evil\r\nX-Header: 1", "CA 2");

@@ -250,7 +250,7 @@ TEST(HttpStreamTest, FallsBackWhereTheServerDoesNotKnowIt) {
               peer.send("ff\r\n{");
             }),
             Code::kUnavailable)
-      << "a broken connection says nothing of what the server knows";
+      << "a broken connection says no word about the server's features";
 }
 
 // A busy server, a silent etcd or an unfilled cache says no word about the server's features: the

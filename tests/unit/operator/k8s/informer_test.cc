@@ -79,7 +79,7 @@ TEST(InformerTest, KnowsWhatIsThereAndWhatBecomesOfIt) {
   EXPECT_TRUE(soon([&] { return told.has("+c") && told.has("~a") && told.has("-b"); }));
   EXPECT_EQ(informer->find("other", "b"), nullptr);
   EXPECT_EQ((*informer->find("ml", "a"))["spec"]["value"], 2);
-  EXPECT_EQ((*first)["spec"]["value"], 0) << "who reads keeps what was read";
+  EXPECT_EQ((*first)["spec"]["value"], 0) << "a reader keeps its objects";
 }
 
 TEST(InformerTest, CutsAndOldVersionsLoseNothingAndTellNothingTwice) {

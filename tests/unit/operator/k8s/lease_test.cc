@@ -78,7 +78,7 @@ TEST_F(LeaseTest, TheOtherTakesOverWithin20sOfADeath) {
 TEST_F(LeaseTest, WhoWasStoppedMayNotWrite) {
   a_.lease.step();
   advance_ms(60'000);
-  EXPECT_FALSE(a_.lease.held()) << "before it has asked anybody";
+  EXPECT_FALSE(a_.lease.held()) << "before any question";
   EXPECT_EQ(a_.lease.left_ms(), 0U);
 }
 
@@ -107,7 +107,7 @@ TEST_F(LeaseTest, ALeaderThatReleasesLetsTheOtherInAtOnce) {
   EXPECT_FALSE(a_.lease.held());
   b_.lease.step();
   EXPECT_TRUE(b_.lease.held());
-  EXPECT_TRUE(a_.lease.release().ok()) << "nothing to give up";
+  EXPECT_TRUE(a_.lease.release().ok()) << "no lease to give up";
   EXPECT_EQ(holder(), "b");
 }
 
@@ -147,7 +147,7 @@ TEST_F(LeaseTest, AnotherHandOnTheLeaseExtendsNothing) {
   advance_ms(1'000);
   const std::uint64_t left_ms = a_.lease.left_ms();
   a_.lease.step();  // its renewal comes second
-  EXPECT_LE(a_.lease.left_ms(), left_ms) << "what was not renewed lasts no longer";
+  EXPECT_LE(a_.lease.left_ms(), left_ms) << "an unrenewed lease lasts no longer";
   a_.lease.step();
   EXPECT_EQ(a_.lease.left_ms(), 10'000U);
 }
@@ -172,7 +172,7 @@ TEST_F(LeaseTest, AnAnswerThatIsNoLeaseIsAnErrorAndHeldNoLonger) {
   api_.set_defaulting([](api::Object& object) { object["spec"] = "no lease"; });
   advance_ms(2'000);
   EXPECT_EQ(a_.lease.step().status.code(), Code::kInvalidArgument);
-  EXPECT_EQ(a_.lease.left_ms(), 8'000U) << "what is not known to be written extends nothing";
+  EXPECT_EQ(a_.lease.left_ms(), 8'000U) << "an unconfirmed write extends no lease";
   a_.lease.step();
   EXPECT_TRUE(a_.lease.release().ok());
   EXPECT_FALSE(a_.lease.held());

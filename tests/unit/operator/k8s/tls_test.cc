@@ -115,7 +115,7 @@ TEST_F(TlsTest, TrustsItsAuthorityAlone) {
   serve("one");
   EXPECT_TRUE(ask(trusting("one")).ok()) << ask(trusting("one")).to_string();
   EXPECT_EQ(ask(trusting("two")).code(), Code::kPermissionDenied);
-  EXPECT_EQ(ask(trusting("")).code(), Code::kPermissionDenied) << "those of the image do not know it";
+  EXPECT_EQ(ask(trusting("")).code(), Code::kPermissionDenied) << "the image's authorities do not know the server";
   Credentials careless = trusting("");
   careless.verify = false;
   EXPECT_TRUE(ask(careless).ok());

@@ -109,7 +109,7 @@ TEST(WorkQueueTest, TellsWhatControllerRuntimeTells) {
     EXPECT_NE(metrics.text().find(R"(workqueue_work_duration_seconds_count{controller="cachepool",name="cachepool"} 1)"),
               std::string::npos);
   }
-  EXPECT_FALSE(metrics.text().empty()) << "the queue has gone, and asks for nothing";
+  EXPECT_FALSE(metrics.text().empty()) << "the queue has gone, and asks for no work";
 }
 
 }  // namespace

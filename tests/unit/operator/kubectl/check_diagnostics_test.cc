@@ -167,7 +167,7 @@ TEST(CheckFindings, AnAnnotationBesideTheTemplateIsAMistake) {
   CheckFacts facts = facts_of(taken(stored(planned_of("{}").pod, "x")));
   facts.planned = planned_of("{}");
   EXPECT_EQ(check_pod(facts).verdict, Verdict::kNotAsked);
-  EXPECT_EQ(check_status(report_of(facts)), 1) << "none of it asks for a cache";
+  EXPECT_EQ(check_status(report_of(facts)), 1) << "no object asks for a cache";
   facts.planned.own_annotation = "chat";
   EXPECT_EQ(reason_of(check_pod(facts)), "AnnotationNotOnTemplate");
   EXPECT_THAT(check_pod(facts).findings[0].remedy, HasSubstr("spec.template.metadata.annotations"));

@@ -188,7 +188,7 @@ TEST(ServingSeenTest, ThePortIsOfTheSlicesElseOfTheService) {
     return Object{{"spec", {{"ports", Object::array({{{"port", 443}, {"targetPort", target}}})}}}};
   };
   EXPECT_EQ(serving_seen({}, service(8443)).port, 8443);
-  EXPECT_EQ(serving_seen({}, service("webhook")).port, 0) << "of a name nothing is known without pods";
+  EXPECT_EQ(serving_seen({}, service("webhook")).port, 0) << "without pods a name is unknown";
   EXPECT_EQ(serving_seen({Object::parse(R"({"ports": null, "endpoints": "x"})")}, Object()).port, 0);
 }
 

@@ -55,7 +55,7 @@ TEST_F(KubectlTest, OfWhatItSaysItsOwnSentenceIsShown) {
   fake_.refuse("get x", "Warning: old\nerror: no");
   EXPECT_EQ(kubectl.ask({"get", "x"}).status().text(), "Warning: old; error: no");
   fake_.refuse("get x", logged);
-  EXPECT_EQ(kubectl.ask({"get", "x"}).status().text() + "\n", logged) << "where it says nothing else";
+  EXPECT_EQ(kubectl.ask({"get", "x"}).status().text() + "\n", logged) << "without any other line";
 }
 
 TEST_F(KubectlTest, TheDeadlineEndsItAndWhatItBegan) {

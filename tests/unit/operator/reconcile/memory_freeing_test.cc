@@ -113,7 +113,7 @@ TEST(MemoryFreeingTest, ItGoesWhenAllNodesHaveFreedIt) {
   run.once();
   EXPECT_EQ(run.restart_hash(), desired::kFreeing);
   run.once();
-  EXPECT_TRUE(run.there()) << "nobody has seen the changed DaemonSet yet";
+  EXPECT_TRUE(run.there()) << "no controller has seen the changed DaemonSet yet";
   run.daemons(2, 1);
   EXPECT_GT(run.once().again.count(), 1000);
   EXPECT_TRUE(run.there());

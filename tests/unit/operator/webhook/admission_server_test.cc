@@ -141,7 +141,7 @@ TEST_F(AdmissionServerTest, EndsWithReviewsUnderWay) {
   }
   const auto begin = std::chrono::steady_clock::now();
   serving_.server.reset();
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5)) << "what waits is not done";
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5)) << "waiting reviews are not done";
 }
 
 TEST_F(AdmissionServerTest, AnAddressThatIsNoneIsNamed) {

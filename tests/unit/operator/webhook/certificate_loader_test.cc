@@ -50,7 +50,7 @@ class CertificateLoaderTest : public testing::Test {
 TEST_F(CertificateLoaderTest, FilesAreServedAsTheyRotate) {
   const CertificateLoader loader(certificate_in_directory(folder_.string()), acceptor_, 10);
   std::this_thread::sleep_for(50ms);
-  EXPECT_FALSE(acceptor_.ready()) << "there is nothing yet";
+  EXPECT_FALSE(acceptor_.ready()) << "there is no certificate yet";
   const KeyPair first = leaf(1000), second = leaf(2000);
   mount(first.certificate, first.key);
   EXPECT_TRUE(within_10_s([&] { return acceptor_.not_after_s() == end_of(first); }));

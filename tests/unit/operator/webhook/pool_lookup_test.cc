@@ -105,7 +105,7 @@ TEST_F(SurroundingsTest, AreOfTheNamespaceAndWhatTheInformersHold) {
   ASSERT_TRUE(found.ns);
   EXPECT_EQ(api::label(*found.ns, api::kPoolLabel), "chat");
   EXPECT_EQ(api::annotation(*found.ns, kUserRangeAnnotation), "5/5");
-  EXPECT_FALSE(api::annotation(*found.ns, "long")) << "what nobody reads takes no memory";
+  EXPECT_FALSE(api::annotation(*found.ns, "long")) << "unread fields take no memory";
   EXPECT_THAT(found.limit_ranges, SizeIs(1));
   EXPECT_THAT(found.quotas, SizeIs(1));
   EXPECT_THAT(live_.calls(), IsEmpty());

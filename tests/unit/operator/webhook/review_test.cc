@@ -81,7 +81,7 @@ class ReviewTest : public testing::Test {
 
 TEST_F(ReviewTest, ThePatchOfInjectComesBack) {
   looked_ = [](const Input& input) {
-    EXPECT_EQ(input.ns, "ml") << "of the request: the pod has none";
+    EXPECT_EQ(input.ns, "ml") << "of the request: the pod has no namespace";
     EXPECT_EQ(input.pool_name, "chat");
     EXPECT_TRUE(input.pool && input.backend);
     EXPECT_EQ(input.pod, annotated_pod());
@@ -171,7 +171,7 @@ TEST_F(ReviewTest, WhatCannotBeReadIsSaidInThePod) {
   EXPECT_THAT(annotation(annotated_pod(), respond(review_of(annotated_pod()))), HasSubstr("a defect of larder's injector"));
   api::Object formless = annotated_pod();
   formless["metadata"]["annotations"]["odd"] = 7;
-  EXPECT_FALSE(respond(review_of(formless)).contains("patch")) << "nothing can be written into what is no pod";
+  EXPECT_FALSE(respond(review_of(formless)).contains("patch")) << "no text can be written into an object that is no pod";
 }
 
 TEST_F(ReviewTest, ADefectOfTheInjectorStopsNoPod) {
@@ -223,7 +223,7 @@ TEST_F(ReviewTest, ANamespaceMayAskForItsPods) {
   pod["metadata"].erase("annotations");
   EXPECT_EQ(respond(review_of(pod))["patch"], injection_.patch);
   EXPECT_FALSE(by_pod);
-  EXPECT_TRUE(pools_.decided) << "it is asked for even where no informer has it yet";
+  EXPECT_TRUE(pools_.decided) << "the pool is asked for even before an informer has the pool";
   pod["metadata"]["annotations"][std::string(api::kInjectAnnotation)] = "false";
   EXPECT_FALSE(respond(review_of(pod)).contains("patch"));
 }

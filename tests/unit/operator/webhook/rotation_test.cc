@@ -28,7 +28,7 @@ TEST(RotationTest, TheFirstLeafWaitsForTheBundleAlone) {
   EXPECT_TRUE(next_step({}, {}, kNow, kLives).make_authority);
   const Held only{{authority_validity(kNow, kLives)}, true, {}};
   EXPECT_FALSE(next_step(only, {}, kNow, kLives).changes()) << "not in the caBundle yet";
-  EXPECT_TRUE(next_step(only, 0, kNow, kLives).make_leaf) << "nobody has anything to lose";
+  EXPECT_TRUE(next_step(only, 0, kNow, kLives).make_leaf) << "no client can lose a handshake";
 }
 
 TEST(RotationTest, AnOldLeafIsMadeAnewInTime) {
@@ -48,7 +48,7 @@ TEST(RotationTest, ANewAuthorityComesBesideTheOldOneAndItsLeafLater) {
   EXPECT_TRUE(next_step(held, 60, later + 60, kLives).make_leaf);
   held.leaf = HeldLeaf{leaf_validity(later + 60, kLives), 1};
   EXPECT_FALSE(next_step(held, 700, later + 500, kLives).changes()) << "a replica may serve the old leaf on";
-  EXPECT_THAT(next_step(held, 900, later + 900, kLives).drop, ElementsAre(0)) << "none of its leaves is valid any more";
+  EXPECT_THAT(next_step(held, 900, later + 900, kLives).drop, ElementsAre(0)) << "no leaf of the authority is valid any more";
 }
 
 TEST(RotationTest, WhatIsBrokenIsMadeAnew) {

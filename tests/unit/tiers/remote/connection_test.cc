@@ -166,7 +166,7 @@ TEST_F(ConnectionTest, NoMoreIsAskedForThanTheWindowLets) {
   ask(":");
   ASSERT_TRUE(hear("").ok());
   EXPECT_EQ(wire_->from_us, "<1><2>");
-  EXPECT_FALSE(connection_.has_unsent()) << "nobody has to come back for it";
+  EXPECT_FALSE(connection_.has_unsent()) << "no later call is needed for the bytes";
   EXPECT_FALSE(connection_.wants_write());
   ASSERT_TRUE(hear("$2097152\r\n" + std::string(kPart, 'a')).ok());
   EXPECT_EQ(wire_->from_us, "<1><2>");
@@ -200,9 +200,9 @@ TEST_F(ConnectionTest, ABodyWaitsForTheAnswerToTheOneBeforeItAndItsLengthDoesNot
     ASSERT_TRUE(hear("").ok());
     const auto number = [at](std::size_t more) { return "<" + std::to_string(at + more); };
     EXPECT_EQ(wire_->from_us, number(0) + first + ">" + number(1));
-    EXPECT_FALSE(connection_.has_unsent()) << "nobody has to come back for it";
+    EXPECT_FALSE(connection_.has_unsent()) << "no later call is needed for the bytes";
     EXPECT_FALSE(connection_.wants_write());
-    EXPECT_EQ(connection_.bytes(), first.size() + second.size()) << "what is sent and not answered counts";
+    EXPECT_EQ(connection_.bytes(), first.size() + second.size()) << "a sent and unanswered command counts";
     EXPECT_FALSE(connection_.cancel(6)) << "its length is there";
     ASSERT_TRUE(hear("+OK\r\n").ok());
     EXPECT_EQ(wire_->from_us, number(0) + first + ">" + number(1) + second + ">" + number(2) + ">");
@@ -266,7 +266,7 @@ TEST_F(ConnectionTest, WhatWasSentForACommandDoesNotStandAlone) {
   const std::size_t next = ask("+");
   ASSERT_TRUE(hear("$1\r\na\r\n$1\r\nb\r\n").ok() && hear("+OK\r\n$1\r\nc\r\n+OK\r\n").ok());
   EXPECT_EQ(wire_->from_us, "<1><2><3>GET<4>");
-  EXPECT_EQ(slot_[2 * kPart], std::byte{0}) << "nobody waits for it any more";
+  EXPECT_EQ(slot_[2 * kPart], std::byte{0}) << "no command waits for the answer any more";
   EXPECT_EQ(seen_[next].times, 1);
   EXPECT_EQ(connection_.commands(), 0U);
 }

@@ -27,7 +27,7 @@ std::uint64_t settled(ReceiveWindow& window, double rate, std::uint64_t round_tr
 
 TEST(ReceiveWindowTest, AShortLinkIsAskedForTwoPartsAtOnce) {
   ReceiveWindow window;
-  EXPECT_EQ(window.bytes(), ReceiveWindow::kMost) << "nothing is known of it";
+  EXPECT_EQ(window.bytes(), ReceiveWindow::kMost) << "the link is unknown";
   window.round_trip(60'000);
   EXPECT_EQ(window.bytes(), ReceiveWindow::kLeast);
   EXPECT_EQ(settled(window, 2.5e9, 60'000, 500 * kMs), ReceiveWindow::kLeast);
@@ -61,7 +61,7 @@ TEST(ReceiveWindowTest, WhatNobodyWaitedForSaysNothing) {
     window.held_back();
     window.came(kPart, now, true);
   }
-  EXPECT_EQ(window.bytes(), before) << "nothing was asked for while it came";
+  EXPECT_EQ(window.bytes(), before) << "no request was sent while the bytes came";
 }
 
 TEST(ReceiveWindowTest, OneOfAnySizeIsLet) {

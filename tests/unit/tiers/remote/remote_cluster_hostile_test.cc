@@ -211,7 +211,7 @@ TEST_F(RemoteClusterHostileTest, ANodeThatLoadsItsDataKeepsNobodyFromTheOthers) 
   }
   EXPECT_EQ(loop_->probe(keys), all);
   loading = true;
-  EXPECT_EQ(loop_->probe(keys), of_the_first) << "who answers is believed";
+  EXPECT_EQ(loop_->probe(keys), of_the_first) << "an answering node is believed";
   ASSERT_TRUE(eventually([&] { return !tier_->state().reason.empty(); }));
   EXPECT_THAT(tier_->state().reason, testing::AllOf(HasSubstr("1 of 2 masters of the Cluster"), HasSubstr("LOADING")));
   EXPECT_FALSE(tier_->state().degraded());
@@ -253,7 +253,7 @@ TEST_F(RemoteClusterHostileTest, WhatIsToGoFromANodeThatIsAwayKeepsNothingFromTh
   static_cast<void>(tier_->evict(key_of(away)));
   const std::uint64_t start = clock_.now_ns();
   EXPECT_EQ(loop_->put(away, 2, 1, kBytes).code(), Code::kUnavailable);
-  EXPECT_TRUE(loop_->flush().ok()) << "what cannot be done is not waited for";
+  EXPECT_TRUE(loop_->flush().ok()) << "an impossible removal is not waited for";
   EXPECT_LT(clock_.now_ns() - start, 3'000'000'000U);
   other.mute = false;
   EXPECT_TRUE(eventually([&] { return other.keys().empty(); })) << "it goes once its node is back";
@@ -421,7 +421,7 @@ TEST(RemoteLookTest, OneRoundTripToAllNodesSideBySide) {
   EXPECT_TRUE(test::eventually([&] { return asked == keys.size(); }, 5000)) << asked << " were asked for before any answer";
   for (const auto& node : nodes) node->holds = false;
   const tiers::Message message = loop.done(ticket).value_or(tiers::Message{});
-  EXPECT_EQ(asked, keys.size()) << "and nothing after that";
+  EXPECT_EQ(asked, keys.size()) << "and no key after that";
   ASSERT_EQ(message.there.size(), keys.size());
   for (std::uint64_t i = 0; i < keys.size(); ++i) EXPECT_EQ(message.there[i], i < 9) << i;
 }

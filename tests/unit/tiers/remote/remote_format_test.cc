@@ -37,7 +37,7 @@ TEST(RemoteFormatTest, TheBytesAreThese) {
             "0020400000000000"
             "030000000e0f216a");
   EXPECT_EQ(decode_record(kKey, bytes), record());
-  EXPECT_EQ(decode_record(kKey, bytes)->facts.since_s, 0x6a210f0eU) << "which is no part of what it is";
+  EXPECT_EQ(decode_record(kKey, bytes)->facts.since_s, 0x6a210f0eU) << "which is no part of its identity";
 }
 
 TEST(RemoteFormatTest, KeysNameWhatTheySpeakOf) {

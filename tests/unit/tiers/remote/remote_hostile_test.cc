@@ -107,7 +107,7 @@ TEST_F(RemoteHostileTest, ALongAnswerIsInTimeAsLongAsItComes) {
   server_.trickle_ms = 25;
   const std::uint64_t start = clock_.now_ns();
   EXPECT_EQ(loop_->get(1, 1, kLong).to_string(), "ok");
-  EXPECT_GT(clock_.now_ns() - start, 2 * options_.answer_ms * 1'000'000) << "or it shows nothing";
+  EXPECT_GT(clock_.now_ns() - start, 2 * options_.answer_ms * 1'000'000) << "or the test has no meaning";
   EXPECT_EQ(server_.connections, options_.connections);
   EXPECT_EQ(tier_->counters().times_degraded, 0U);
 }
@@ -123,7 +123,7 @@ TEST_F(RemoteHostileTest, ALongCommandIsInTimeAsLongAsItGoes) {
   server_.sips = true;
   const std::uint64_t start = clock_.now_ns();
   EXPECT_EQ(loop_->put(2, 1, 1, kLong).to_string(), "ok");
-  EXPECT_GT(clock_.now_ns() - start, 2 * options_.answer_ms * 1'000'000) << "or it shows nothing";
+  EXPECT_GT(clock_.now_ns() - start, 2 * options_.answer_ms * 1'000'000) << "or the test has no meaning";
   EXPECT_EQ(server_.connections, options_.connections);
   EXPECT_EQ(tier_->counters().times_degraded, 0U);
 }
@@ -175,7 +175,7 @@ TEST_F(RemoteHostileTest, ErrorsFailTheirCommandAndSomeSayThatTheServerIsUnwell)
     expect_well();
     EXPECT_TRUE(eventually([&] { return tier_->state().reason.empty(); }, 5000)) << "the next one is tried: " << one.error;
     EXPECT_TRUE(loop_->get(1, 1, kBytes).ok()) << one.error;
-    EXPECT_EQ(loop_->get(2, 1, kBytes).code(), Code::kNotFound) << "a put that failed is found by nobody: " << one.error;
+    EXPECT_EQ(loop_->get(2, 1, kBytes).code(), Code::kNotFound) << "a failed put is never found: " << one.error;
   }
 }
 
@@ -209,7 +209,7 @@ TEST_F(RemoteHostileTest, ForeignRecordsAndPartsOfAnotherLengthAreMisses) {
   answer("GET", "$10\r\n0123456789\r\n");
   EXPECT_EQ(loop_->get(1, 1, kBytes).code(), Code::kNotFound);
   expect_well();
-  EXPECT_EQ(loop_->get(1, 1, kBytes).code(), Code::kNotFound) << "what is partial is found by nobody any more";
+  EXPECT_EQ(loop_->get(1, 1, kBytes).code(), Code::kNotFound) << "an incomplete chunk is found no more";
 }
 
 // covers F-202

@@ -55,7 +55,7 @@ TEST_F(RemoteRefusedTest, ALongChunkIsNotSentAgainForMinutesAndShortOnesAre) {
   EXPECT_GE(tier_->counters().refused, 198U);
   EXPECT_TRUE(loop_->put(500, 1, 1, kBytes).ok());
   EXPECT_TRUE(loop_->get(500, 1, kBytes).ok() && loop_->get(1, 1, kBytes).ok());
-  EXPECT_FALSE(tier_->state().reason.empty()) << "that a short one is stored changes nothing for long ones";
+  EXPECT_FALSE(tier_->state().reason.empty()) << "a stored short chunk does not help long ones";
 }
 
 // covers F-171

@@ -132,7 +132,7 @@ TEST_F(RemoteUnwantedTest, ADropThatTheUserMayNotDoCostsNobodyElseAnything) {
   });
   ASSERT_TRUE(eventually([&] { return server_.connections == options_.connections; })) << "the last may come after the puts";
   EXPECT_EQ(node.loop.drop(1).code(), Code::kPermissionDenied);
-  EXPECT_EQ(told->there().size(), 1U) << "who asks the residents need not wait for the server";
+  EXPECT_EQ(told->there().size(), 1U) << "a reader of the residents need not wait for the server";
   for (const std::uint64_t end = clock_.now_ns() + 1'000'000'000; clock_.now_ns() < end;)
     ASSERT_TRUE(node.loop.get(2, 2, kBytes).ok() && node.loop.put(3, scans + 1, 2, kBytes).ok()) << node.tier->state().reason;
   EXPECT_EQ(server_.connections, options_.connections);
@@ -181,7 +181,7 @@ TEST_F(RemoteUnwantedTest, ATimeToLiveCountsFromWhereItDidInTheTierAbove) {
   ASSERT_TRUE(one.loop.put(2, 1, 1, kBytes).ok());
   EXPECT_GE(one.tier->probe(key_of(2)).value_or(tiers::ChunkFacts{}).since_s, now_s) << "from now on";
   EXPECT_EQ(one.loop.ended(one.put(3, 1, 5000, now_s - 1001)).code(), Code::kNotFound);
-  EXPECT_EQ(server_.keys().size(), 4U) << "what is over is not stored";
+  EXPECT_EQ(server_.keys().size(), 4U) << "an ended put is not stored";
 }
 
 // covers F-197

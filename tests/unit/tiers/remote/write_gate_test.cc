@@ -34,7 +34,7 @@ TEST_F(WriteGateTest, SmallerOnesPassAndLargerOnesDoNot) {
   refuse(3 * kMib, 3 * kSecond);
   EXPECT_FALSE(gate_.lets(3 * kMib, 4 * kSecond));
   gate_.stored(put(kMib, 5 * kSecond));
-  EXPECT_FALSE(gate_.lets(3 * kMib, 6 * kSecond)) << "a smaller one that is stored says nothing of it";
+  EXPECT_FALSE(gate_.lets(3 * kMib, 6 * kSecond)) << "a stored smaller chunk says no word about the larger";
   EXPECT_EQ(gate_.reason(), "refused");
 }
 
@@ -116,7 +116,7 @@ TEST_F(WriteGateTest, PutsThatWereUnderWayTogetherAreOneRefusal) {
   for (int i = 0; i < 20; ++i) gate_.refused(put(8 << 10, kSecond), "refused", WriteGate::Why::kKnown, 2 * kSecond + i);
   EXPECT_LE(pause_s(8 << 10, 2 * kSecond), 3U);
   gate_.stored(put(kMib, kSecond));
-  EXPECT_TRUE(gate_.closed()) << "and what was under way before it says nothing";
+  EXPECT_TRUE(gate_.closed()) << "and an earlier put says no word";
 }
 
 // A chunk that ends its connection each time; a killed server ends all connections once.

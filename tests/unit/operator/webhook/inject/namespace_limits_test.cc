@@ -92,7 +92,7 @@ TEST(LimitRange, MemoryThatLarderdNeedsIsNotLowered) {
   EXPECT_THAT(injection.refused,
               HasSubstr("LimitRange team allows the container larder at most 4Gi of memory, and with the cache "
                         "the amount is 4416Mi"));
-  EXPECT_EQ(injection.patch.size(), 1U) << "a sentence and nothing else";
+  EXPECT_EQ(injection.patch.size(), 1U) << "a sentence only";
 }
 
 TEST(LimitRange, OfAPodCountsWhatRunsTogether) {
@@ -142,7 +142,7 @@ TEST(ResourceQuota, OfWhatWeDoNotTakeDecidesNothing) {
 TEST(ResourceQuota, OfProcessorsGivesOursALimit) {
   InjectionCase one = engine("{requests: {cpu: 8, memory: 64Gi}, limits: {cpu: 8, memory: 64Gi}}");
   one.pod["spec"]["initContainers"] = Object::array({Object{{"name", "download"}, {"image", "x"}}});
-  EXPECT_TRUE(api::at(resources_of(one), "limits.cpu").is_null()) << "an init container has none, so no quota is in force";
+  EXPECT_TRUE(api::at(resources_of(one), "limits.cpu").is_null()) << "an init container has no request, so no quota is in force";
   quota(one, "{limits.cpu: 100}", "{limits.cpu: 0}");
   EXPECT_EQ(resources_of(one)["limits"]["cpu"], "1");
   EXPECT_EQ(resources_of(one, api::kPayloadContainer)["limits"]["cpu"], "1");

@@ -71,7 +71,7 @@ std::string wrong_in_injected(const InjectionCase& one, const Object& after) {
   const Object& larderds = api::at(spec, one.defaults.native_sidecars ? "initContainers" : "containers");
   if (has_named(larderds, api::kSidecarContainer) == on_node) return "larderd is in the pod, or on the node";
   for (const char* list : {"containers", "initContainers", "volumes"})
-    if (!keeps(api::at(one.pod, std::string("spec.") + list), api::at(spec, list))) return "what was there stays";
+    if (!keeps(api::at(one.pod, std::string("spec.") + list), api::at(spec, list))) return "earlier elements stay";
   if (const std::string fault = Faults(after).beside(Faults(one.pod)); !fault.empty()) return fault;
   const bool mounted = std::ranges::any_of(api::at(spec, "containers"), [](const Object& container) {
     return std::ranges::any_of(api::at(container, "volumeMounts"),
@@ -96,7 +96,7 @@ std::string broken_promise(const InjectionCase& one) {
   if (!first.refused.empty()) {
     Object expected = one.pod;
     if (!first.patch.empty()) expected["metadata"]["annotations"][std::string(api::kNotInjectedAnnotation)] = first.refused;
-    return after == expected ? "" : "what is left alone gets a sentence and nothing else";
+    return after == expected ? "" : "a pod left alone gets a sentence only";
   }
   return first.patch.empty() ? "" : wrong_in_injected(one, after);
 }

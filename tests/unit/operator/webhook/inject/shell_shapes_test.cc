@@ -280,7 +280,7 @@ TEST(PythonPath, OfKServesHuggingFaceServerIsRepeated) {
             std::string("/larder/python:$(PYTHONPATH)") + kServersPath);
   EXPECT_EQ(injected_path("{image: 'kserve/huggingfaceserver:1', args: [a], env: [{name: PYTHONPATH, value: /app}]}"),
             "/larder/python:/app")
-      << "who sets it knows what his image needs";
+      << "a user who sets the entrypoint knows the needs of the image";
   EXPECT_EQ(injected_path("{image: 'vllm/vllm-openai:1', args: [--max-model-len, '1']}"), "/larder/python");
 }
 

@@ -191,7 +191,7 @@ TEST(UsersConnectors, AreLookedForWithinBounds) {
   for (int at = 1; at < 10'000; ++at) deep += "A" + std::to_string(at) + "=$A" + std::to_string(at - 1) + "\n";
   EXPECT_NE(refused("A0=x\n" + wide + "vllm serve m $A39").find("too long"), std::string::npos);
   EXPECT_NE(refused("A0=x\n" + deep + "vllm serve m $A9999").find("too long"), std::string::npos);
-  EXPECT_EQ(refused("A=$B; B=$A; vllm serve m $A"), "") << "a circle is none";
+  EXPECT_EQ(refused("A=$B; B=$A; vllm serve m $A"), "") << "a circle has no connector";
 
   InjectionCase one = container_case("{command: [sh, -c, vllm serve m $A]}");
   Object& environment = one.pod["spec"]["containers"][0]["env"] = Object::array({{{"name", "A"}, {"value", "$(A1)"}}});
