@@ -15,7 +15,7 @@ struct Kind {
 constexpr std::array<Kind, 4> kKinds{
     {{"engines", "EngineRefused"}, {"memory", "MemoryShort"}, {"backend", "BackendDegraded"}, {"disk", "DiskDegraded"}}};
 
-// What that kind costs the pods, in the words of the first one; empty: no pod has it.
+// The cost of that kind for the pods, in the words of the first pod; empty: no pod has the kind.
 std::string told(const PoolFacts& facts, std::string_view kind) {
   std::vector<std::string> names;
   std::string why;

@@ -43,7 +43,7 @@ class Fd {
 };
 
 // Whether somebody else has a record lock on the file; true also where that cannot be told. Its owner may be in another container, where its
-// process number means nothing: only the type tells.
+// process number has no meaning: only the type tells.
 inline bool record_lock_held(const Fd& file) {
   struct flock query {};
   query.l_type = F_WRLCK;

@@ -19,7 +19,7 @@ enum class Code : std::uint32_t {
   kOk = 0,
   kInvalidArgument = 1,     // bug in the caller or bad input: do not retry
   kNotFound = 2,            // a miss
-  kAlreadyExists = 3,       // somebody was first: nothing to do
+  kAlreadyExists = 3,       // another one was first: no work to do
   kOutOfRange = 4,          // over a limit: ask for less
   kResourceExhausted = 5,   // no space now: may be retried later
   kUnavailable = 6,         // the other side is gone or not ready: retried by itself
@@ -70,7 +70,7 @@ class [[nodiscard]] Status {
   std::string text_;
 };
 
-// A value or the reason why there is none. REQUIRES: ok() before value() or operator*.
+// A value or the reason for a missing value. REQUIRES: ok() before value() or operator*.
 template <typename T>
 class [[nodiscard]] Result {
  public:

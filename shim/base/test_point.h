@@ -1,6 +1,6 @@
 // LARDER_POINT(name): an instruction by name, where the tests of tests/crash stop a process, or kill it.
 //
-// Nothing in the product. Every room has a twin in CMake, NAME_points, built with LARDER_TEST_POINTS for those tests alone.
+// Absent from the product. Every room has a twin in CMake, NAME_points, built with LARDER_TEST_POINTS for those tests alone.
 #pragma once
 
 #if defined(LARDER_TEST_POINTS)

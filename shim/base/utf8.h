@@ -8,7 +8,8 @@
 
 namespace larder {
 
-// Bytes of the valid UTF-8 sequence at the start of `text`; 0 where there is none (overlong forms and surrogates are none).
+// Bytes of the valid UTF-8 sequence at the start of `text`; 0 without one (overlong forms and
+// surrogates are invalid).
 // REQUIRES: `text` is not empty.
 constexpr std::size_t utf8_bytes(std::string_view text) {
   const auto byte = [text](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
@@ -39,7 +40,8 @@ constexpr bool is_control(std::string_view text, std::size_t bytes) {
 constexpr std::string_view cut_text(std::string_view text, std::size_t most_bytes) {
   if (text.size() <= most_bytes) return text;
   std::size_t end = most_bytes;
-  // Back to the start of the character that does not fit. A run of continuation bytes that belongs to none is cut where it is.
+  // Back to the start of the character that does not fit. A run of continuation bytes without a start
+  // is cut in place.
   for (std::size_t back = 0; back < 4 && back <= end; ++back)
     if ((static_cast<std::uint8_t>(text[end - back]) & 0xc0) != 0x80) return text.substr(0, end - back);
   return text.substr(0, end);

@@ -217,8 +217,7 @@ template <typename Kind>
 Result<std::uint64_t> Client::ask(Requests<Kind>& requests, const Hashes& hashes, std::uint32_t deadline_ms,
                                   std::uint32_t flags) {
   if (control() == nullptr) return Status(Code::kFailedPrecondition, "set the namespace first");
-  if (namespaces_.drop_pending(hashes.ns))
-    return Status(Code::kNotFound, "larderd has not dropped the old chunks of the namespace yet");
+  if (namespaces_.drop_pending(hashes.ns)) return Status(Code::kNotFound, "the drop of the namespace is still under way");
   return requests.start(control()->attached(), hashes, deadline_ms, flags);
 }
 
@@ -252,8 +251,7 @@ Status Client::check(const Transfer& transfer, bool blocks_left_out) const {
 
 Result<std::uint64_t> Client::load(Transfer transfer, std::uint32_t start_within_ms, bool by_layer) {
   if (Status status = check(transfer, true); !status.ok()) return status;
-  if (namespaces_.drop_pending(transfer.ns))
-    return Status(Code::kNotFound, "larderd has not dropped the old chunks of the namespace yet");
+  if (namespaces_.drop_pending(transfer.ns)) return Status(Code::kNotFound, "the drop of the namespace is still under way");
   std::shared_ptr<Attachment> attachment = current();
   if (!attachment || attachment->index().dead()) return Status(Code::kUnavailable, "not attached to larderd");
   Result<std::shared_ptr<const copy::Fence>> after = copies_.after();

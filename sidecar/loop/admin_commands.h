@@ -58,7 +58,7 @@ class AdminCommands {
   std::optional<protocol::NamespaceId> states_id(std::uint32_t handle) const;
   // The namespace of states beside that of the handle, most chunks first; empty without one.
   std::vector<std::uint32_t> states_beside(std::uint32_t handle) const;
-  // What act() does on the states beside, once `tokens` is done on the hashes. A verb that brings or
+  // The work of act() on the states beside, after `tokens` on the hashes. A verb that brings or
   // keeps chunks takes one state alone: the last in the prefix of tokens, with which a hit ends.
   static session::ChunkVerb work_on_states(protocol::Verb verb, std::uint32_t handle, std::vector<protocol::BlockHash> hashes,
                                            const session::ChunkVerb& tokens);

@@ -13,7 +13,7 @@
 
 namespace larder::session {
 
-// What the loop has made for an engine before the engine says a word.
+// The loop's objects for an engine before its first message.
 struct ConnectionParts {
   Fd socket, pidfd;
   memory::SessionMemory memory;

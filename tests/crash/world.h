@@ -43,7 +43,7 @@ class World {
   const std::string& socket() const { return larderd_.socket(); }
 
   // Ends larderd by SIGKILL or another signal, and starts another one with the same files.
-  // `between` runs while there is none.
+  // `between` runs without a larderd.
   void restart(int signal = 9, const std::function<void()>& between = nullptr);
 
   // The number of slots for chunks of ChunkPages.

@@ -1,8 +1,10 @@
-// What a hostile API server answers, into the real client and what acts on its answers: lists, watches, the lease, certificates, Secrets.
+// Answers of a hostile API server, into the real client and its users: lists, watches, the lease,
+// certificates, Secrets.
 //
-// Promises: every call ends, in words that are bounded; what a list or a watch hands on is an object; the lease is held only after
-// a write of it was taken, and never for longer than it lasts; nothing is thrown.
-// Input: operations, each a byte; an answer is a byte for its status, a byte for Retry-After, two of its length, its body.
+// Promises: every call ends, with bounded text; a list or a watch hands on objects only; the lease
+// is held only after an accepted write, and never for longer than its duration; no exception
+// leaves. Input: operations, each a byte; an answer is a byte for its status, a byte for
+// Retry-After, two of its length, its body.
 #include <array>
 
 #include "operator/k8s/http_client.h"
@@ -20,12 +22,12 @@ using namespace larder::fuzz;
 using api::Object;
 namespace resources = k8s::resources;
 
-constexpr std::size_t kMostWords = 2048;  // of an error: the server's first KiB, and what it is about
+constexpr std::size_t kMostWords = 2048;  // of an error: the server's first KiB, and the subject
 constexpr std::array kStatuses{200, 200, 200, 201, 400, 401, 403, 404, 409, 410, 422, 429, 500, 503, 301, 0};
 constexpr int kMostCalls = 64;
 constexpr std::uint64_t kLeaseMs = 12'000;
 
-// Answers as the input says; when it is over nobody answers any more.
+// Answers by the input; after its end no answer comes.
 class HostileServer final : public k8s::Transport {
  public:
   HostileServer(Input& input, base::ManualClock& clock) : input_(input), clock_(clock) {}
@@ -93,12 +95,12 @@ class World {
 
  private:
   void list() {
-    const auto version = client_.list_into(resources::kPods, {},
-                                           {[](const Object& item) {
-                                              must(item.is_object() && api::text_at(item, "kind") == "Pod",
-                                                   "what a list hands on is an object of its kind");
-                                            },
-                                            [] {}});
+    const auto version =
+        client_.list_into(resources::kPods, {},
+                          {[](const Object& item) {
+                             must(item.is_object() && api::text_at(item, "kind") == "Pod", "a list hands on objects of its kind");
+                           },
+                           [] {}});
     bounded(version.status());
   }
   static std::function<void(k8s::WatchEvent)> take_event() {
@@ -109,7 +111,7 @@ class World {
     const bool held = lease_.held();
     bounded(lease_.step().status);
     must(lease_.left_ms() < kLeaseMs, "a lease is held for less than it lasts");
-    must(!lease_.held() || held || server_.wrote(), "it is held after a write that was taken");
+    must(!lease_.held() || held || server_.wrote(), "the lease is held after an accepted write");
     clock_.advance_ms(kLeaseMs / 4);
   }
   void secrets() {
@@ -118,7 +120,7 @@ class World {
     backend.spec.password = api::SecretKey{"auth", "password"};
     const reconcile::BackendSecrets found = reconcile::read_secrets(client_, backend);
     must(found.bytes.size() + (found.missing.empty() ? 0 : 1) + (found.unreadable.empty() ? 0 : 1) == 1,
-         "it is there, or it is said");
+         "the certificate is there, or the error is reported");
   }
   void writes() {
     const Object object{{"metadata", {{"name", "a"}, {"namespace", "ml"}}}};

@@ -1,4 +1,5 @@
-// Bystander: an honest engine beside hostile ones in one Store, and what is promised to it. One thread.
+// Bystander: an honest engine beside hostile ones in one Store, and the promises to this engine.
+// One thread.
 #pragma once
 
 #include "tests/fuzz/input.h"
@@ -6,7 +7,8 @@
 
 namespace larder::fuzz {
 
-// Every slot that is in use lies within the arena, and no two of them meet: nobody is granted what another may touch.
+// Every slot in use lies within the arena, and no two slots meet: no engine is granted memory that
+// another may touch.
 inline void check_slots(const std::byte* index) {
   const auto* header = reinterpret_cast<const protocol::IndexHeader*>(index);
   const auto* entries = reinterpret_cast<const protocol::IndexEntry*>(index + header->entries_offset);
@@ -30,7 +32,7 @@ class Bystander {
   static constexpr store::SessionNumber kNumber = 1'000'000;
   static constexpr std::uint64_t kChunk = 77;
 
-  // Stores a chunk and holds it.
+  // Stores a chunk and holds the chunk.
   explicit Bystander(store::testing_support::StoreBox& box) : box_(box) {
     box.add_session(kNumber);
     grant_ = box.put(kNumber, kChunk);
@@ -38,7 +40,7 @@ class Bystander {
     renew();
   }
 
-  // Holds it in another place: a hold that has stood for a minute does not count.
+  // Holds the chunk in another place: a hold that has stood for a minute does not count.
   void renew() {
     protocol::SessionRegion& region = box_.region(kNumber);
     box_.hold(region, 1 - place_, grant_);
@@ -46,7 +48,8 @@ class Bystander {
     place_ = 1 - place_;
   }
 
-  // What it reads is not given to anybody while it holds it; it may be dropped from the index.
+  // The slot of a held chunk is not given to another engine; the chunk may be dropped from the
+  // index.
   void check() const {
     check_slots(box_.index());
     const auto* header = reinterpret_cast<const protocol::IndexHeader*>(box_.index());
@@ -57,7 +60,8 @@ class Bystander {
     must(state == protocol::SlotState::kCommitted || state == protocol::SlotState::kDying, "a held slot is not freed");
   }
 
-  // Ends it, empties the store, and sees that nothing has leaked: as many chunks fit as at first. REQUIRES: all others have ended.
+  // Ends the engine, empties the store, and checks for leaks: as many chunks fit as at first.
+  // REQUIRES: all others have ended.
   void leave(std::uint64_t slots) {
     box_.region(kNumber).holds[place_] = 0;
     store::Store& store = box_.store();

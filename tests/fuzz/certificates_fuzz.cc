@@ -1,8 +1,9 @@
-// What stands in the webhook's Secret or in cert-manager's files: certificates and keys, as PEM or as the DER inside it.
+// The content of the webhook's Secret or of cert-manager's files: certificates and keys, as PEM or
+// as the DER inside.
 //
-// Promises: a bundle is a bounded number of certificates; a refusal says why and leaves what was served before; what is served has a
-// certificate that can be read and a key that belongs to it.
-// Input: a byte that says which of the two is text already; two of the certificate's length; the certificate; the key.
+// Promises: a bundle is a bounded number of certificates; a refusal has a reason and leaves the
+// served certificate; a served certificate can be read and has its key. Input: a byte that marks
+// which of the two is text already; two of the certificate's length; the certificate; the key.
 #include "operator/api/base64.h"
 #include "operator/webhook/certificates.h"
 #include "operator/webhook/tls_acceptor.h"
@@ -28,7 +29,7 @@ void check_bundle(const std::string& text) {
   const std::vector<std::string> all = webhook::split_bundle(text);
   must(all.size() <= webhook::kMostCertificates, "a bundle is bounded");
   for (const std::string& one : all) {
-    must(one.starts_with("-----BEGIN CERTIFICATE-----"), "each begins where it begins");
+    must(one.starts_with("-----BEGIN CERTIFICATE-----"), "each certificate begins at its own begin");
     must(webhook::split_bundle(one).size() == 1, "each is one");
     if (const auto facts = webhook::read_certificate(one); facts.ok() && facts->authority)
       webhook::is_signed_by(all.front(), one);
@@ -42,12 +43,12 @@ void check_served(const KeyPair& pair) {
   const std::int64_t before = acceptor.not_after_s();
   const Status served = acceptor.serve(pair);
   if (!served.ok()) {
-    must(!served.text().empty() && acceptor.not_after_s() == before, "a refusal says why, and what was served stays");
+    must(!served.text().empty() && acceptor.not_after_s() == before, "a refusal has a reason, and the served certificate stays");
     return;
   }
-  must(acceptor.ready(), "who serves one says so");
-  must(webhook::read_certificate(pair.certificate).ok(), "what is served can be read");
-  must(webhook::belong_together(pair), "what is served has its key");
+  must(acceptor.ready(), "a loader with a certificate says so");
+  must(webhook::read_certificate(pair.certificate).ok(), "a served certificate can be read");
+  must(webhook::belong_together(pair), "a served certificate has its key");
 }
 
 }  // namespace

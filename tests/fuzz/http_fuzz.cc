@@ -1,7 +1,8 @@
-// HTTP: head and body as they arrive, piece by piece, through framing and routes.
+// HTTP: head and body in arriving pieces, through framing and routes.
 //
-// Promises: framing does not depend on how the bytes arrive and holds no more than the limits, chunked bodies too; every whole
-// request gets one whole answer; an admin verb is done only for a POST to an endpoint that allows it, without Origin.
+// Promises: framing does not depend on the pieces and holds no more than the limits, chunked bodies
+// too; every whole request gets one whole answer; an admin verb is done only for a POST to an
+// endpoint that allows the verb, without Origin.
 #include "sidecar/http/answer.h"
 #include "sidecar/http/framing.h"
 #include "sidecar/pages/routes.h"
@@ -15,7 +16,7 @@ using namespace larder::fuzz;
 using http::RequestReader;
 using State = RequestReader::State;
 
-// What became of the bytes that have arrived.
+// The state after the bytes that have arrived.
 struct Arrived {
   State state = State::kMore;
   http::Refusal refusal;
@@ -31,8 +32,9 @@ Arrived arrive(std::string_view received, std::size_t step, const http::Limits& 
     std::string_view piece = arrived.rest.substr(0, step);
     const std::size_t had = piece.size();
     arrived.state = reader.take(piece);
-    must(arrived.state == State::kWhole || arrived.state == State::kRefused || piece.empty(), "what is not at its end takes all");
-    must(reader.held_bytes() <= limits.head_bytes + limits.body_bytes, "what is held is bounded");
+    must(arrived.state == State::kWhole || arrived.state == State::kRefused || piece.empty(),
+         "an unfinished request takes all bytes");
+    must(reader.held_bytes() <= limits.head_bytes + limits.body_bytes, "the held bytes are bounded");
     arrived.rest.remove_prefix(had - piece.size());
   }
   arrived.refusal = reader.refusal();
@@ -44,7 +46,8 @@ void check(const Arrived& arrived) {
   const http::Request& request = arrived.request;
   if (arrived.state == State::kWhole) {
     must(request.bytes.substr(0, request.head_bytes).ends_with("\r\n\r\n"), "a whole request has a whole head");
-    must(request.method().size() + request.path().size() + request.body().size() <= request.bytes.size(), "its parts are of it");
+    must(request.method().size() + request.path().size() + request.body().size() <= request.bytes.size(),
+         "the parts of a request lie in the request");
   }
   if (arrived.state == State::kRefused)
     must(arrived.refusal.http_status >= 400 && arrived.refusal.http_status < 500 && !arrived.refusal.why.empty(),
@@ -61,7 +64,7 @@ void check_answer(const std::string& request, pages::Routes::Admin admin) {
   must(answer.find("\r\n\r\n") != std::string::npos, "an answer has a whole head");
   must(answer.size() < 256 * 1024, "an answer is bounded");
   if (control.dropped().empty()) return;
-  must(admin == pages::Routes::Admin::kAllowed, "admin verbs answer only where they are allowed");
+  must(admin == pages::Routes::Admin::kAllowed, "admin verbs answer only on an endpoint that allows them");
   must(request.starts_with("POST "), "only a POST drops");
 }
 
@@ -86,7 +89,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   must(early.state == arrived.state && early.request.bytes == arrived.request.bytes &&
            early.request.keep_alive == arrived.request.keep_alive && early.refusal.http_status == arrived.refusal.http_status,
        "framing does not depend on how the bytes arrive");
-  // What comes after a refused one is nobody's: the connection ends.
+  // Bytes after a refused request belong to no request: the connection ends.
   must(early.state == State::kRefused || early.rest.size() == arrived.rest.size(), "nor does where the next request begins");
   if (arrived.state == State::kRefused)
     must(http::plain_answer(arrived.refusal.http_status, arrived.refusal.why).starts_with("HTTP/1."), "a refusal is an answer");

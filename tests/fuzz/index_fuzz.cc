@@ -1,7 +1,8 @@
-// The index as an engine reads it: arbitrary bytes over a good index, then look-ups.
+// The index in an engine's view: arbitrary bytes over a good index, then look-ups.
 //
-// The sidecar writes the index, but a dying sidecar, a bad memory module or a stranger's file must not lead an engine astray.
-// Promises: an index is opened only where its tables lie within it; whatever is found lies within the arena; no look-up runs on.
+// The sidecar writes the index, but a dying sidecar, a bad memory module or a stranger's file must
+// not lead an engine astray. Promises: an index is opened only if its tables lie within the file;
+// every found chunk lies within the arena; every look-up ends.
 #include "shim/protocol/index_reader.h"
 #include "tests/fuzz/input.h"
 #include "tests/unit/store/store_fixture.h"
@@ -27,7 +28,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
   Input input(data, size);
   const std::size_t index_bytes = std::min<std::size_t>(input.take<std::uint32_t>(), good_bytes);
-  // Of exactly this size, so that the sanitizer sees a reader leave it; words must be aligned.
+  // Of exactly this size, so that the sanitizer sees a reader leave the buffer; words must be
+  // aligned.
   const auto memory = std::make_unique<std::uint64_t[]>((index_bytes + 7) / 8);
   auto* const bytes = reinterpret_cast<std::byte*>(memory.get());
   std::memcpy(bytes, good->index(), index_bytes);
@@ -45,12 +47,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     reader->advance(probe);
     const bool present = reader->finish(probe);
     const auto found = reader->find(good->key(n));
-    must(present || !found, "what is found is present");
+    must(present || !found, "a found chunk is present");
     if (!found) continue;
-    must(found->key == good->key(n), "what is found is what was asked for");
+    must(found->key == good->key(n), "a found chunk is the requested one");
     must(found->offset_bytes <= arena_bytes && found->payload_bytes <= arena_bytes - found->offset_bytes,
-         "what is found lies within the arena");
-    must(reader->dead() || reader->still_committed(found->slot, found->generation), "what is found in a live index is committed");
+         "a found chunk lies within the arena");
+    must(reader->dead() || reader->still_committed(found->slot, found->generation), "a found chunk in a live index is committed");
   }
   for (std::uint32_t slot = 0; slot < 64; ++slot) (void)reader->read(slot);
   return 0;

@@ -1,7 +1,8 @@
-// The injector: any JSON as a pod, and any text as the script of a pod that is well-formed.
+// The injector: any JSON as a pod, and any text as the script of a well-formed pod.
 //
-// Promises (tests/unit/operator/webhook/inject/promises.cc): the patch is valid, twice is once, what is left alone keeps everything.
-// Input: a byte that says which, a byte for the pool, the text.
+// Promises (tests/unit/operator/webhook/inject/promises.cc): the patch is valid, a second injection
+// changes no field, a pod left alone keeps everything. Input: a byte that chooses, a byte for the
+// pool, the text.
 #include "operator/webhook/inject/script_engines.h"
 #include "tests/fuzz/input.h"
 #include "tests/unit/operator/webhook/inject/promises.h"

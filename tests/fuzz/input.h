@@ -1,4 +1,5 @@
-// What every fuzz target has: its one function, the bytes it is given, and how it says that a promise was broken.
+// The common parts of fuzz targets: the one function, the input's bytes, and the report of a broken
+// promise.
 //
 // Pure; one thread.
 #pragma once
@@ -14,7 +15,8 @@
 #include <type_traits>
 #include <vector>
 
-// One input. Returns 0; a broken promise ends the process. Called by libFuzzer, and by replay.cc for every file of a corpus.
+// One input. Returns 0; a broken promise ends the process. Called by libFuzzer, and by replay.cc
+// for every file of a corpus.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace larder::fuzz {
@@ -25,7 +27,8 @@ inline void must(bool held, const char* promise) {
   std::abort();
 }
 
-// Reads an input from its start. Beyond its end everything is zero, so that every input means something.
+// Reads an input from its start. Beyond the end every value is zero, so that every input has a
+// meaning.
 class Input {
  public:
   Input(const std::uint8_t* data, std::size_t size) : rest_(reinterpret_cast<const std::byte*>(data), size) {}
@@ -58,8 +61,8 @@ class Input {
   std::span<const std::byte> rest_;
 };
 
-// One input as operations: a World takes them one by one with step(input), and holds what it promises after each, check(), and when
-// all have ended, finish().
+// One input as operations: a World takes the operations one by one with step(input), checks its
+// promises after each, check(), and after the last, finish().
 template <typename World>
 int run_steps(const std::uint8_t* data, std::size_t size) {
   constexpr int kMostSteps = 512;
@@ -73,7 +76,7 @@ int run_steps(const std::uint8_t* data, std::size_t size) {
   return 0;
 }
 
-// A copy of its own on the heap, of exactly this size: the sanitizer sees one byte too many being read.
+// A copy on the heap, of exactly this size: the sanitizer sees a read of one byte too many.
 inline std::vector<std::byte> exact_copy(std::span<const std::byte> bytes) {
   std::vector<std::byte> copy(bytes.begin(), bytes.end());
   copy.shrink_to_fit();

@@ -1,7 +1,7 @@
-// A kubeconfig file, and the files that it names.
+// A kubeconfig file, and the files named in it.
 //
-// Promises: a refusal names the file and says why, and holds no token; what is taken is a server by its URL, and tokens that end no
-// header field before its time.
+// Promises: a refusal names file and reason, and has no token; an accepted file gives a server by
+// its URL, and tokens that end no header field before its time.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -43,7 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto credentials = (*source)->current();
   const std::string& server = credentials->server;
   must(server.starts_with("https://") || server.starts_with("http://"), "a server is reached by HTTP");
-  must(!server.ends_with('/'), "a path can be put behind it");
-  must(is_one_line(credentials->token), "a token is one line: it stands in a header field");
+  must(!server.ends_with('/'), "a path can be appended");
+  must(is_one_line(credentials->token), "a token is one line: a header field has the token");
   return 0;
 }

@@ -1,8 +1,10 @@
-// Namespaces and keys: fingerprint texts, chunk layouts and names of OPEN_NAMESPACE through the table, and out again to people.
+// Namespaces and keys: fingerprint texts, chunk layouts and names of OPEN_NAMESPACE through the
+// table, and out again to people.
 //
-// Promises: an id that is not the hash of its text is refused; a layout is taken only where a slot of it fits the arena; opening
-// again gives the same handle, another layout under the same id gives another one; words about a difference are bounded and cannot break a
-// log line, a metric or JSON; no two scopes share a key.
+// Promises: an id other than the hash of its text is refused; a layout is taken only if its slot
+// fits the arena; opening again gives the same handle, another layout under the same id gives
+// another one; words about a difference are bounded and cannot break a log line, a metric or JSON;
+// no two scopes share a key.
 #include <nlohmann/json.hpp>
 
 #include "shim/protocol/checksum.h"
@@ -61,10 +63,10 @@ void check_taken(store::NamespaceTable& table, const NamespaceSpec& spec, std::u
   must(apart.ok() && *apart != handle, "another layout under the same id is another namespace");
   table.join(*apart);
   table.leave(*apart);
-  must(table.give_back(*apart) && !table.is_open(*apart), "what nobody has is given back");
+  must(table.give_back(*apart) && !table.is_open(*apart), "an unused namespace is given back");
 }
 
-// What an engine says of itself reaches people in status, metrics and log.
+// An engine's text about itself reaches people in status, metrics and log.
 void check_shown(const store::NamespaceTable& table, const std::string& difference) {
   stats::Stats stats;
   for (const std::uint32_t handle : table.handles()) {
@@ -113,7 +115,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       check_taken(table, spec, *handle, difference);
       last += difference;
     } else {
-      must(table.size() == before && !handle.status().text().empty(), "a refusal is named and leaves nothing");
+      must(table.size() == before && !handle.status().text().empty(), "a refusal has a name and leaves no namespace");
     }
   }
   for (const std::uint32_t handle : table.handles()) {

@@ -1,8 +1,9 @@
-// Objects and statuses as JSON that others wrote: pods, pools, backends, and what a pod says where its larderd should answer.
+// Objects and statuses as JSON of others: pods, pools, backends, and a pod's answer in the place of
+// its larderd's.
 //
-// Promises: what is cut from a pod is nothing that is read; a pool that is taken gives whole objects and a configuration of keys that
-// larderd knows, and nothing is to be done about it twice; what a pod answers is bounded.
-// Input: a byte that says what it is, the JSON.
+// Promises: no field that is read is cut from a pod; an accepted pool gives whole objects and a
+// configuration of keys that larderd knows, and no work is left after one round; the text from a
+// pod's answer is bounded. Input: a byte that chooses, the JSON.
 #include <algorithm>
 
 #include "operator/desired/backend_objects.h"
@@ -33,10 +34,10 @@ void check_pod(const Object& pod) {
   if (!pod.is_object()) return;  // lists and watches hand on no other
   Object trimmed = pod;
   reconcile::trim_pod(trimmed);
-  must(fields_of(reconcile::view_of(trimmed)) == fields_of(reconcile::view_of(pod)), "nothing that is read is cut from a pod");
+  must(fields_of(reconcile::view_of(trimmed)) == fields_of(reconcile::view_of(pod)), "no field that is read is cut from a pod");
   Object again = trimmed;
   reconcile::trim_pod(again);
-  must(again == trimmed, "what was cut once is not cut again");
+  must(again == trimmed, "a cut pod is not cut again");
 }
 
 // With the metadata that the API server grants: names are names.
@@ -55,16 +56,16 @@ void check_objects(const reconcile::Owner& owner, const std::vector<Object>& obj
     must(!api::name_of(step.object).empty() && api::namespace_of(step.object) == owner.ns, "an object is named");
     there.push_back(std::make_shared<const Object>(step.object));
   }
-  must(reconcile::plan(owner, objects, there).empty(), "nothing is done twice");
+  must(reconcile::plan(owner, objects, there).empty(), "no work is done twice");
   const reconcile::Plan none = reconcile::plan(owner, {}, there);
-  must(none.remove.size() == there.size() && none.apply.empty(), "what is wanted no more goes");
+  must(none.remove.size() == there.size() && none.apply.empty(), "an unwanted object goes");
 }
 
 void check_config(const std::string& text) {
   const auto entries = config::parse_yaml(text, "FILE");
-  must(entries.ok(), "larderd can read its configuration");
+  must(entries.ok(), "larderd can read the configuration");
   must(std::ranges::all_of(*entries, [](const auto& entry) { return config::find_field(entry.key) != nullptr; }),
-       "larderd knows each key of its configuration");
+       "larderd knows each key of the configuration");
 }
 
 void check_pool(const Object& object) {
@@ -90,12 +91,12 @@ void check_backend(const Object& object) {
 void check_answers(const std::string& text) {
   if (const auto answer = reconcile::read_answer(text); answer.ok()) {
     must(answer->used_bytes <= answer->capacity_bytes, "no more is used than there is");
-    must(answer->version.size() <= kMostText && answer->fallbacks.size() <= 16, "what a pod says is bounded");
+    must(answer->version.size() <= kMostText && answer->fallbacks.size() <= 16, "a pod's answer is bounded");
     for (const auto& one : answer->fallbacks)
-      must(one.kind.size() <= kMostText && one.why.size() <= kMostText, "what a pod says is short");
+      must(one.kind.size() <= kMostText && one.why.size() <= kMostText, "a pod's text is short");
   }
   if (const auto down = reconcile::read_supervisor(text); down.ok())
-    must(down->why.size() <= kMostText, "what a supervisor says is short");
+    must(down->why.size() <= kMostText, "a supervisor's text is short");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Seeds of what the operator and larderctl are sent by others: pods, reviews, watches, answers, kubeconfigs, certificates, statuses.
+// Seeds of the inputs that the operator and larderctl get from others: pods, reviews, watches,
+// answers, kubeconfigs, certificates, statuses.
 #include <utility>
 
 #include "operator/api/base64.h"
@@ -7,7 +8,8 @@
 namespace larder::fuzz {
 namespace {
 
-// The first byte: a pod (0) or a script (1); the second: the pool's placement, named container, flags, native sidecars as bits.
+// The first byte: a pod (0) or a script (1); the second: the pool's placement, named container,
+// flags, native sidecars as bits.
 void inject_seeds() {
   write("inject", "pod",
         u8({0, 0}) + R"({"metadata":{"name":"a"},"spec":{"containers":[{"name":"engine","command":["vllm","serve","m"]}]}})");
@@ -79,7 +81,7 @@ void kubeconfig_seeds() {
   write("kubeconfig", "odd_keys", "? [a, b]\n: c\n&x d: *x\n--- !tag\n{a: !!binary x, ? : }\n");
 }
 
-// An authority of P-256, and its key: no secret, nobody trusts it.
+// An authority of P-256, and its key: no secret, since no program trusts the authority.
 constexpr const char* kCertificate =
     "MIIBfTCCASOgAwIBAgIUDzEqtJXs2mESq1LBpQUhIvDAWiAwCgYIKoZIzj0EAwIwDDEKMAgGA1UEAwwBYTAeFw0yNjExMjIyMjEzNDJaFw0zNj"
     "ExMTkyMjEzNDJaMAwxCjAIBgNVBAMMAWEwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAATQuIoFKzq0RzN9nCySpD7E28oqc4UTAr+sQP9cEv45"
@@ -98,7 +100,7 @@ void certificates_seeds() {
   const std::string begin = "-----BEGIN CERTIFICATE-----\n", end = "\n-----END CERTIFICATE-----\n";
   write("certificates", "good", pair(0, der, key));
   write("certificates", "no_key", pair(0, der, ""));
-  const std::string time = "\x17\x0d";  // of UTC, 13 characters; the second one is its end
+  const std::string time = "\x17\x0d";  // of UTC, 13 characters; the second one is the end
   std::string no_end = der;
   no_end.replace(no_end.find(time, no_end.find(time) + 1) + time.size(), 13, "000000000000Z");
   write("certificates", "no_end", pair(0, no_end, key));
@@ -111,7 +113,7 @@ void certificates_seeds() {
              "KEY-----\n"));
 }
 
-// Operations as answers_fuzz.cc has them, each behind its byte; answers by the number of their status.
+// Operations of answers_fuzz.cc, each behind its byte; answers by the number of their status.
 void answers_seeds() {
   const auto answer = [](int status, const std::string& body) {
     return u8({status, 0}) + pack(static_cast<std::uint16_t>(body.size())) + body;
@@ -146,7 +148,7 @@ void answers_seeds() {
   write("answers", "writes", u8({7}) + answer(11, "slow") + answer(0, "{}") + answer(8, "{}"));
 }
 
-// The first byte: a pod (0), a pool (1), a backend (2), what a pod says (3).
+// The first byte: a pod (0), a pool (1), a backend (2), a pod's answer (3).
 void objects_seeds() {
   write("objects", "pod",
         u8({0}) +
@@ -172,7 +174,7 @@ void objects_seeds() {
   write("objects", "supervisor", u8({3}) + R"({"ready":false,"why":"killed","out_of_memory":true})");
 }
 
-// Two answers of larderd to GET /v1/status: the length of the first before it.
+// Two answers of larderd to GET /v1/status: the length of the first in front.
 void snapshot_seeds() {
   const std::string tier =
       R"("reason":"","capacity_bytes":9,"used_bytes":3,"chunks":1,"write_queue":0,"puts":{"ok":1,"bytes":3,"failed":0},)"

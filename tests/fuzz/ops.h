@@ -1,5 +1,6 @@
-// What an input of session_fuzz.cc, of region_fuzz.cc and of resp_fuzz.cc may ask for: one byte an operation, then its operands as
-// the target takes them. seeds.cc writes the same. A new one goes before kOps; the corpora hold the others by number.
+// The operations in an input of session_fuzz.cc, of region_fuzz.cc and of resp_fuzz.cc: one byte an
+// operation, then its operands in the target's order. seeds.cc writes the same. A new operation
+// goes before kOps; the corpora hold the others by number.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@ enum Op : std::uint8_t {
   kTier,
   kOps
 };
-// Of kTier, in the byte behind it.
+// Of kTier, in the next byte.
 enum TierOp : std::uint8_t {
   kStoreBelow,
   kReadEnds,
@@ -37,10 +38,10 @@ enum TierOp : std::uint8_t {
   kTicked,
   kProbeEnds,
   kProbeFails,
-  kTransfer,  // no tier's: the low half of kOps is full. What larderd copies itself
+  kTransfer,  // no tier's: the low half of kOps is full. Copies by larderd itself
   kTierOps
 };
-// Of kTransfer, in the byte behind it; the session is in the next.
+// Of kTransfer, in the next byte; the session is in the byte after.
 enum TransferOp : std::uint8_t { kExport, kDecline, kWithdraw, kCopy, kTransferOps };
 }  // namespace session_op
 

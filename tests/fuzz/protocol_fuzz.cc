@@ -1,7 +1,8 @@
 // The protocol decoder: every message type read by its grammar, from arbitrary bytes.
 //
-// Promises: nothing is read beyond the packet; a count over its limit is refused; what was read is what stood there (written again
-// it gives the same bytes); a text that is shown to people is short and printable.
+// Promises: no byte beyond the packet is read; a count over its limit is refused; the read values
+// stood in the packet (written again they give the same bytes); a text for people is short and
+// printable.
 #include "shim/protocol/codec.h"
 #include "shim/protocol/transfer_messages.h"
 #include "tests/fuzz/input.h"
@@ -18,7 +19,7 @@ void check_text(const protocol::ShortText& text) {
   must(clean_text(shown) == shown, "a name is printable");
 }
 
-// What was read, written again, is the start of the packet.
+// The read values, written again, are the start of the packet.
 class Echo {
  public:
   Echo(const protocol::Decoder& decoder, std::span<const std::byte> packet)
@@ -34,10 +35,11 @@ class Echo {
   }
   void add_text(const std::string& text) { encoder_.append_text(text); }
   void compare() {
-    constexpr std::size_t kHeader = sizeof(protocol::MessageHeader);  // its flags and length may differ
+    // the flags and length may differ
+    constexpr std::size_t kHeader = sizeof(protocol::MessageHeader);
     const std::span<const std::byte> again = encoder_.packet();
     must(again.size() <= packet_.size(), "no more was read than there is");
-    must(std::equal(again.begin() + kHeader, again.end(), packet_.begin() + kHeader), "what was read stands in the packet");
+    must(std::equal(again.begin() + kHeader, again.end(), packet_.begin() + kHeader), "the read values stand in the packet");
   }
 
  private:
@@ -53,7 +55,7 @@ void read_list(protocol::Decoder& decoder, Echo& echo, std::size_t limit) {
   if (!decoder.read(head)) return;
   echo.add(head);
   if (!decoder.read_all(head.count, limit, records)) return;
-  must(records.size() == head.count && records.size() <= limit, "a list has as many records as it says");
+  must(records.size() == head.count && records.size() <= limit, "a list has its announced number of records");
   echo.add_all(records);
 }
 
@@ -65,7 +67,7 @@ void read_texted(protocol::Decoder& decoder, Echo& echo) {
   if (!decoder.read(head)) return;
   echo.add(head);
   if (!decoder.read_text(head.text_bytes, protocol::kMaxPacketBytes, text)) return;
-  must(text.size() == head.text_bytes, "a text is as long as it says");
+  must(text.size() == head.text_bytes, "a text has its announced length");
   echo.add_text(text);
 }
 
@@ -83,7 +85,7 @@ void read_open(protocol::Decoder& decoder, Echo& echo) {
   echo.add_text(text);
 }
 
-// Memory, and then the words why there is none.
+// Memory, and then the reason against an export.
 void read_export(protocol::Decoder& decoder, Echo& echo) {
   protocol::Export head{};
   std::vector<protocol::ExportedRange> ranges;
@@ -91,11 +93,11 @@ void read_export(protocol::Decoder& decoder, Echo& echo) {
   if (!decoder.read(head)) return;
   echo.add(head);
   if (!decoder.read_all(head.count, protocol::kMaxExportsPerMessage, ranges)) return;
-  must(ranges.size() == head.count, "a list has as many records as it says");
+  must(ranges.size() == head.count, "a list has its announced number of records");
   echo.add_all(ranges);
   if (!decoder.read_text(head.text_bytes, protocol::kMaxTransferTextBytes, text)) return;
   must(text.size() == head.text_bytes && text.size() <= protocol::kMaxTransferTextBytes,
-       "a text is as long as it says, and bounded");
+       "a text has its announced length, and bounded");
   echo.add_text(text);
 }
 
@@ -132,7 +134,7 @@ void read_body(protocol::Decoder& decoder, Echo& echo) {
     case MessageType::kProbe: return read_list<protocol::Probe, protocol::BlockHash>(decoder, echo, protocol::kMaxKeysPerProbe);
     case MessageType::kProbed:
       read_fixed<protocol::Probed>(decoder, echo);
-      return read_fixed<protocol::ProbedEach>(decoder, echo);  // where it is there
+      return read_fixed<protocol::ProbedEach>(decoder, echo);  // in its place
     case MessageType::kActed: return read_fixed<protocol::Acted>(decoder, echo);
     case MessageType::kDropNamespace: return read_fixed<protocol::DropNamespace>(decoder, echo);
     case MessageType::kCloseNamespace: return read_fixed<protocol::CloseNamespace>(decoder, echo);
@@ -148,7 +150,8 @@ void read_body(protocol::Decoder& decoder, Echo& echo) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::span<const std::byte> packet(reinterpret_cast<const std::byte*>(data), size);  // libFuzzer's copy has this size
+  // libFuzzer's copy has this size
+  const std::span<const std::byte> packet(reinterpret_cast<const std::byte*>(data), size);
   Result<protocol::Decoder> decoder = protocol::Decoder::open(packet);
   if (!decoder.ok()) {
     must(decoder.status().code() == Code::kInvalidArgument && !decoder.status().text().empty(), "a refusal is named");

@@ -1,7 +1,9 @@
-// The session region: whatever a hostile engine writes into its shared memory, while the sidecar reads events and holds there.
+// The session region: any bytes of a hostile engine in its shared memory, while the sidecar reads
+// events and holds there.
 //
-// Promises: nothing beyond the region is read; one turn reads at most one ring of events; holds that lie cost at most the slots
-// that they name; an honest engine keeps what it holds; when the hostile one has gone, nothing has leaked.
+// Promises: no byte beyond the region is read; one turn reads at most one ring of events; lying
+// holds cost at most the named slots; an honest engine keeps its held chunks; after the end of the
+// hostile one, no resource has leaked.
 #include "sidecar/session/event_reader.h"
 #include "tests/fuzz/bystander.h"
 #include "tests/fuzz/ops.h"

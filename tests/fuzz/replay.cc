@@ -1,4 +1,5 @@
-// Runs every file of a corpus once through the target that it is linked with: what `make test` does with what fuzzing has found.
+// Runs every file of a corpus once through the linked target: the part of `make test` for earlier
+// findings of fuzzing.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>

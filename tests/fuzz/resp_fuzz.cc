@@ -1,8 +1,8 @@
-// RESP: whatever a hostile server sends, through the transport, in pieces of any size.
+// RESP: any bytes of a hostile server, through the transport, in pieces of any size.
 //
-// Promises: every command is answered once, in the order of the commands, by a reply of a type that it waits for; a payload is
-// written where it belongs and not a byte beside it, nothing of it once its command was cancelled; what the pieces were makes no
-// difference to anything but time; when the connection is closed, nothing is left.
+// Promises: every command is answered once, in the order of the commands, by a reply of an expected
+// type; a payload is written to its place and no byte beside, and no byte after a cancellation of
+// its command; the pieces change only the time; after close() no command is left.
 #include <deque>
 #include <memory>
 
@@ -59,7 +59,7 @@ class World {
       for (std::size_t i = 0; i < kMargin; ++i)
         must(one.memory[i] == kUntouched && one.memory[one.memory.size() - 1 - i] == kUntouched, "not a byte beside a payload");
       if (one.cancelled)
-        for (const std::byte byte : one.memory) must(byte == kUntouched, "nothing is written for what was cancelled");
+        for (const std::byte byte : one.memory) must(byte == kUntouched, "no byte is written for a cancelled command");
     }
   }
 
@@ -100,10 +100,10 @@ class World {
                       : reply.kind == Reply::Kind::kArray   ? '*'
                                                             : '$';
     // A nil is either's.
-    must(one.types.find(type) != std::string::npos || reply.kind == Reply::Kind::kNil, "of a type that it waits for");
+    must(one.types.find(type) != std::string::npos || reply.kind == Reply::Kind::kNil, "of an expected type");
     if (reply.kind == Reply::Kind::kPayload)
       if (static_cast<std::size_t>(reply.integer) + 2 * kMargin > one.memory.size())
-        for (const std::byte byte : one.memory) must(byte == kUntouched, "what is too long is thrown away");
+        for (const std::byte byte : one.memory) must(byte == kUntouched, "a reply that is too long is thrown away");
   }
 
   void cancel(Input& input) {
@@ -112,7 +112,7 @@ class World {
     bool touched = false;
     for (const std::byte byte : one.memory) touched = touched || byte != kUntouched;
     if (one.answered || one.cancelled || !connection_.cancel(one.number)) return;
-    must(!touched, "what is half received cannot be cancelled");
+    must(!touched, "a half received command cannot be cancelled");
     one.cancelled = true;
   }
 
@@ -127,7 +127,7 @@ class World {
   }
 
   std::shared_ptr<testing_support::Wire> wire_ = std::make_shared<testing_support::Wire>();
-  std::deque<Asked> asked_;  // in place: callbacks keep them
+  std::deque<Asked> asked_;  // in place: callbacks keep the operations
   std::vector<std::byte> body_ = std::vector<std::byte>(256, std::byte{'b'});
   Connection connection_;
   bool over_ = false;

@@ -1,8 +1,10 @@
-// An AdmissionReview, as whoever reaches the webhook's port may send one, through the real review and the real injector.
+// An AdmissionReview of any client that reaches the webhook's port, through the real review and the
+// real injector.
 //
-// Promises: an answer to what is a review is one of the same uid, allows the pod, and its patch is one for that pod; all else is refused
-// with a reason; what is to be told of a pod names an object; nothing is thrown.
-// Input: a byte that says how the world is, then the body, or the pod of a body that is well-formed.
+// Promises: an answer to a review has the review's uid, allows the pod, and its patch fits that
+// pod; any other input is refused with a reason; a report about a pod names an object; no exception
+// leaves. Input: a byte for the state of the world, then the body, or the pod of a well-formed
+// body.
 #include "operator/api/base64.h"
 #include "operator/api/names.h"
 #include "operator/webhook/owner_event.h"
@@ -16,7 +18,7 @@ using namespace larder;
 using namespace larder::fuzz;
 using api::Object;
 
-constexpr std::size_t kMostWarning = 600;  // with its "larder: "
+constexpr std::size_t kMostWarning = 600;  // with the prefix "larder: "
 enum World : std::uint8_t { kPodAlone = 1, kNoPool = 2, kUnreadable = 4, kPlainContainers = 8, kWithBackend = 16 };
 
 class Pools final : public webhook::PoolLookup {
@@ -61,18 +63,19 @@ void check_answer(const Object& asked, const std::string& body) {
   must(answered.ok() && api::text_at(*answered, "kind") == "AdmissionReview", "an answer is a review");
   const Object& response = api::at(*answered, "response");
   must(api::at(response, "allowed") == true, "a pod is never refused");
-  must(api::text_at(response, "uid") == api::text_at(asked, "request.uid"), "an answer is of its request's uid");
+  must(api::text_at(response, "uid") == api::text_at(asked, "request.uid"), "an answer has the request's uid");
   for (const Object& warning : api::at(response, "warnings"))
     must(warning.is_string() && warning.get_ref<const std::string&>().size() <= kMostWarning, "a warning is short");
   if (!response.contains("patch")) return;
   const auto patch = api::parse_json(api::from_base64(api::text_at(response, "patch")).value_or("?"));
   must(patch.ok() && patch->is_array() && api::text_at(response, "patchType") == "JSONPatch", "a patch is one of JSON");
-  test::patched(api::at(asked, "request.object"), *patch);  // throws where it is none for this pod
+  // throws for a patch that does not fit this pod
+  test::patched(api::at(asked, "request.object"), *patch);
 }
 
 void check_told(const webhook::PodReview::Left& left) {
   must(left.kind != webhook::Refusal::kNone && left.kind != webhook::Refusal::kDefect, "the injector has no defect");
-  must(!left.why.empty(), "who leaves a pod alone says why");
+  must(!left.why.empty(), "a pod left alone has a reason");
   const auto event = webhook::left_alone_event(left);
   if (!event) return;
   must(!api::text_at(event->regarding, "name").empty() && !api::text_at(event->regarding, "kind").empty(),
@@ -91,7 +94,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const webhook::Reviewed reviewed = review(body, "10.0.0.7");
   must(reviewed.http_status == 200 || reviewed.http_status == 400, "an answer, or a refusal");
   must(!reviewed.body.empty(), "a refusal has a reason");
-  must((world & kPodAlone) == 0 || body.empty() || reviewed.http_status == 200, "what is a review is answered");
+  must((world & kPodAlone) == 0 || body.empty() || reviewed.http_status == 200, "a review is answered");
   if (reviewed.http_status == 200) check_answer(*api::parse_json(body), reviewed.body);
   return 0;
 }

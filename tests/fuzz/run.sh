@@ -1,7 +1,8 @@
 #!/bin/bash
-# run.sh BUILD SECONDS [TARGET...]: fuzzes each target so long, on from its corpus, as many at once as there are processors.
-# Findings lie in BUILD/findings, new inputs in BUILD/corpus. Ends with 1 if anything was found.
-# run.sh --merge BUILD [TARGET...]: takes from BUILD/corpus into tests/fuzz/corpora what reaches more than is reached already.
+# run.sh BUILD SECONDS [TARGET...]: fuzzes each target for SECONDS, starting from its corpus, as
+# many at once as there are processors. Findings lie in BUILD/findings, new inputs in BUILD/corpus.
+# Ends with 1 after a finding. run.sh --merge BUILD [TARGET...]: takes the inputs with new coverage
+# from BUILD/corpus into tests/fuzz/corpora.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 merge=0

@@ -1,6 +1,7 @@
-// Writes the first inputs of every corpus: DIRECTORY/TARGET/seed-NAME. What fuzzing finds comes beside them.
+// Writes the first inputs of every corpus: DIRECTORY/TARGET/seed-NAME. Findings of fuzzing lie
+// beside them.
 //
-// A target reads its input as its source says; here is the same, written.
+// A target reads its input in the order of its source; this program writes the same order.
 #include "tests/fuzz/seeds.h"
 
 #include <string>
@@ -91,7 +92,8 @@ void session_seeds() {
   const std::string commits = u8({kCommit, 1, 2, 5, kCommit, 2, 3, 5});
   write("session", "stored", begin + commits);
   write("session", "stored_and_dropped", begin + commits + u8({kDrop, 1, kIdle, 1, kSlot, 0, 1, 2, kIdle, 1}));
-  // CLOSE_NAMESPACE of what was opened, with its chunks dropped, while one of its grants is written; then another in its place.
+  // CLOSE_NAMESPACE of the opened namespace, with its chunks dropped, while one of its grants is
+  // written; then another in its place.
   write("session", "closed",
         begin + u8({kCommit, 1, 2, 5, kDrop, 193}) + reserve_op(0, 1, 1, 3) + open_op(0, 3, "b: 2\n") + reserve_op(0, 1, 1, 3) +
             u8({kCommit, 2, 3, 5, kIdle, 1, kEnd}));
@@ -127,7 +129,8 @@ void session_seeds() {
         begin + commits + below + probe + u8({kTier, kProbeEnds}) + probe + u8({kTier, kProbeFails}) + probe +
             u8({kIdle, 2, kTier, kTicked, 0, kTier, kProbeEnds, kFetch, 1, 0, 66, 1, 20, kEnd}));
   write("session", "fetched_and_dropped", begin + below + fetch + fetch + u8({kDrop, 1, kTier, kReadEnds, kIdle, 1, kEnd}));
-  // One allocation of four pages by a descriptor; then the grant of slot 1 at generation 1002, copied from it.
+  // One allocation of four pages by a descriptor; then the grant of slot 1 at generation 1002,
+  // copied from the allocation.
   const std::string exported = u8({kTier, kTransfer, kExport, 0, 1, 2 | 16, 4, 4, 0, 1, 1});
   const std::string copied = u8({kTier, kTransfer, kCopy, 0, 1, 0, 1, 2, 1, 0}) + pack(std::uint16_t{4096});
   write("session", "copied", begin + exported + copied + u8({kTier, kTransfer, kWithdraw, 0, 7}) + commits);
@@ -232,7 +235,8 @@ void resp_seeds() {
   write("resp", "unasked", reply("+OK\r\n") + ask_small(1));
 }
 
-// Two bytes first: which limits, whether admin verbs answer, chunks are taken and Host is checked; how many bytes arrive at once.
+// Two bytes first: the limits, whether admin verbs answer, chunks are taken and Host is checked;
+// the number of bytes that arrive at once.
 void http_seeds() {
   write("http", "metrics", "2~GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
   write("http", "status", "2!GET /v1/status HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");

@@ -1,4 +1,4 @@
-// What the writers of seeds share: values as bytes, and where inputs go. One thread.
+// The common parts of the writers of seeds: values as bytes, and the folder of inputs. One thread.
 #pragma once
 
 #include <filesystem>
@@ -28,7 +28,7 @@ inline std::string u8(std::initializer_list<int> values) {
   return bytes;
 }
 
-// Of what the operator and larderctl are sent by others: operator_seeds.cc.
+// Of the inputs that the operator and larderctl get from others: operator_seeds.cc.
 void operator_seeds();
 
 }  // namespace larder::fuzz

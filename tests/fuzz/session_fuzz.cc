@@ -1,10 +1,12 @@
-// The session state machine: streams of messages from three hostile sessions into the real SessionProtocol and Store, with no
-// socket.
+// The session state machine: streams of messages from three hostile sessions into the real
+// SessionProtocol and Store, with no socket.
 //
-// Below them is a tier whose reads end when the input says so. What they export is memory of the host, in which the real Transfers copy.
+// Below these is a tier whose reads end by the input. The sessions export memory of the host, in
+// which the real Transfers copy.
 //
-// Promises: a message is answered or its session ends with a named error; an honest engine beside them keeps what it holds; no two
-// slots in use meet; when all have gone, nothing has leaked.
+// Promises: a message is answered or its session ends with a named error; an honest engine beside
+// the hostile ones keeps its held chunks; no two slots in use meet; after the end of all, no
+// resource has leaked.
 #include <array>
 #include <optional>
 
@@ -71,8 +73,8 @@ class World {
       tier_.finish_all();
       promote();
     } while (!tier_.waiting().empty());
-    must(tier_probes_.next_deadline_ns() == UINT64_MAX, "nobody who has gone waits for an answer");
-    must(box_.filled().kept_bytes == 0, "nothing is kept for engines that have gone");
+    must(tier_probes_.next_deadline_ns() == UINT64_MAX, "no ended session waits for an answer");
+    must(box_.filled().kept_bytes == 0, "no slot is kept for ended engines");
     bystander_.leave(kSlots);
   }
 
@@ -83,7 +85,8 @@ class World {
   void begin(std::size_t who) {
     session::SessionFacts facts;
     facts.number = ++last_number_;
-    facts.arena_bytes = 4 * kSlots * store::testing_support::StoreBox::kSlotBytes;  // caps that do not bind
+    // caps that do not bind
+    facts.arena_bytes = 4 * kSlots * store::testing_support::StoreBox::kSlotBytes;
     static std::array<store::testing_support::Memory, kSessions> memory{
         store::testing_support::zeroed_pages(sizeof(protocol::SessionRegion)),
         store::testing_support::zeroed_pages(sizeof(protocol::SessionRegion)),
@@ -99,13 +102,14 @@ class World {
     sessions_[who].emplace(facts, *regions_[who], services, [] { return true; });
   }
 
-  // As the loop does: what larderd itself writes for a session is not free before that has ended.
+  // Like the loop: memory that larderd itself writes for a session is not free before the end of
+  // the write.
   void await_idle(std::uint32_t number) {
     for (int i = 0; i < 10'000 && transfers().busy(number); ++i) ::usleep(1000);
     must(!transfers().busy(number), "a copy ends");
     drain_transfers();
   }
-  // The engine is dead, its locks are gone.
+  // The engine is dead, and its locks are gone.
   void end(std::size_t who) {
     if (attached(who)) leave(who);
     for (const store::SessionNumber number : ended_[who]) {
@@ -115,7 +119,7 @@ class World {
     ended_[who].clear();
     begin(who);
   }
-  // Its socket is closed, its lock may still be held.
+  // The session's socket is closed, its lock may still be held.
   void leave(std::size_t who) {
     promoter_.end_session(sessions_[who]->facts().number);
     tier_probes_.end_session(sessions_[who]->facts().number);
@@ -124,7 +128,7 @@ class World {
     box_.store().sessions().end(sessions_[who]->facts().number);
     ended_[who].push_back(sessions_[who]->facts().number);
   }
-  // The engine lives on and attaches anew, with a list of what it still writes.
+  // The engine lives on and attaches anew, with a list of its unfinished writes.
   void come_back(std::size_t who, Input& input) {
     if (attached(who)) leave(who);
     std::vector<protocol::SlotRef> still_written;
@@ -188,7 +192,7 @@ class World {
     send(who, Encoder(MessageType::kHello, 1).append(hello));
     send(who, Encoder(MessageType::kAttached, 0).append(protocol::Attached{}));
   }
-  // Of what a request opened, or of a handle.
+  // Of the namespace that a request opened, or of a handle.
   void send_drop(std::size_t who, std::uint8_t which) {
     if ((which & 128) != 0)
       return send(who,
@@ -257,7 +261,7 @@ class World {
       if (message.operation == tiers::Operation::kProbe)
         tier_probes_.on_probe(message);
       else
-        must(promoter_.on_get(message), "what was asked for is taken");
+        must(promoter_.on_get(message), "the requested read is taken");
     }
     while (promoter_.go_on() || tier_probes_.go_on()) {
     }
@@ -341,7 +345,7 @@ class World {
     for (std::uint8_t left = input.byte() % 8; left > 0; --left)
       pieces.push_back(protocol::make_piece(input.byte() % 4, input.take<std::uint16_t>()));
     copy.count = static_cast<std::uint32_t>(pieces.size());
-    // As an engine says that it asks.
+    // In the form of an engine's question.
     const auto asked = static_cast<std::uint32_t>(protocol::CopyState::kAsked);
     const auto at = static_cast<off_t>(offsetof(protocol::TransferRegion, flags) + sizeof(protocol::CopyFlag) * copy.flag);
     [[maybe_unused]] const ssize_t written =
@@ -354,7 +358,8 @@ class World {
       must(!answer.refusal.refused() || !answer.refusal.text.empty(), "a refusal has a reason");
     }
   }
-  // One for all inputs: its threads are dear. Its arena is its own, so that what it writes there is nobody's.
+  // One for all inputs: its threads are costly. Its arena is its own, so that its writes touch no
+  // other memory.
   static transfer::Transfers& transfers() {
     static std::vector<std::byte> arena(64 << 20);
     static auto* const all =

@@ -1,7 +1,8 @@
-// Two answers to GET /v1/status, one after the other, as larderctl and `kubectl larder` show them: whoever runs in a pod may answer.
+// Two answers to GET /v1/status, one after the other, as larderctl and `kubectl larder` show
+// answers: any program in a pod may answer.
 //
-// Promises: it is understood or refused; what is shown commands no terminal.
-// Input: two bytes of the first one's length, the first, the second.
+// Promises: an answer is understood or refused; the shown text commands no terminal. Input: two
+// bytes of the first one's length, the first, the second.
 #include <optional>
 
 #include "sidecar/ctl/snapshot.h"
@@ -19,7 +20,7 @@ void must_be_harmless(const std::string& text) {
   for (const char one : text) {
     const auto c = static_cast<unsigned char>(one);
     const bool c1 = before == 0xc2 && c >= 0x80 && c < 0xa0;
-    must(c1 == false && c != 0x7f && (c >= ' ' || c == '\n'), "what is shown commands no terminal");
+    must(c1 == false && c != 0x7f && (c >= ' ' || c == '\n'), "the shown text commands no terminal");
     before = c;
   }
 }

@@ -1,7 +1,7 @@
-// The body of a Kubernetes watch, in pieces that the input chooses.
+// The body of a Kubernetes watch, in pieces by the input.
 //
-// Promises: what comes out does not depend on the pieces; every event has an object; a line over the limit ends it, and no more than the
-// limit is kept; after an error nothing comes.
+// Promises: the events do not depend on the pieces; every event has an object; a line over the
+// limit ends the stream, and no more than the limit is kept; after an error no event comes.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -28,7 +28,7 @@ Seen decode(const std::string& body, const std::vector<std::uint8_t>& pieces) {
   bool over = false;
   k8s::WatchDecoder decoder(
       [&](k8s::WatchEvent event) {
-        must(!over, "nothing comes after an error");
+        must(!over, "no event comes after an error");
         must(event.object.is_object(), "an event has an object");
         must(!event.initial_end || event.type == k8s::WatchEvent::Type::kBookmark, "only a bookmark ends the first events");
         seen.events.push_back(std::to_string(static_cast<int>(event.type)) + event.object.dump());

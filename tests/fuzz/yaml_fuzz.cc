@@ -1,6 +1,7 @@
 // The YAML configuration: arbitrary text through parser, fields and loader's rules.
 //
-// Promises: a refusal names the file and says why; what was taken, printed as YAML, is taken again and means the same.
+// Promises: a refusal names file and reason; an accepted text, printed as YAML, is accepted again
+// and means the same.
 #include <optional>
 
 #include "sidecar/config/fields.h"
@@ -13,7 +14,7 @@ namespace {
 using namespace larder;
 using namespace larder::fuzz;
 
-// What stands in the file, as the loader takes it; nothing where something is refused.
+// The content of the file by the loader; empty after a refusal.
 std::optional<config::Config> taken(const std::string& text) {
   const auto entries = config::parse_yaml(text, "FILE");
   if (!entries.ok()) {
@@ -50,10 +51,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   auto config = taken(text);
   if (!config) return 0;
   if (config->http.admin_socket.empty())
-    config->http.admin_socket = "/admin";  // the loader sets it, --check-config never sees none
+    // the loader sets the field, --check-config never sees an empty one
+    config->http.admin_socket = "/admin";
   const auto again = taken(config::to_yaml(*config));
-  must(again.has_value(), "what --check-config prints is taken");
+  must(again.has_value(), "the output of --check-config is accepted");
   for (const config::Field& field : config::fields())
-    must(field.print(*config) == field.print(*again), "what --check-config prints means the same");
+    must(field.print(*config) == field.print(*again), "the output of --check-config means the same");
   return 0;
 }

@@ -17,6 +17,7 @@ TOKEN = re.compile(
     r"|(?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])+'",
     re.S,
 )
+VALUE = re.compile(r"(?<=: )none\b|\bnone(?=[,;:|])")  # of an option or a field, as in "0: none"
 CODE = re.compile(r"[{}=<>;]\s*$|^\s*[-\w.]+: |^\s*(import|from|def|return|assert|for|if) ", re.M)
 
 
@@ -29,11 +30,10 @@ class Passage:
 
 def passages(path, text):
     """Passages of one file by the ending of its name; a script has comments only."""
-    if path.suffix == ".py":
-        return _of_python(text)
-    if path.suffix in CPP:
-        return _of_cpp(text)
-    return _of_script(text)
+    of = {".py": _of_python, **dict.fromkeys(CPP, _of_cpp)}.get(path.suffix, _of_script)
+    for passage in of(text):
+        passage.text = VALUE.sub("X1", passage.text)
+        yield passage
 
 
 def _joined(comments):

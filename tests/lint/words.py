@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""words.py [--table] [FILE...]: plain English in pages, by counting (docs/contributing/style.md).
+"""words.py [--table | --kinds] [FILE...]: plain English, by counting (docs/contributing/style.md).
 
-Without FILE: every Markdown page of the repository. A page that exceeds a limit is a fault. Exit
-status 1 for a fault. --table prints the counts of each file; of C++ those of comments."""
+Without FILE: every Markdown page of the repository, and the text of sources (texts.py) by room. A
+page or a room above a limit is a fault. Pronouns of sources are judged by kind of text. Exit status
+1 for a fault. --table prints the counts of each page or FILE, --kinds those of each kind of text."""
 
 import math
 import re
@@ -11,14 +12,20 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import texts
 from pages import ROOT, tracked, without_code
 
-FOREIGN = ("tests/unit/ctl/lmcache/", "tests/fuzz/", "shared/")  # texts of others
+FOREIGN = ("tests/unit/ctl/lmcache/", "tests/fuzz/corpora/", "shared/")  # texts of others
+SAMPLES = ("tests/lint/words.py", "tests/python/unit/test_lint.py")  # the words as examples
+SCRIPTS = ("*.sh", ".ci/run", "Makefile", "*CMakeLists.txt", "Dockerfile*")
+SOURCES = ("*.py", *(f"*{ending}" for ending in texts.CPP), *SCRIPTS)
 WHAT = {"what"}
 NOBODY = {"nobody", "nothing", "none"}
 PRONOUNS = {"it", "its", "they", "them", "those", "that"}
 MOST_WHAT, MOST_NOBODY, MOST_PRONOUNS = 2, 2, 25  # in 1,000 words
+MOST_SOURCE_PRONOUNS = 28  # a comment often says "its"
 MOST_MEDIAN = 25  # words of the median sentence
+SUMMED = ("words", "what", "nobody", "pronouns")
 CLAUSE = re.compile(r"[-* ]*(What|Who|Whoever|Whatever) ")
 
 
@@ -34,11 +41,11 @@ class Counts:
     def per_1000(self, count):
         return 1000 * count / max(self.words, 1)
 
-    def faults(self):
+    def faults(self, most_pronouns=MOST_PRONOUNS):
         rows = (
             ("what", self.what, MOST_WHAT),
             ("nobody/nothing/none", self.nobody, MOST_NOBODY),
-            ("pronouns", self.pronouns, MOST_PRONOUNS),
+            ("pronouns", self.pronouns, most_pronouns),
         )
         for name, count, most in rows:
             if count > math.ceil(most * self.words / 1000):
@@ -49,10 +56,8 @@ class Counts:
             yield f'a clause as subject: "{sentence[:60]}"'
 
 
-def prose(path, text):
-    """The sentences of a page, or of a source's comments; cells and list items count as such."""
-    if path.suffix != ".md":
-        text = "\n".join(re.findall(r"(?<!:)// ?(.*)", text))
+def prose(text):
+    """The sentences of a page; cells and list items count as such."""
     text = re.sub(r"\]\([^)]*\)", "]", without_code(text))
     lines = []
     for line in text.splitlines():
@@ -65,10 +70,10 @@ def prose(path, text):
         yield from re.split(r"(?<=[.!?;])\s+", re.sub(r"\s+", " ", paragraph).strip())
 
 
-def count(path, text):
+def count(sentences):
     what = nobody = pronouns = total = 0
     lengths, clauses = [], []
-    for sentence in prose(path, text):
+    for sentence in sentences:
         found = re.findall(r"[A-Za-z][A-Za-z'-]*", sentence)
         plain = [word.lower() for word in found]
         total += len(plain)
@@ -82,18 +87,78 @@ def count(path, text):
     return Counts(total, what, nobody, pronouns, statistics.median(lengths or [0]), clauses)
 
 
+def of_source(path, text):
+    """(kind of text, sentences) of each passage of a source."""
+    for passage in texts.passages(path, text):
+        yield kind_of(path, passage.kind), prose(passage.text)
+
+
+def kind_of(path, kind):
+    if path.suffix == ".py":
+        return f"Python {kind}s"
+    if path.suffix not in texts.CPP:
+        return "scripts"
+    if kind == "message":
+        return "C++ messages"
+    return "headers" if path.suffix in (".h", ".cuh") else "sources"
+
+
 def counts_of(path):
-    return count(path, (ROOT / path).read_text())
+    text = (ROOT / path).read_text()
+    if path.suffix == ".md":
+        return count(prose(text))
+    return count(one for _, sentences in of_source(path, text) for one in sentences)
 
 
 def pages():
     return [path for path in tracked("*.md") if not str(path).startswith(FOREIGN)]
 
 
+def sources():
+    return [path for path in tracked(*SOURCES) if not str(path).startswith(FOREIGN + SAMPLES)]
+
+
+def room_of(path):
+    """The folder by which a source is judged: its first two folders."""
+    return "/".join(path.parts[:-1][:2]) or path.name
+
+
+def by_room(paths):
+    """{(room, kind of text): Counts} of sources."""
+    found = {}
+    for path in paths:
+        for kind, sentences in of_source(path, (ROOT / path).read_text()):
+            found.setdefault((room_of(path), kind), []).extend(sentences)
+    return {key: count(sentences) for key, sentences in sorted(found.items())}
+
+
+def by_kind(rooms):
+    """{kind of text: Counts} of the rooms together."""
+    found = {}
+    for (_, kind), one in rooms.items():
+        found.setdefault(kind, []).append(one)
+    return {kind: summed(counts) for kind, counts in sorted(found.items())}
+
+
+def summed(counts):
+    total = {name: sum(getattr(one, name) for one in counts) for name in SUMMED}
+    median = statistics.median([one.median for one in counts])
+    return Counts(**total, median=median, clauses=[each for one in counts for each in one.clauses])
+
+
 def check(found):
-    """Faults of {path: Counts}."""
+    """Faults of {page: Counts}."""
     for path, counts in found.items():
         yield from (f"{path}: {fault}" for fault in counts.faults())
+
+
+def check_sources(rooms):
+    """Faults of {(room, kind of text): Counts}. Pronouns count over all rooms together."""
+    for (room, kind), one in rooms.items():
+        yield from (f"{room}, {kind}: {each}" for each in one.faults(most_pronouns=1000))
+    for kind, one in by_kind(rooms).items():
+        faults = one.faults(MOST_SOURCE_PRONOUNS)
+        yield from (f"{kind}: {each}" for each in faults if each.startswith("pronouns"))
 
 
 def table(found):
@@ -103,17 +168,21 @@ def table(found):
         yield (f"{one.words:7} {one.per_1000(one.what):6.1f} {one.per_1000(one.nobody):6.1f} "
                f"{one.per_1000(one.pronouns):6.1f} {one.median:6.0f}  {path}")
     total = sum(one.words for _, one in rows) or 1
-    sums = [sum(getattr(one, name) for _, one in rows) for name in ("what", "nobody", "pronouns")]
+    sums = [sum(getattr(one, name) for _, one in rows) for name in SUMMED[1:]]
     yield f"{total:7} " + " ".join(f"{1000 * each / total:6.1f}" for each in sums) + "         all"
 
 
 def main(arguments):
     named = [Path(one).resolve().relative_to(ROOT) for one in arguments if not one.startswith("--")]
+    if "--kinds" in arguments:
+        docs = summed([counts_of(path) for path in pages()])
+        print(*table({"docs": docs, **by_kind(by_room(sources()))}), sep="\n")
+        return 0
     found = {path: counts_of(path) for path in named or pages()}
     if "--table" in arguments:
         print(*table(found), sep="\n")
         return 0
-    faults = list(check(found))
+    faults = [*check(found), *(check_sources(by_room(sources())) if not named else [])]
     print(*faults, sep="\n", end="\n" if faults else "")
     return 1 if faults else 0
 

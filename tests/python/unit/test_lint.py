@@ -12,6 +12,7 @@ import commands  # noqa: E402
 import guides  # noqa: E402
 import links  # noqa: E402
 import pages  # noqa: E402
+import texts  # noqa: E402
 import words  # noqa: E402
 
 
@@ -62,8 +63,8 @@ def test_anchors_are_named_as_github_names_them(title, name):
     assert pages.anchors(title) == {name}
 
 
-def counted(text, suffix=".md"):
-    return words.count(Path(f"page{suffix}"), text)
+def counted(text):
+    return words.count(words.prose(text))
 
 
 @pytest.mark.parametrize(
@@ -89,9 +90,72 @@ def test_words_are_counted(text, fault):
     assert list(counted(text).faults()) == ([fault] if fault else [])
 
 
-def test_of_a_source_comments_are_counted():
-    source = 'int what = 0;  // the slot\n// what it is\nauto url = "http://what";\n'
-    assert counted(source, ".h").words == 5
+def passages(name, text):
+    return [(one.kind, one.line, one.text) for one in texts.passages(Path(name), text)]
+
+
+PYTHON = """#!/usr/bin/env python3
+\"\"\"A page.
+
+None of it.\"\"\"
+x = None  # the slot, or None
+# One thought
+# in two lines.
+
+
+def f(name):
+    raise ValueError(f"{name} is no slot of this arena" " at all")
+    return "a key", {"short": "two words"}
+"""
+
+
+def test_comments_and_messages_of_python_are_passages():
+    assert sorted(passages("a.py", PYTHON)) == [
+        ("comment", 2, "A page.\n\nNone of it."),
+        ("comment", 5, "the slot, or X1"),
+        ("comment", 6, "One thought\nin two lines."),
+        ("message", 11, "X1 is no slot of this arena at all"),
+    ]
+
+
+def test_comments_and_messages_of_cpp_are_passages():
+    source = (
+        'int a = 0;  // the slot\n// one thought\n// in two lines\nauto url = "http://what";\n'
+        '/* A block,\n * continued; 0: none */\nthrow Error("the arena has "\n      "no slot");\n'
+    )
+    assert sorted(passages("a.h", source)) == [
+        ("comment", 1, "the slot"),
+        ("comment", 2, "one thought\nin two lines"),
+        ("comment", 5, " A block,\ncontinued; 0: X1 "),
+        ("message", 7, "the arena has no slot"),
+    ]
+
+
+def test_comments_of_scripts_are_passages():
+    text = "#!/bin/bash\n# run.sh: runs.\ncp a b  # twice\necho '#!'\nhelp: ## this list\n"
+    assert passages("run.sh", text) == [
+        ("comment", 2, "run.sh: runs."),
+        ("comment", 3, "twice"),
+        ("comment", 5, "this list"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text, faults",
+    [
+        ("The slot is free. " * 30, []),
+        ("What is free is the slot. ", ['room, headers: a clause as subject: "What is free is the slot."']),
+        ("Nobody. " * 9, ["room, headers: nobody/nothing/none: 1000.0 in 1,000 words, at most 2"]),
+        ("It is free. " * 9, ["headers: pronouns: 333.3 in 1,000 words, at most 28"]),
+    ],
+)
+def test_a_room_above_a_limit_is_a_fault(text, faults):
+    assert list(words.check_sources({("room", "headers"): counted(text)})) == faults
+
+
+def test_every_page_and_every_room_is_within_the_limits():
+    assert list(words.check({path: words.counts_of(path) for path in words.pages()})) == []
+    assert list(words.check_sources(words.by_room(words.sources()))) == []
 
 
 def test_a_page_above_a_limit_is_a_fault():

@@ -15,7 +15,7 @@
 
 namespace larder::remote {
 
-// What all parts of one engine share. All of it outlives the parts.
+// The objects that all parts of one engine share. All outlive the parts.
 struct EngineServices {
   const base::Clock& clock;
   const RemoteOptions& options;
