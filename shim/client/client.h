@@ -98,7 +98,7 @@ class Client final : public ControlListener {
 
   // The speed of the tiers below memory; nullopt for a larderd without one.
   std::optional<protocol::ResidencySpeed> below() const;
-  // See Fetches. kNotFound: larderd has not dropped the old chunks of the namespace yet.
+  // See Fetches. kNotFound: the drop of the namespace is still under way.
   Result<std::uint64_t> fetch(const Hashes& hashes, std::uint32_t deadline_ms);
   Fetches& fetches() { return fetches_; }
   // Whether larderd shares a backend, so that probe() has one to ask.
@@ -107,7 +107,7 @@ class Client final : public ControlListener {
   Result<std::uint64_t> probe(const Hashes& hashes, std::uint32_t deadline_ms, std::uint32_t flags = 0);
   TierProbes& tier_probes() { return tier_probes_; }
 
-  // kNotFound: larderd has not dropped the old chunks of the namespace yet. When the last after_stream()
+  // kNotFound: the drop of the namespace is still under way. When the last after_stream()
   // failed: that error.
   Result<std::uint64_t> load(Transfer transfer, std::uint32_t start_within_ms, bool by_layer = false);
   // See Loads. Waits for copies, not for an answer of larderd.

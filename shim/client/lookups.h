@@ -2,7 +2,7 @@
 // no side effect.
 //
 // A look-up counts chunks that are whole: present in every shard and group of the namespace. It
-// finds nothing while larderd is away, and while larderd has not dropped the old chunks of the namespace yet.
+// misses while larderd is away, and while a drop of the namespace is under way.
 // Thread-safe.
 #pragma once
 
