@@ -100,7 +100,7 @@ def main(model: str, own: bool, step: Steps) -> int:
             larderd.wait_ready()
             larderd.wait_touched(progress=step)
         larderctl = pathlib.Path(os.environ["LARDERD"]).with_name("larderctl")
-        step(f"watch it meanwhile: {os.path.relpath(larderctl)} --socket {os.path.relpath(second.admin_socket)} status")
+        step(f"watch larderd meanwhile: {os.path.relpath(larderctl)} --socket {os.path.relpath(second.admin_socket)} status")
         cold, chunk_tokens = compute(first, redis, model, arguments, prompt, step)
         remote, memory, hits = load(second, model, arguments, prompt, step)
     identical = cold.token_ids == remote.token_ids == memory.token_ids and len(cold.token_ids) == report.CONTINUATION

@@ -1,4 +1,4 @@
-{{/* What all names begin with. Names of Services have no dots, begin with a letter and have at most 63 characters: here at most 50, so
+{{/* The begin of all names. Names of Services have no dots, begin with a letter and have at most 63 characters: here at most 50, so
 that "-operator" still fits. A longer one keeps its beginning and gets a hash of the whole: two of the same beginning stay apart. */}}
 {{- define "larder.fullname" -}}
 {{- $release := .Release.Name | replace "." "-" -}}

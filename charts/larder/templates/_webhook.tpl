@@ -29,7 +29,7 @@
   # A missing cache costs speed, a pod that may not start costs service.
   failurePolicy: Ignore
   reinvocationPolicy: IfNeeded
-  # Besides the pod it only makes Events, and none for a dry run.
+  # Besides the pod the webhook only makes Events, and no Event for a dry run.
   sideEffects: NoneOnDryRun
   timeoutSeconds: {{ .root.Values.webhook.timeoutSeconds }}
   admissionReviewVersions: [v1]

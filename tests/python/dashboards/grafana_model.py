@@ -74,7 +74,7 @@ def variable_faults(variables):
             if variable["datasource"] != {"type": "prometheus", "uid": "${datasource}"}:
                 yield f"variable {name}: asks another data source"
             if variable["refresh"] != 2 or variable["allValue"] != ".*" or not variable["includeAll"]:
-                yield f"variable {name}: has no refresh on a change of the time range, or no All that matches series without the label"
+                yield f"variable {name}: has no refresh on a change of the time range, or has no All that matches series without the label"
             if later := set(re.findall(r"\$(\w+)", variable["query"]["query"])) - set(names[:number]):
                 yield f"variable {name}: asks for later variables: {later}"
         elif variable["type"] not in ("datasource", "textbox"):

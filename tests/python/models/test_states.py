@@ -40,7 +40,7 @@ def test_states_of_forks_other_engines_and_wrong_states(models, tmp_path):
         assert [junction["tokens"], hit["tokens"]] == [answers[1]["tokens"], answers[2]["tokens"]]
         assert [one["hit"] for one in (right, *wrong)] == [512] * 4, "each control has loaded"
         for name, one in zip(("no state", "no KV of tokens", "the state of another prompt"), wrong):
-            assert one["tokens"] != cold["tokens"], f"{name}: the answer must change, else equal tokens prove nothing"
+            assert one["tokens"] != cold["tokens"], f"{name}: the answer must change, else equal tokens are no proof"
 
         (again, fork), _ = walk.run([ask(whole), {"reset": True}, ask(forks[2])], script=SCRIPT)
         assert (again["hit"], again["tokens"]) == (512, answers[0]["tokens"])
@@ -70,7 +70,7 @@ def judge_fetched(texts, alone, results, hit=512):
     assert [one["hit"] for one in results] == [hit] * len(texts)
     assert results[0]["tokens"] == alone[0]["tokens"]
     for name, one, right in zip(("no state", "no KV of tokens", "the state of another prompt"), results[1:], alone[1:]):
-        assert one["tokens"] != right["tokens"], f"{name}: the answer must change, else equal tokens prove nothing"
+        assert one["tokens"] != right["tokens"], f"{name}: the answer must change, else equal tokens are no proof"
 
 
 def fetched(texts):
