@@ -11,13 +11,13 @@
 #   vllm-next: the Python of the vLLM of vllm-next.lock, to stand before the first environment on
 #   PYTHONPATH.
 #   wheel: setuptools, pinned by wheel.lock (Debian 12's is too old), in a small environment.
-#   docs: MkDocs, pinned by docs.lock, in a small environment, and two scripts of npm packages,
-#   checked by digest: Mermaid, and iframe-worker, which makes the search work without a server.
+#   docs: MkDocs, pinned by docs.lock, in a small environment. Two scripts of npm packages, checked
+#   by digest: Mermaid, and iframe-worker, which makes the search work without a server.
 #   helm: Helm alone, one of the programs of kubernetes.sh.
 #   rivals: LMCache, pinned by rivals.lock, in an environment over the one of python.lock.
 #   cuda: NVIDIA's compiler, pinned by cuda.lock, unpacked from PyPI: no driver, no GPU, no root.
-#   servers: the servers for tests of the remote tier: Debian's Redis, which redis-tools brings
-#   without a service, and Valkey of Debian's backports, unpacked and not installed. Also Debian's
+#   servers: the servers for tests of the remote tier. Debian's Redis, which redis-tools brings
+#   without a service. Valkey of Debian's backports, unpacked and not installed. Also Debian's
 #   Prometheus with promtool, unpacked, for dashboards and alerts.
 #   kubernetes: a Kubernetes of one machine (kubernetes.sh), and the packages of its node
 #   (packages.kubernetes).

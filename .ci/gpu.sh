@@ -2,8 +2,8 @@
 # gpu.sh carry BUILD [FOLDER] | pack [FOLDER] | test [FOLDER] | bench [FOLDER]: tests and benchmarks
 # with a GPU, on a machine that may have no network and no compiler.
 #
-#   carry: copies everything for `test` and `bench` from the programs in BUILD (build/release) into
-#   FOLDER (build/gpu): programs with the libraries that such a machine may lack, pytest, and a
+#   carry: copies everything for `test` and `bench` from BUILD (build/release) into FOLDER
+#   (build/gpu). FOLDER gets programs with the libraries that such a machine may lack, pytest, and a
 #   redis-server if there is one here. The sources are read in place: copy this tree and FOLDER to
 #   the machine.
 #   pack: FOLDER, and a vLLM for GPUs of compute capability GPU_VLLM (90), as two archives in

@@ -1,7 +1,7 @@
 #!/bin/bash
-# krew.sh BUILD OUT: `kubectl larder` of the programs in BUILD (build/release) for Krew, in the
-# folder OUT: an archive, and larder.yaml (manifests/krew) with the archive's checksum. KREW_URI:
-# the address of the archive; an address with / at the end is the folder of the archive. The same
+# krew.sh BUILD OUT: `kubectl larder` of the programs in BUILD (build/release) for Krew. The folder
+# OUT gets an archive, and larder.yaml (manifests/krew) with the archive's checksum. KREW_URI: the
+# address of the archive; an address with / at the end is the folder of the archive. The same
 # programs give the same bytes.
 #
 # The archive has the libraries of the program, libc and the loader among them, so that the program

@@ -65,7 +65,7 @@ def load(second: Larderd, model: str, arguments: list[str], prompt: str, step: S
 
 def verdict_on_tokens(identical: bool, hit: int, whole: int) -> str:
     """With a loaded part, the prefill has another split than the cold one, and in bfloat16 the
-    split alone may change tokens: no comparison is possible then. Each loaded chunk is verified by
+    split alone may change tokens. No comparison is possible then. Each loaded chunk is verified by
     its checksum all the same."""
     if identical:
         return "identical in all three"

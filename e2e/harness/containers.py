@@ -72,8 +72,9 @@ def cut_connections(ns: Namespace, pod: str, container: str, address: str) -> in
 
 @contextlib.contextmanager
 def ports_taken(ns: Namespace, pod: str, container: str, *ports: int):
-    """Until the end of the `with`, connections to these ports of the pod get no answer, like under
-    a mesh's proxy that refuses clients without a certificate. `container` runs meanwhile."""
+    """Until the end of the `with`, connections to these ports of the pod get no answer. A mesh has
+    the same effect by a proxy that refuses clients without a certificate. `container` runs
+    meanwhile."""
     enter = _in_network_of(ns, pod, container)
     listed = ",".join(map(str, ports))
     rule = ["INPUT", "-p", "tcp", "-m", "multiport", "--dports", listed, "-j", "DROP"]

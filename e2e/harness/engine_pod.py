@@ -180,7 +180,7 @@ _fresh = itertools.count(1000)  # seeds of new prompts
 def wait_attached(pod: dict) -> None:
     """The shim attaches again by itself within seconds. A dead larderd's chunks still load
     meanwhile, so only a store shows the new attachment: a new prompt is warm at the second time.
-    One token is compared: vLLM's own prefix cache changes a later token of every sixth such prompt,
+    One token is compared. vLLM's own prefix cache changes a later token of every sixth such prompt,
     whose two best tokens are nearly equal in bfloat16."""
 
     def stores() -> bool:

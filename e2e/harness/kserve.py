@@ -2,8 +2,8 @@
 webhooks, runtimes and templates.
 
 In Standard mode (Deployments and Services), without cert-manager, Knative and Istio: certificates
-are made here, and the API server asks the webhooks by URL, since the controllers run on this
-machine and not in pods. REQUIRES: make deps-kserve."""
+are made here. The API server asks the webhooks by URL, since the controllers run on this machine
+and not in pods. REQUIRES: make deps-kserve."""
 
 from __future__ import annotations
 

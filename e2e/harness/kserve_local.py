@@ -1,6 +1,6 @@
-"""KServe's services, written like a user's, with substitutes for things that this machine lacks:
-vLLM of this machine's Python environment for an image of a registry, the model of a claim for a
-hub's, no GPU. All other parts stay: runtimes, templates, scripts, probes."""
+"""KServe's services, written like a user's, with substitutes for things that this machine lacks.
+The substitutes are vLLM of this machine's Python environment for an image of a registry, the model
+of a claim for a hub's, no GPU. All other parts stay: runtimes, templates, scripts, probes."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def exhaust(ns: Namespace, pod: str, container: str) -> None:
     memory is given back.
 
     REQUIRES: the pod is not of QoS Guaranteed. The process that takes memory is the node's, outside
-    of the container's namespaces, and small for the kernel against a process of such a pod: the
+    of the container's namespaces, and small for the kernel against a process of such a pod. The
     kernel kills the container's largest one. A leak would end with its process; this process is
     ended at once afterwards. Until then the kernel, asked again, may kill the next largest too."""
     group = containers.control_group(ns.get("pod", pod), container)

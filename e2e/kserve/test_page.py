@@ -1,5 +1,5 @@
 """docs/get-started/kserve.md, followed from top to bottom: the page's commands, unchanged and in
-order, in a folder with samples that run on this machine (harness/kserve_local.py)."""
+order. The folder has samples that run on this machine (harness/kserve_local.py)."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_larderd_killed_under_its_supervisor(served):
 
 
 def test_larderd_that_cannot_start_lets_the_engine_start(larder, namespace):
-    """Memory of a NUMA node that no machine here has: the engine starts after the grace, and the
+    """Memory of a NUMA node that no machine here has. The engine starts after the grace, and the
     pool reports the reason why the cache does not."""
     namespace.apply(product.pool("cache", memory={"size": "512Mi", "numa": "99"}), *engine_pod.engine("llama", "cache"))
     namespace.wait_ready("llama")

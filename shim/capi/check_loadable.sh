@@ -1,6 +1,6 @@
 #!/bin/sh
 # Usage: check_loadable.sh LIBRARY. The library can be loaded into any process on Ubuntu 22.04 and
-# RHEL 9: the library needs glibc alone, up to version 2.34, carries its own C++ run time, and
+# RHEL 9. The library needs glibc alone, up to version 2.34, carries its own C++ run time, and
 # exports only larder_*. Run on each linked library.
 set -u
 library=$1

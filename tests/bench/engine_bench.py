@@ -1,23 +1,23 @@
 """make bench-engine: the cost of Larder's connector for an engine without hits.
 
 Three vLLM servers on one small model, alive side by side, busy one at a time, in a random order
-each round: "none" without a connector; "idle" on a larderd of its own, where every look-up misses
+each round. "none" without a connector; "idle" on a larderd of its own, where every look-up misses
 and no chunk is stored; "stores" on another larderd, which gets every whole chunk. Each turn sends
 four new prompts in one request; tokens/s count prompt and answer.
 
 A loss is measured inside one engine, whose connector is removed and restored (engine_switch.py has
 the reason). In "idle" the connector is removed every few steps of decode. An empty connector is
 removed likewise, which shows vLLM's own cost of a connector. The loss is the median over pairs of
-neighbouring blocks of steps. Two costs that a median does not show are added: the share of the
-hooks that run once a request, and the processor time of larderd and of Larder's threads, as if
-taken from the engine in full. In "stores" the connector is removed for whole turns. Losses against
-"none" are printed too, and include the differences between processes. The time inside the hooks is
-measured around the hooks (engine_timed.py), in the processes of scheduler and worker, over turns
-with the connector.
+neighbouring blocks of steps. Two costs that a median does not show are added. One is the share of
+the hooks that run once a request. The other is the processor time of larderd and of Larder's
+threads, as if taken from the engine in full. In "stores" the connector is removed for whole turns.
+Losses against "none" are printed too, and include the differences between processes. The time
+inside the hooks is measured around the hooks (engine_timed.py), in the processes of scheduler and
+worker, over turns with the connector.
 
-Ends with status 1 if answers differ between the arms, if the idle arm hit or stored a chunk, or if
-chunks of "stores" are missing or give another answer when loaded. Environment: as in the demo;
-ENGINE_ROUNDS (default 21)."""
+Ends with status 1 if answers differ between the arms, or if the idle arm hit or stored a chunk.
+Also if chunks of "stores" are missing or give another answer when loaded. Environment: as in the
+demo; ENGINE_ROUNDS (default 21)."""
 
 from __future__ import annotations
 

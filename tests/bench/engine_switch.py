@@ -1,7 +1,7 @@
 """Takes the connector away from a running engine, or puts an empty one in its place, and gives the
 connector back, between two steps.
 
-Two engines differ by a few percent for their whole lives, by the place of their memory, and the
+Two engines differ by a few percent for their whole lives, by the place of their memory. The
 machine's speed drifts from one second to the next. The cost of a connector is therefore visible
 only if one engine works with and without the connector by turns, every few steps. Without the
 connector the engine runs as vLLM without one: no hook, no metadata, no aggregation. vLLM's

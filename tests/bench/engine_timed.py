@@ -2,7 +2,7 @@
 module (PYTHONPATH), the product never does.
 
 A hook that calls another counts once. Clock and counters cost about 0.3 us a call, which is in the
-hooks' time and in the arm's tokens/s: the printed figures are slightly worse than the true ones."""
+hooks' time and in the arm's tokens/s. The printed figures are slightly worse than the true ones."""
 
 from __future__ import annotations
 

@@ -5,11 +5,11 @@ One vLLM without a server, on the small model in float32, gets COUNT prompts in 
 "waits" one prompt loads and the others hit vLLM's own cache. In "each loads" no request may wait,
 as before the connector knew of loads under way. The arms take turns in one engine, in a random
 order each round; vLLM's own prefix cache is reset before each turn. A figure is the median over the
-rounds of the time of one place: of the request that is served first, in the middle, or last. The
-goals are ratios of the two arms: of the middle place, of the last place, and of the engine's
-processor time, which other work on the machine does not change. The first place has no goal. After
-the wait vLLM computes all prompts in one batch, as after hits in its own cache. Without the wait
-vLLM computes the first prompt while the other prompts load.
+rounds of the time of one place. The places are the requests served first, in the middle, and last.
+The goals are ratios of the two arms, for the middle place, the last place, and the engine's
+processor time. Other work on the machine does not change the processor time. The first place has no
+goal. After the wait vLLM computes all prompts in one batch, as after hits in its own cache. Without
+the wait vLLM computes the first prompt while the other prompts load.
 
 A turn that hit other tokens than the stored ones, or an answer that differs between the arms, ends
 the bench with status 1. Environment: as in the demo; EQUAL_ROUNDS (default 15)."""

@@ -1,4 +1,4 @@
-"""The process with an arena for gpu_arms.py, like larderd's: python gpu_arena.py SOCKET BYTES makes
+"""The process with an arena for gpu_arms.py, like larderd's. python gpu_arena.py SOCKET BYTES makes
 a file in memory, touches all of the file, sends the descriptor over the socket, and keeps the file
 until the other side goes."""
 

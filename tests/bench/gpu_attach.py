@@ -1,6 +1,6 @@
 """G6: a larderd that copies itself (transfer: sidecar) and engines of other processes, over CUDA
-IPC. Measures the time until larderd copies for an engine, the memory opened for a copy (none), and
-the time until all memory of a killed engine is back.
+IPC. Measures the time until larderd copies for an engine, and the memory opened for a copy (no
+memory). Also the time until all memory of a killed engine is back.
 
 Time to attach counts from the registration of an engine's pages. larderd registers its own memory
 with the GPU meanwhile, in the background, and no engine waits for this. An engine's memory is

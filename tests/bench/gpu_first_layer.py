@@ -1,5 +1,5 @@
 """G5: the time until the first layer of a load by layers is on its pages and verified, against the
-whole load of the same chunks, over a real larderd by the C ABI (larder_load_by_layer,
+whole load of the same chunks. Over a real larderd by the C ABI (larder_load_by_layer,
 larder_wait_layer). On "cpu" the same over host memory, for tests.
 
 Whole loads and loads by layers take turns, each onto overwritten pages. The first layer is compared

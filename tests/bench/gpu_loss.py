@@ -1,14 +1,14 @@
 """G4: the slowdown of a loop of matrix products and of a loop of decode steps beside copies at 0.9
 of the link, by copy engines and by kernels.
 
-The loops are PyTorch's with cuBLAS's products, which no small kernel of ours would represent: a
-square product in bfloat16, and decode steps of an 8B-shaped model as a CUDA graph. The copies are
-the product's, in this process, as in an engine: kernels of two processes would take turns instead.
-The copy engines' way has pieces of 2 MiB and the kernels' of 64 KiB, as the product would choose.
-Behind the copy engines' copies, loads and stores, a kernel digests the pages. Each step also copies
-4 KiB to the GPU and 4 KiB back, like an engine's block tables and tokens. A copy engine takes the
-next ready copy, so these small copies stand behind chunks. Turns alone and beside copies alternate,
-in changing order. A loss counts only if the copies did reach the rate."""
+The loops are PyTorch's with cuBLAS's products, which no small kernel of ours would represent. The
+loops are a square product in bfloat16, and decode steps of an 8B-shaped model as a CUDA graph. The
+copies are the product's, in this process, as in an engine: kernels of two processes would take
+turns instead. The copy engines' way has pieces of 2 MiB and the kernels' of 64 KiB, as the product
+would choose. Behind the copy engines' copies, loads and stores, a kernel digests the pages. Each
+step also copies 4 KiB to the GPU and 4 KiB back, like an engine's block tables and tokens. A copy
+engine takes the next ready copy, so these small copies stand behind chunks. Turns alone and beside
+copies alternate, in changing order. A loss counts only if the copies did reach the rate."""
 
 from __future__ import annotations
 

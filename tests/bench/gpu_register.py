@@ -1,7 +1,7 @@
 """G8: memory of larderd, touched by larderd's method and registered by an engine's method, against
-cudaHostAlloc of the same size: pages of 4 KiB, of 2 MiB, and of 1 GiB (without a goal). All memory
-is given back after each time; the arms take turns. The time of registration includes the pauses
-that the product makes between slices.
+cudaHostAlloc of the same size. With pages of 4 KiB, of 2 MiB, and of 1 GiB (without a goal). All
+memory is given back after each time; the arms take turns. The time of registration includes the
+pauses that the product makes between slices.
 
 Behind these rounds each size is registered once more beside small launches, of this process and of
 another process on the same GPU. A driver registers under locks of the whole node, and the worst

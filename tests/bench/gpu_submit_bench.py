@@ -2,7 +2,7 @@
 own cost is in gpu_bench.
 
 The time is the engine's thread's, from larder_after_stream() to the ticket of larder_load(), for a
-request alone: the load before has ended, and the copy threads sleep. Chunks of 576 pieces, as in an
+request alone. The load before has ended, and the copy threads sleep. Chunks of 576 pieces, as in an
 8B-shaped model; the library verifies each load before its figure counts. Pages in host memory on
 any machine, and on a GPU if there is one. Environment: LARDER_LIBRARY (libgpu_arms.so lies beside
 the library), LARDERD, LARDER_COMMIT."""

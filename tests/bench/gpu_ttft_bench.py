@@ -10,7 +10,7 @@ from larderd's disk and from a Redis, each time over a restarted larderd with an
 Another prompt from the same place goes before, without judgement, while the memory is registered
 with the GPU.
 
-An answer counts only if all of its tokens were loaded, into overwritten pages, and its logits equal
+An answer counts only if all of its tokens were loaded into overwritten pages. Its logits must equal
 those from the engine's own memory bit for bit. Any other answer is a row with the reason, does not
 end the other rows, and gives status 1. Missing equipment of this machine, a Redis or enough memory,
 is reported too, and is no failure. The report is written behind each row. Without a GPU the bench

@@ -2,8 +2,8 @@
 answer to each on standard output.
 
 gpu_vllm_engine.py '{"model": ..., "connector": {...}, "llm": {...}}'. {"prompt": tokens} gives the
-seconds to the first token, the number of prompt tokens not computed ("cached") and the part of
-these tokens from the engine's own cache ("local"; vLLM 0.24 loses the count of other tokens in a
+seconds to the first token, and the number of prompt tokens not computed ("cached"). Also the part
+of these tokens from the engine's own cache ("local"; vLLM 0.24 loses the count of other tokens in a
 step with one request). {"reset": true} empties the engine's own cache, after all reads of the
 cache."""
 

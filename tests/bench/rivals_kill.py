@@ -1,11 +1,11 @@
 """Part "kill" of bench-rivals: the cache's server is killed with SIGKILL under one user's traffic,
 and is back after one second.
 
-The user asks one prompt again and again, each time after a reset of the engine's own cache, so that
+The user asks one prompt again and again. Each time the engine's own cache is reset before, so that
 only the server can give a hit. Larder's engines hit in mapped memory while larderd is down, too.
-"used again" is the first hit that follows a miss, stored into the new server, or, without any miss,
-the first hit after the return of the server. LMCache's clients wait up to 300 s for a dead server:
-a request ends after RIVALS_KILL_BOUND_S (default 45), and is then a lower bound."""
+"used again" is the first hit that follows a miss, stored into the new server. Without any miss, it
+is the first hit after the return of the server. LMCache's clients wait up to 300 s for a dead
+server: a request ends after RIVALS_KILL_BOUND_S (default 45), and is then a lower bound."""
 
 from __future__ import annotations
 

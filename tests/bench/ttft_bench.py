@@ -2,12 +2,12 @@
 
 The demo's model. One cold and nine warm rounds for each prompt; vLLM's own prefix cache is reset
 before every warm round. A warm round counts only if larderd counted every whole chunk of its
-prompts as hit, and if the continuation equals, token for token, that of a hit in vLLM's own prefix
-cache. Any other result ends the bench with status 1 and one line with the reason.
+prompts as hit. The continuation must also equal, token for token, that of a hit in vLLM's own
+prefix cache. Any other result ends the bench with status 1 and one line with the reason.
 
-Warm rounds are not compared with the cold one: the batches after a hit differ from those of the
+Warm rounds are not compared with the cold one. The batches after a hit differ from those of the
 cold prompt, and in bfloat16 this alone may give other tokens on some processors. For the same
-reason no prompt has whole chunks: after its own hit vLLM computes the last block of such a prompt
+reason no prompt has whole chunks. After its own hit vLLM computes the last block of such a prompt
 again, after Larder's hit only the last token. A goal over several rows is that of the worst row.
 Environment: that of the demo.
 """

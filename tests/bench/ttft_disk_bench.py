@@ -8,20 +8,19 @@ back`, the default). A warm answer counts only if nearly all of its chunks were 
 log tells.
 
 Then the disk is throttled (the kernel's block throttle on larderd's reads: root and cgroup v1),
-down to a stop. At each speed the bench makes three probes, which are not judged, then `ROUNDS`
-requests with Larder and as many without (the same engine, the request opted out), taking turns.
-After each speed the throttle goes, and the bench measures the time until the disk is used again.
+down to a stop. At each speed the bench makes three probes, which are not judged. Then `ROUNDS`
+requests with Larder and as many without (the same engine, the request opted out) take turns. After
+each speed the throttle goes, and the bench measures the time until the disk is used again.
 
 Tokens show that no wrong byte was used. In bfloat16, a prefill with another begin may give other
 tokens by itself. So an answer without loaded chunks must equal the cold one. An answer with all
 chunks must equal that of a hit in vLLM's own prefix cache, which is asked for right after the cold
 one. An answer with k of n chunks, as of a slow disk, must equal a reference with the same split.
 For the reference, the throttle is gone and memory is filled with other prompts; the first k chunks
-are read again at full speed, as vLLM's log tells, into vLLM's own prefix cache, and the prompt is
-asked without Larder. The records are those that gave right whole answers: after an answer with a
-part of the chunks, the rest of the prompt is stored again with another split, and the prompt is not
-asked again.
-Environment: that of the demo; TTFT_DISK_SPEEDS.
+are read again at full speed, as vLLM's log tells, into vLLM's own prefix cache. The prompt is then
+asked without Larder. The records are those that gave right whole answers. After an answer with a
+part of the chunks, the rest of the prompt is stored again with another split. The prompt is not
+asked again. Environment: that of the demo; TTFT_DISK_SPEEDS.
 """
 
 from __future__ import annotations

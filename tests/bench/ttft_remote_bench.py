@@ -1,19 +1,18 @@
-"""make bench-ttft-remote: time to first token on a node with an empty memory, from a Redis that
-another node has filled, also over a slow or stopped network.
+"""make bench-ttft-remote: time to first token on a node with an empty memory, from a Redis filled
+by another node, also over a slow or stopped network.
 
 The demo's model. Node 1 computes three prompts of 4,096 tokens (48 MiB each) and forty-two of 1,024
 (12 MiB), which its larderd writes to Redis. Then the engine of node 1 ends, so one engine at a time
-has the machine. Node 2's larderd has 256 MiB: the prompts are asked in turn, so no prompt is in
+has the machine. Node 2's larderd has 256 MiB. The prompts are asked in turn, so no prompt is in
 memory when it comes again, and every warm answer comes from Redis. Answers count by the rules of
-make bench-ttft-disk: right token for token, and warm ones only if nearly all chunks were fetched,
-as vLLM's log tells. Answers from memory are those of one prompt, asked again at once.
+make bench-ttft-disk. They are right token for token; warm ones count only if nearly all chunks were
+fetched, as vLLM's log tells. Answers from memory are those of one prompt, asked again at once.
 
 Then node 2's larderd starts again behind a slow network to Redis (harness/slow_link.py, a TCP
-proxy), down to a stop. At each speed the bench makes three probes, which are not judged, then
-`rounds` requests with Larder and as many without (the same engine, the request opted out), taking
+proxy), down to a stop. At each speed the bench makes three probes, which are not judged. Then
+`rounds` requests with Larder and as many without (the same engine, the request opted out) take
 turns. After each speed the network is fast again, and the bench measures the time until Redis is
-used.
-Environment: that of the demo; TTFT_REMOTE_SPEEDS.
+used. Environment: that of the demo; TTFT_REMOTE_SPEEDS.
 """
 
 from __future__ import annotations

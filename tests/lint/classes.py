@@ -4,10 +4,10 @@
 
 A method is a declaration or definition in the body of the class: no `= default`, `= delete`,
 `using`, `friend`, no function pointer. Lines are the lines of the body without nested classes, and
-of all definitions outside of the body (`Class::method(`) in the same folder, without blank lines
-and comments. A class larger than the rule when the rule came stands in class_allowances.txt with
-its size. The list only shrinks, and a class that became smaller must lower its line. Not a parser
-of C++: the script reads the output of clang-format."""
+of all definitions outside of the body (`Class::method(`) in the same folder. Blank lines and
+comments do not count. A class larger than the rule when the rule came stands in
+class_allowances.txt with its size. The list only shrinks, and a class that became smaller must
+lower its line. Not a parser of C++: the script reads the output of clang-format."""
 
 import re
 import sys

@@ -11,8 +11,8 @@ without commands speaks of the whole block, otherwise of the commands that begin
 paragraph or a table, `PROGRAM WORD...`, needs no comment if a test that some page names has the
 command; otherwise a comment stands above the paragraph. A block of another language may have a
 comment, and only its tests are looked up. Faults: a shell block without a mark, a mark without a
-block, a test that does not exist, a command that its tests do not have. Prints FILE:LINE for each;
-exit status 1 then.
+block, a missing test, a command that its tests do not have. Prints FILE:LINE for each; exit status
+1 then.
 
 A test has a command in one of these cases:
 - the last word of the command (commands.py) is in the test's function, its long options are in the
@@ -27,8 +27,8 @@ A test has a command in one of these cases:
 - the mark names `make TARGET`, and a script of the target's recipe has all words.
 
 The check proves that program, subcommand and option names occur where the mark says. The check does
-not prove that the named function runs the command, nor that values and order are those of the page:
-the author of a mark looks."""
+not prove that the named function runs the command, nor that values and order are those of the page.
+The author of a mark looks."""
 
 import re
 import sys

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""links.py: every link of a Markdown page leads to a file and a heading of this repository, and
-every page of docs/ named in any file exists. Prints FILE:LINE for each fault; exit status 1
-then."""
+"""links.py: every link of a Markdown page leads to a file and a heading of this repository. Every
+page of docs/ named in any file exists. Prints FILE:LINE for each fault; exit status 1 then."""
 
 import re
 import sys

@@ -1,10 +1,10 @@
 r"""prefill_decode.py --prefill URL --decode URL [--port 8000]: prefill and decode apart, each in a
 vLLM of its own, as one server.
 
-Each completion goes to the prefill engine first, for a single token, then as it came to the decode
-engine, which finds the prompt's KV in Larder and computes its last few tokens alone. The engines
-share one larderd (one node), or each has a larderd of its own and these one backend (backend.url,
-backend.prefix):
+Each completion goes to the prefill engine first, for a single token, then unchanged to the decode
+engine. The decode engine finds the prompt's KV in Larder and computes only the last few tokens. The
+engines share one larderd (one node), or each has a larderd of its own and these one backend
+(backend.url, backend.prefix):
 
   vllm serve MODEL --port 8100 --kv-transfer-config \
     '{"kv_connector": "LarderConnector", "kv_connector_module_path": "larder.vllm",

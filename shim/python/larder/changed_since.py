@@ -2,8 +2,8 @@
 the path.
 
 A file's ctime moves with content, name and mode, and no program can set the ctime back. Files of a
-hub's cache are left out: the cache writes a file once and renames the file to its place, so a young
-file was downloaded by this start, not changed."""
+hub's cache are left out: the cache writes a file once and renames the file to its place. A young
+file was therefore downloaded by this start, not changed."""
 
 import os
 import re

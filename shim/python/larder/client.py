@@ -384,8 +384,8 @@ class Client:
     def prefetch(self, hashes=None, stride=16, wait_ms=1000, ns=0, *, states=None, tokens=None, **hashing):
         """Promotes chunks into memory ahead of their use; chunks in memory count as just used.
 
-        Instead of hashes, the caller can give `tokens` and the arguments of hash_tokens():
-        block_size, the engine's chunk_tokens, and the lookahead of an engine with a drafter.
+        Instead of hashes, the caller can give `tokens` and the arguments of hash_tokens(). These
+        are block_size, the engine's chunk_tokens, and the lookahead of an engine with a drafter.
         states: the number of the namespace with the states of these chunks. The last reachable
         state comes too, and counts as found."""
         if (hashes is None) == (tokens is None):

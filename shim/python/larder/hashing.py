@@ -25,7 +25,7 @@ def hash_tokens(tokens, block_size, *, chunk_tokens=None, algorithm="sha256", se
     "sha256_cbor"; xxhash is not served. seed: default $PYTHONHASHSEED, which must equal the
     engine's, else vLLM's own. cache_salt: as in the request. lora: (name, path) of the request's
     adapter. lookahead: of an engine with EAGLE, EAGLE-3 or MTP, 1 (vLLM's
-    num_prefill_lookahead_tokens): the names of chunks cover the next tokens, and a chunk without
+    num_prefill_lookahead_tokens). The names of chunks cover the next tokens, and a chunk without
     next tokens has no name. ValueError: an argument is not served. TypeError: a value is no token
     id; hashes of a text's characters would match no chunk."""
     if algorithm not in _DIGESTS:

@@ -1,9 +1,9 @@
 """Keys of chunks whose KV depends on the tokens behind the chunk.
 
 The drafters of EAGLE, EAGLE-3 and MTP compute the KV of a position from the token at this position
-and the next one, or the next ones. A block hash covers the tokens up to the block's end only. The
-key of a chunk therefore covers its block hash and the next tokens, `lookahead` of them. Pure
-functions of the standard library."""
+and the next ones. A block hash covers the tokens up to the block's end only. The key of a chunk
+therefore covers its block hash and the next tokens, `lookahead` of them. Pure functions of the
+standard library."""
 
 import hashlib
 

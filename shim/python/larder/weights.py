@@ -3,8 +3,8 @@ weights.
 
 A name identifies no weights (every model that KServe serves is /mnt/models, and a fine-tune is
 often written over its base). The identity does not depend on the place or the times of the files,
-so copies agree. A digest is remembered by the state of its file (weights_memo), and a file of the
-hub's cache is known by its SHA-256, which is its name there."""
+so copies agree. A digest is remembered by the state of its file (weights_memo). A file of the hub's
+cache is known by its SHA-256, which is its name there."""
 
 import hashlib
 import json

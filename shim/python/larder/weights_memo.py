@@ -1,10 +1,10 @@
 """A file that remembers digests of files, so that a restarted engine reads no weights twice.
 
 Line by line: "larder-weights-1 DEVICE INODE SIZE MTIME_NS CTIME_NS DIGEST CHECK". Engines append to
-the file without a lock: a line is one write() of at most 200 bytes, and a line with a wrong check
-is ignored. A file of more than _MOST lines is written anew with the newer half and renamed, and so
-is the file of an engine with another user, with all lines. A line that another engine appends
-meanwhile may be lost, which costs one more reading.
+the file without a lock. A line is one write() of at most 200 bytes, and a line with a wrong check
+is ignored. A file of more than _MOST lines is written anew with the newer half and renamed. The
+file of an engine with another user is written anew with all lines. A line that another engine
+appends meanwhile may be lost, which costs one more reading.
 
 A process that may write the folder of larderd's socket is in the pool's trust domain, and so is the
 memo. In a folder without write access there is no memo, and no error. Thread-compatible."""
@@ -20,9 +20,9 @@ from larder.file_hash import Stamp
 _MOST = 8192  # lines, about 1 MiB
 _MOST_BYTES = 4 << 20  # a longer file is not a memo, and is written anew
 _MODE = 0o664  # read by engines of all users of the pool
-# A young file may change once more and keep its ctime: within the same tick of the clock, and
-# through a mapping for as long as the page is not written back, which Linux does after 35 s at the
-# latest.
+# A young file may change once more and keep its ctime. This happens within the same tick of the
+# clock, and through a mapping for as long as the page is not written back, which Linux does after
+# 35 s at the latest.
 _SETTLED_S = 60
 _LINE = re.compile(
     r"larder-weights-1 (\d{1,20}) (\d{1,20}) (\d{1,20}) (-?\d{1,20}) (-?\d{1,20}) "
@@ -115,7 +115,7 @@ class Memo:
 def _names_one_content(stamp, now_s):
     """False if the same stamp may come back with other bytes: the file was written just now, or its
     ctime is not the kernel's. Images of file systems (SquashFS, ISO 9660) and some FUSE file
-    systems give a file the ctime of the build or of the upload, in whole seconds, and a new image
+    systems give a file the ctime of the build or of the upload, in whole seconds. A new image has
     the old device and inode numbers."""
     return stamp.ctime_ns % 10**9 != 0 and stamp.ctime_ns <= (now_s - _SETTLED_S) * 1e9
 

@@ -24,8 +24,8 @@ for program in "$@"; do ldd "$program" | grep -o '/[^ ]*'; done | sort -u | xarg
 chmod 755 "$root/bin/busybox" "$root/init"
 (cd "$root" && find . | "$busybox" cpio -o -H newc 2>/dev/null) >"$work/initrd"
 
-# A node's highest GiB holds the kernel's own table of pages and its lowest ones firmware, kernel
-# and initrd: 6 and 3 GiB surely give 1 and 2 whole pages. Untouched memory costs no host memory.
+# A node's highest GiB holds the kernel's own table of pages, and its lowest ones firmware, kernel
+# and initrd. So 6 and 3 GiB surely give 1 and 2 whole pages. Untouched memory costs no host memory.
 start() { # ACCELERATOR PROCESSOR
   echo "vm: booting by $1"
   timeout "$limit_s" qemu-system-x86_64 -accel "$1" -cpu "$2" -smp 2 -m 9G -nodefaults -no-user-config -display none -no-reboot \

@@ -73,7 +73,7 @@ class Engine:
             self.pool.free(request.table)
 
     def forget(self):
-        """Forgets the own prefix cache and writes NaN over all KV: later answers use only computed
+        """Forgets the own prefix cache and writes NaN over all KV. Later answers use only computed
         or loaded KV, and bytes that were not loaded show in the logits. On a GPU the NaN are only
         queued on the stream, so a load that does not wait for the stream loses its bytes."""
         self.pool.reset()
@@ -122,7 +122,7 @@ class Engine:
 
     def _prefill(self, request, link, own, loading=None):
         """The logits behind the prompt. The first step waits for each layer of `loading` and for
-        the end of the load: its output counts only after the whole load has succeeded."""
+        the end of the load. Its output counts only after the whole load has succeeded."""
         end = request.prompt_tokens
         request.computed = min(request.computed, end - 1)
         while request.computed < end:

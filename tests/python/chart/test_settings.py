@@ -28,7 +28,7 @@ def test_in_the_hosts_network_it_listens_where_it_is_told_and_finds_the_clusters
         assert container[probe]["httpGet"]["port"] == "health"
     for service in programs.of_kind(text, "Service"):
         assert {port["targetPort"] for port in service["spec"]["ports"]} <= set(ports)
-    # Two pods of one node would want the same ports: a new pod waits for an old pod to go, and no
+    # Two pods of one node would want the same ports. A new pod waits for an old pod to go, and no
     # policy promises more than it holds.
     assert programs.the(text, "Deployment")["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 1, "maxSurge": 0}
     assert not programs.of_kind(text, "NetworkPolicy")

@@ -74,7 +74,7 @@ class Engine(VllmServer):
 
     def reset(self):
         """Empties the engine's own prefix cache. Waits for running work (an abort), and for
-        larderd's commits of the engine's stores: the engine does not wait for commits, and the next
+        larderd's commits of the engine's stores. The engine does not wait for commits, and the next
         request may expect a full hit."""
         deadline = time.monotonic() + PATIENCE_S
         while not completions.reset_prefix_cache(self.url):
@@ -100,7 +100,7 @@ class Engine(VllmServer):
 
     def store(self, tokens, max_tokens=8, **fields):
         """The answer, after the store of all chunks. A chunk with a late answer of a busy larderd
-        is left out, the log says so, and the chunk is stored when it is computed again."""
+        is left out, and the log says so. The chunk is stored when it is computed again."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             self.reset()

@@ -1,5 +1,5 @@
 """example_run.py ADMIN_SOCKET CHUNKS EXAMPLE ARGUMENT...: runs an example for offline use,
-unchanged, with one wait: vLLM's own prefix cache is emptied only after larderd has committed CHUNKS
+unchanged, with one wait. vLLM's own prefix cache is emptied only after larderd has committed CHUNKS
 chunks. An example that asks again at once may be faster than its stores on a busy machine, and
 would compute."""
 

@@ -1,4 +1,4 @@
-"""Two engines with a long value of vLLM's configuration: the log, in larderd's words, names the
+"""Two engines with a long value of vLLM's configuration. The log, in larderd's words, names the
 field and shows both values around the first difference, and larderd's status has both. No vLLM:
 fingerprints and clients alone."""
 

@@ -1,4 +1,4 @@
-"""One served engine over a larderd with too little memory: prompts come back from the disk, with
+"""One served engine over a larderd with too little memory. Prompts come back from the disk, with
 equal tokens, also after larderd was restarted without its memory. No engine waits for a slow or
 stopped disk."""
 
@@ -89,7 +89,7 @@ def fetched(engine):
 def from_disk(world, text, alone):
     """Whether all of the prompt, which is not in memory, came from the disk. On a busy machine the
     disk may be late: then the prompt is computed, in memory, and evicted again. After a partial hit
-    the engine computes in other steps, and with such weights the answer may change: vLLM alone
+    the engine computes in other steps, and with such weights the answer may change. vLLM alone
     gives the same answer with that part in its own cache."""
     before = sum(fetched(world.engine))
     answer, hit = world.engine.ask_and_count(text)

@@ -15,7 +15,7 @@ from transformers import AutoTokenizer
 
 EXAMPLE_RUN = Path(__file__).parent / "example_run.py"
 # A loaded prompt rounds its tail in another way than a computed one. A near tie of these random
-# weights may then end the other way, by the machine: this text has no near tie in 32 tokens on the
+# weights may then end the other way, by the machine. This text has no near tie in 32 tokens on the
 # tried machines.
 EXAMPLE = "Sphinx of black quartz, judge my vow. " * 40
 

@@ -1,4 +1,4 @@
-"""KServe's Hugging Face server after injection: the real program of its version on its pinned vLLM,
+"""KServe's Hugging Face server after injection. The real program of its version on its pinned vLLM,
 started with the command, arguments and variables of the injected pod, in the folder of the image.
 No cluster."""
 

@@ -1,6 +1,6 @@
 """The fields of a released vLLM's configuration, read from vLLM's source without running the
-source: paths as in larder.vllm.engine_config, and the environment variables that compile_factors()
-counts.
+source. Paths are as in larder.vllm.engine_config, and the environment variables that
+compile_factors() counts.
 
 `python tests/python/models/config_fields.py vllm==0.24.0` records a release in
 tests/python/unit/config_fields/."""

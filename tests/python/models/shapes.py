@@ -37,7 +37,7 @@ _MLA = dict(
     topk_group=1,
     head_dim=64,
     # Like DeepSeek's own models. Without scaling, vLLM 0.32's rotary embedding for CPUs takes the
-    # wrong strides here: a prefill of several tokens computes other KV than decode, and no answer
+    # wrong strides here. A prefill of several tokens computes other KV than decode, and no answer
     # equals its own continuation, with Larder or without.
     rope_parameters=dict(
         rope_type="yarn",

@@ -1,4 +1,4 @@
-"""offline_run.py of an engine with several groups of Larder, for controls: a load leaves a part out
+"""offline_run.py of an engine with several groups of Larder, for controls. A load leaves a part out
 or takes the state of another prompt, and the answer must change.
 
 More steps: {"clear": true} zeroes vLLM's KV tensors. {"load": PART} sets the form of the later

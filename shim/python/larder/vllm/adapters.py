@@ -3,9 +3,9 @@ content of its files and by vLLM's LoRA settings. The engine's block hash covers
 alone.
 
 A thread reads the files: a slow or hanging file system costs the adapter its hits, and delays no
-step. The files that vLLM loaded decide: workers report the files of each load (loaded_adapters),
-and compare files before each load of KV and after each step that stores. Owned by the scheduler's
-thread."""
+step. The files that vLLM loaded decide: workers report the files of each load (loaded_adapters).
+Workers also compare files before each load of KV and after each step that stores. Owned by the
+scheduler's thread."""
 
 import dataclasses
 import json

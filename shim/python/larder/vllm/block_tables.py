@@ -63,7 +63,7 @@ def _copy(tables):
 
 def load_pages(group, table, chunk, local_blocks):
     """The pages for the kept blocks of a chunk, with NO_PAGE for a block that a load must not
-    write: vLLM has hit the block by itself and may share it with running requests, or a window has
+    write. vLLM has hit the block by itself and may share it with running requests, or a window has
     left the block behind. None: no block of the chunk is written."""
     pages = array("I", group.pages(table, chunk))
     local = local_blocks - (chunk + 1) * group.span + group.blocks

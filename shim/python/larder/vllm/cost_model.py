@@ -1,5 +1,5 @@
-"""Load or recompute: whether chunks in larderd's lower tiers are worth a wait, for how long, and
-whether a probe of the backend is worth its time.
+"""Load or recompute: whether chunks in larderd's lower tiers are worth a wait, and for how long.
+Also whether a probe of the backend is worth its time.
 
 All inputs are measured: workers measure the engine's prefill and load speed, larderd the speed of
 the device, the library the time of a probe. A late fetch that did not pay for the wait stops

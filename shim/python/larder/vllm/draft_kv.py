@@ -7,10 +7,11 @@ Two things put other draft KV into the pages of a request:
   the cache may have draft KV computed with another next token.
 
 Larder trusts draft KV if this engine saw the write. `_blocks` has the content of each block with
-known draft KV: block hash, next tokens and name of the items at the write that filled the block. A
-missing entry means "not trusted". The write of any request takes the old entry away before the
-block gets a new hash, so an entry of an earlier life never matches. With more than one draft layer,
-attention carries the difference on, and all draft KV behind the difference is not trusted.
+known draft KV. The content is block hash, next tokens and name of the items at the write that
+filled the block. A missing entry means "not trusted". The write of any request takes the old entry
+away before the block gets a new hash. An entry of an earlier life therefore never matches. With
+more than one draft layer, attention carries the difference on, and all draft KV behind the
+difference is not trusted.
 
 Owned by the scheduler's thread. Has at most one entry for each block of vLLM's and each request
 with blocks. `step` handles each step in vLLM's own order: first running requests, then admitted

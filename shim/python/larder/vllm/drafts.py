@@ -1,4 +1,4 @@
-"""Speculative decoding: the facts of a drafter with KV in vLLM's pages, or the reason why an engine
+"""Speculative decoding: the facts of a drafter with KV in vLLM's pages. Or the reason why an engine
 with such a drafter runs without the cache.
 
 The KV of a drafter is a part of each chunk. A wrong draft page never changes a token, since the

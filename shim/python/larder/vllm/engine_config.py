@@ -306,8 +306,8 @@ def _members(part):
 
 def _attributes(part):
     """Public attributes that vLLM sets beside the fields. The memory of a cached property is left
-    out: the other fields decide the value, and only a process that has asked for the property has
-    the memory."""
+    out: the other fields decide the value. Only a process that has asked for the property has the
+    memory."""
     kind = type(part)
     return {name: value for name, value in vars(part).items() if not name.startswith("_") and not hasattr(kind, name)}
 

@@ -1,5 +1,5 @@
-"""Larder in vLLM's own /metrics: time to first token by hit and miss, requests with multi-modal
-items that run without the cache, and the engine's pool.
+"""Larder in vLLM's own /metrics: time to first token by hit and miss, the engine's pool, and
+requests with multi-modal items that run without the cache.
 
 The scheduler's process observes (Observed), vLLM carries the observations to its front end, and
 Exported counts the observations there."""

@@ -51,7 +51,7 @@ def guarded(default):
 
 def _log_is_open():
     """Whether vLLM's log has a stream that takes lines. At the interpreter's exit the owner of the
-    stream (a notebook, a test runner) may have closed the stream, and logging would print a
+    stream (a notebook, a test runner) may have closed the stream. Logging would then print a
     traceback for each line."""
     closed = []
     node = logger

@@ -1,6 +1,7 @@
 """KV that this engine did not compute and Larder did not load: another connector of a
-MultiConnector brought the KV. Such KV may come from other weights or through a lossy copy, and is
-not stored under this engine's name, unless the option `trust_other_connectors` allows the store.
+MultiConnector brought the KV. Such KV may come from other weights or through a lossy copy. This
+engine does not store such KV under its name, unless the option `trust_other_connectors` allows the
+store.
 
 - A request that gets blocks and is not in the same step waits for a load. If the load is not
   Larder's, the tokens behind vLLM's own hit are foreign. Tokens that another connector loads within
@@ -10,8 +11,8 @@ not stored under this engine's name, unless the option `trust_other_connectors` 
 - vLLM's prefix cache hands foreign blocks to other requests. `_blocks` has each block with a
   foreign token, until a request gets the block for KV of its own.
 
-Owned by the scheduler's thread. Sees each step, and handles the step in vLLM's own order: requests
-without a new look-up first, then admitted requests, which may hit blocks of the former."""
+Owned by the scheduler's thread. Sees each step, and handles the step in vLLM's own order. Requests
+without a new look-up come first, then admitted requests, which may hit blocks of the former."""
 
 from larder.vllm.fail_safe import logger
 

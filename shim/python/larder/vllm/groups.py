@@ -6,8 +6,8 @@ each group and shard. Of a sliding window only the last blocks of a chunk are ke
 at the chunk's end can need. vLLM has freed the earlier blocks (null blocks) when a chunk fills.
 
 With chunked local attention (Llama 4) a token attends to the tokens of its own span of
-attention_chunk_size tokens, and vLLM frees the blocks of earlier spans. All blocks are kept: a
-chunk of Larder lies in one span, whose blocks live until the next span begins.
+attention_chunk_size tokens. vLLM frees the blocks of earlier spans. All blocks are kept: a chunk of
+Larder lies in one span, whose blocks live until the next span begins.
 
 A recurrent state (Mamba and the like) stands for all tokens before the state. The chunk of a state
 group is the state behind the last token of a chunk, in one block.
@@ -26,7 +26,7 @@ DEFAULT_CHUNK_TOKENS = 256
 MOST_GROUPS, MOST_SHARDS, MOST_PAGE_BYTES, MOST_PART_BYTES = 16, 256, 64 << 20, 1 << 30
 _WINDOWS = ("SlidingWindowSpec", "SlidingWindowMLASpec")
 _KINDS = ("FullAttentionSpec", "MLAAttentionSpec", *_WINDOWS, "ChunkedLocalAttentionSpec", "MambaSpec")
-# Kinds that vLLM may keep out of its own prefix cache too: vLLM computes the KV of these kinds anew
+# Kinds that vLLM may keep out of its own prefix cache too. vLLM computes the KV of these kinds anew
 # behind a hit, from the other groups' KV.
 _REBUILT = ("CircularBufferSpec", "SlidingWindowMLASpec")
 

@@ -2,9 +2,9 @@
 the end of its own request.
 
 vLLM's second runner zeroes the new blocks of a step before the runner tells the connector of
-preemptions. If blocks are zeroed at all (Setup.zeroes), stored blocks are held here from the step
-of the store until every worker has reported the step. Owned by the scheduler's thread, which owns
-the pool too."""
+preemptions. If blocks are zeroed at all (Setup.zeroes), stored blocks are held here. The hold lasts
+from the step of the store until every worker has reported the step. Owned by the scheduler's
+thread, which owns the pool too."""
 
 from array import array
 

@@ -6,8 +6,8 @@ chunk's end, by their digests and places. vLLM's own hash covers an item by an i
 a client or a counter.
 
 If the KV of drafters depends on the next tokens (Setup.lookahead), the key covers these tokens as
-well (larder.next_tokens), and an item that begins among the tokens. A chunk has no key before its
-next tokens are known."""
+well (larder.next_tokens). The key also covers an item that begins among the tokens. A chunk has no
+key before its next tokens are known."""
 
 from bisect import bisect_left
 from operator import itemgetter

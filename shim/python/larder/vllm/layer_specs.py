@@ -1,10 +1,10 @@
 """The layers of a KV group: the specifications, and the tensors of groups with unlike layers.
 
-Layers with an equal number of slots share a block table, also if their pages have several sizes:
-MLA and the keys of an indexer (DeepSeek V3.2), heads of 256 and of 512 (Gemma 4). A worker's
-configuration has the specification of each layer of such a group (UniformTypeKVCacheSpecs). The
-scheduler's configuration has the specification of the first layer. Both list the same tensors, one
-for each specification.
+Layers with an equal number of slots share a block table, also if their pages have several sizes.
+Examples are MLA and the keys of an indexer (DeepSeek V3.2), heads of 256 and of 512 (Gemma 4). A
+worker's configuration has the specification of each layer of such a group
+(UniformTypeKVCacheSpecs). The scheduler's configuration has the specification of the first layer.
+Both list the same tensors, one for each specification.
 
 Pure functions of vLLM's KV cache configuration."""
 

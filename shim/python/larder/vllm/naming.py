@@ -113,8 +113,8 @@ def _checked(text):
 
 def _process_began():
     """The earliest time at which vLLM may have begun to load the weights, in seconds since the
-    epoch: the start of this process, if vLLM made the process for the engine. None in the user's
-    own process, which may have written the files itself before."""
+    epoch. This is the start of this process, if vLLM made the process for the engine. None in the
+    user's own process, which may have written the files itself before."""
     if multiprocessing.parent_process() is None:
         return None
     with open("/proc/self/stat") as file:

@@ -32,7 +32,7 @@ class Neighbours:
 
     def failed(self, tracked):
         """vLLM has learnt that blocks do not match their names. Returns whether vLLM's own cache
-        may keep such blocks: blocks of a load within a step are in the cache before the load, and
+        may keep such blocks. Blocks of a load within a step are in the cache before the load, and
         vLLM does not take the blocks out."""
         for one in tracked.values():
             one.stale = True

@@ -1,8 +1,8 @@
 """States with a possibly late store, which are given to the worker again.
 
 vLLM hands over a state once, and promises the blocks for this step alone. Later a state is stored
-only if vLLM's own prefix cache still has the state in these blocks: each block has its old hash,
-and went to no request meanwhile. Owned by the scheduler's thread."""
+only if vLLM's own prefix cache still has the state in these blocks. Each block then has its old
+hash, and went to no request meanwhile. Owned by the scheduler's thread."""
 
 import time
 from array import array

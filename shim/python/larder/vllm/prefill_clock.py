@@ -1,8 +1,8 @@
 """The time that the engine computes the steps with prefill.
 
 A runner queues a pass on a GPU and goes on, so a clock of the host would measure the launch.
-DeviceClock puts a timing event before the pass and another behind the pass, and reads both after
-the GPU has passed both: a read never waits. HostClock serves engines whose hooks return when the
+DeviceClock puts a timing event before the pass and another behind the pass. Both are read after the
+GPU has passed both, so a read never waits. HostClock serves engines whose hooks return when the
 pass has ended. Owned by the worker's thread."""
 
 import time

@@ -1,8 +1,8 @@
 """Whether a request's KV was computed from the items in the KV's name.
 
-vLLM's own caches go by an item's identifier, which may have stood for another item: the encoder
-cache directly, the prefix cache by the block hash. Larder trusts KV from these caches only if this
-engine saw the write:
+vLLM's own caches go by an item's identifier, which may have stood for another item. This holds for
+the encoder cache directly, the prefix cache by the block hash. Larder trusts KV from these caches
+only if this engine saw the write:
 - For each identifier in the encoder cache, the table `_encoded` has the modality and the digest of
   the encoded item.
 - For each block of KV memory, the table `_blocks` has the block hash and the items' name of the
@@ -14,7 +14,8 @@ A missing entry means "not trusted". Forgetting an entry therefore costs a store
 wrong KV. A request with other KV does not store.
 
 Owned by the scheduler's thread. `step` sees each computing step, and handles the step in vLLM's own
-order: first running requests, then admitted requests, which may hit blocks of the former."""
+order. The order is first running requests, then admitted requests, which may hit blocks of the
+former."""
 
 from dataclasses import dataclass, field
 
@@ -105,7 +106,7 @@ class Provenance:
                 if known is None and len(self._encoded) < MOST_ENCODED:
                     self._encoded[feature.identifier] = feature.modality, own
                 elif known is not None and not _equal(known, (feature.modality, own)):
-                    # Evicted and encoded again in one step: vLLM does not tell of the eviction, and
+                    # Evicted and encoded again in one step. vLLM does not tell of the eviction, and
                     # a worker may keep the old embeddings (EncoderRunner.prepare_mm_inputs).
                     self._encoded[feature.identifier] = None, UNKNOWN
 

@@ -26,9 +26,9 @@ def check(vllm_config):
 
 
 def _switched_off_by_hand(model):
-    """Whether prefix caching is off for a harmless reason: the user's own flag, or a kernel that
-    vLLM lacks on this machine (MLA on a CPU). Neither changes the KV of a prefix. For a decoder
-    that generates text vLLM has no other reason."""
+    """Whether prefix caching is off for a harmless reason. Such a reason is the user's own flag, or
+    a kernel that vLLM lacks on this machine (MLA on a CPU). Neither changes the KV of a prefix. For
+    a decoder that generates text vLLM has no other reason."""
     from vllm import envs
     from vllm.platforms import CpuArchEnum, current_platform
 

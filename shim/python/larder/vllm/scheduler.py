@@ -1,5 +1,5 @@
-"""The scheduler's half: the chunks that a request hits, the fetches before (fetches), the loads and
-stores of a step (load_plan, store_plan), and the holds between.
+"""The scheduler's half: the chunks that a request hits, and the fetches before (fetches). Also the
+loads and stores of a step (load_plan, store_plan), and the holds between.
 
 A look-up reads shared memory only, without a message and without a side effect, because vLLM
 repeats the look-up every step. Owned by the scheduler's thread."""

@@ -1,5 +1,5 @@
-"""The setup of one vLLM engine: the chunk geometry, the options and the facts of the fingerprint,
-or the reason why the engine runs without the cache.
+"""The setup of one vLLM engine: the chunk geometry, the options and the facts of the fingerprint.
+Or the reason why the engine runs without the cache.
 
 Derived from vllm_config and kv_cache_config alone, which scheduler and workers both have. The
 scheduler makes the rest of the fingerprint (naming), since models change their configuration during

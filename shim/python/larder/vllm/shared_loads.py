@@ -6,11 +6,11 @@ the blocks in vLLM's own prefix cache.
 
 A request waits if a load under way brings all chunks that the request would load. Loads run one
 after the other, so the request's own load would not end earlier. A request waits for a fetch only
-if its own fetch would end with the same chunk: chunks in memory, and fewer chunks, would be there
+if its own fetch would end with the same chunk. Chunks in memory, and fewer chunks, would be there
 earlier. A request whose prompt goes on behind the shared chunks loads at once: the load would
 otherwise begin a step later. A waiter waits for loads alone, never for another waiter, and not
-beyond the deadline of the load. A request that waited in vain never waits again: the load failed,
-the request was aborted or preempted, was late, or vLLM's cache has lost the blocks.
+beyond the deadline of the load. A request that waited in vain never waits again. The causes: the
+load failed, the request was aborted, preempted or late, or vLLM's cache has lost the blocks.
 
 Equal chunks have equal keys and one namespace: salts, adapters and pictures are in these. Owned by
 the scheduler's thread."""

@@ -1,5 +1,5 @@
 """The sleep backend that vLLM 0.32 and older make in a worker's process at the first sleep
-(sleep_mode): vLLM's own backend, with calls to the cache.
+(sleep_mode). The backend is vLLM's own, with calls to the cache.
 
 Runs on the worker's thread, between steps. An exception here is vLLM's answer to /sleep."""
 

@@ -1,7 +1,7 @@
 """Blocks that a store reads after the first step of the store, and the treatment of these blocks by
 vLLM's scheduler.
 
-A block can be written under a copy in three ways, each with a class: the request ends or is
+A block can be written under a copy in three ways, each with a class. The request ends or is
 preempted (DeferredFrees), a window leaves the block behind (WindowBlocks), vLLM zeroes the block
 early (HeldBlocks). Owned by the scheduler's thread."""
 

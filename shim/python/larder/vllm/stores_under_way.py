@@ -1,6 +1,6 @@
 """A worker's stores between the submitting step and the end.
 
-Every numbered step is reported exactly once, with or without a store, and so is every request that
+Every numbered step is reported exactly once, with or without a store. So is every request that
 ended meanwhile: vLLM keeps the request's blocks until the report. Owned by the worker's thread; the
 copies run on the library's threads."""
 

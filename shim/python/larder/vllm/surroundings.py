@@ -1,5 +1,5 @@
-"""The rules of vLLM that hold for all connectors of an engine: the policy for failed loads, and the
-time when freed blocks go to others.
+"""The rules of vLLM for all connectors of an engine: the policy for failed loads, and the time when
+freed blocks go to others.
 
 A MultiConnector gives each child a configuration of its own. vLLM's scheduler reads the outermost
 one. Larder depends on two fields:

@@ -4,8 +4,8 @@ request.
 Shared memory does not show the chunks that other nodes have put into the backend. A probe is short,
 and is left out if even a short probe is long against computing the missing tokens (cost_model). The
 library counts the deadline. A request probes once. A request whose prompt another engine has just
-computed (kv_transfer_params larder: await) probes again while chunks are missing, for a share of
-the computing time. Owned by the scheduler's thread."""
+computed has kv_transfer_params larder: await. Such a request probes again while chunks are missing,
+for a share of the computing time. Owned by the scheduler's thread."""
 
 import math
 import time

@@ -81,7 +81,7 @@ def watch_model(vllm_config):
 
 def came_from_peers():
     """Whether the weights of this engine are the weights of running engines, and possibly not those
-    of the files: an engine that elastic expert parallelism adds."""
+    of the files. Elastic expert parallelism adds such an engine."""
     from vllm import envs
 
     return bool(getattr(envs, "VLLM_ELASTIC_EP_SCALE_UP_LAUNCH", False))

@@ -1,5 +1,5 @@
 """Blocks of sliding windows and of chunked local attention under stores. vLLM gives such a block to
-others while its request runs, and a step that writes the block has to wait for the copy
+others while its request runs. A step that writes the block has to wait for the copy
 (StepWork.rewritten).
 
 Such blocks go to the tail of vLLM's free queue, so steps rarely wait. A block is written at the
