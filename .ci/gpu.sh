@@ -7,7 +7,7 @@
 #   redis-server if there is one here. The sources are read in place: copy this tree and FOLDER to
 #   the machine.
 #   pack: FOLDER, and a vLLM for GPUs of compute capability GPU_VLLM (90), as two archives in
-#   FOLDER-packed, for a machine with a small limit on transfers. Without FOLDER, `test` and `bench`
+#   FOLDER-packed. For a machine with a small limit on transfers. Without FOLDER, `test` and `bench`
 #   unpack the archives.
 #   test: first asks the driver about behaviour that tests without a GPU only assume
 #   (tests/bench/gpu_probe.py). The probe reports and fails no test.

@@ -1,8 +1,8 @@
 #!/bin/bash
 # test-models.sh [VERSION]: every model shape and engine setting on the vLLM of python.lock and then
-# on the vLLM of vllm-next.lock, and then the table of docs/reference/compatibility.md. With
-# VERSION: only on the vLLM whose version begins with VERSION, without the table. Called by make,
-# which tells by variables the places of the programs and the package.
+# of vllm-next.lock. Then the table of docs/reference/compatibility.md. With VERSION: only on the
+# vLLM whose version begins with VERSION, without the table. Called by make, which tells by
+# variables the places of the programs and the package.
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./paths.sh

@@ -1,5 +1,5 @@
-"""`kubectl larder` in the user's shell. The test reads its reports about serving pods, about a pod
-left alone, about pods not made yet, and about the memory that the pods need."""
+"""`kubectl larder` in the user's shell. The test reads its reports about serving pods, a pod left
+alone, pods not made yet, and the memory that pods need."""
 
 from __future__ import annotations
 

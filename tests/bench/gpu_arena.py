@@ -1,5 +1,5 @@
 """The process with an arena for gpu_arms.py, like larderd's. python gpu_arena.py SOCKET BYTES makes
-a file in memory, touches all of the file, sends the descriptor over the socket, and keeps the file
+a file in memory, touches all of the file, and sends the descriptor over the socket. The file stays
 until the other side goes."""
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ _MOST = 8192  # lines, about 1 MiB
 _MOST_BYTES = 4 << 20  # a longer file is not a memo, and is written anew
 _MODE = 0o664  # read by engines of all users of the pool
 # A young file may change once more and keep its ctime. This happens within the same tick of the
-# clock, and through a mapping for as long as the page is not written back, which Linux does after
-# 35 s at the latest.
+# clock, and through a mapping until the page is written back. Linux writes back after 35 s at the
+# latest.
 _SETTLED_S = 60
 _LINE = re.compile(
     r"larder-weights-1 (\d{1,20}) (\d{1,20}) (\d{1,20}) (-?\d{1,20}) (-?\d{1,20}) "

@@ -3,15 +3,15 @@ list of results, one for each step, to the file named in the job.
 
 Steps: {"ask": tokens, ...} gives {"tokens", "hit", "local", ...}: the answer, and the prompt tokens
 from Larder and from vLLM's own prefix cache. Its fields are max_tokens, off (without Larder), salt,
-lora, image, prompt_logprobs, and named_as: another image, whose hash of vLLM is the uuid sent with
-this one. {"ask_all": [tokens, ...]} asks for all at once and gives a list of answers and the sums.
-{"reset": true} empties vLLM's own prefix cache, and {"reset": "external"} Larder's namespace too.
-{"settle": admin socket} waits until larderd has committed all stores. {"zero": arena file} zeroes
-every stored byte. {"touch": file}; {"await": file} waits until the file exists. {"named": admin
-socket} sends small requests until the engine knows its weights and has a namespace. {"copy": [from,
-to]} copies the files of a folder. {"reload": true} has vLLM load its weights anew. {"embed":
-tokens} gives the first numbers of an embedding. {"add_lora": [name, number, path]} loads an
-adapter."""
+lora, image, prompt_logprobs, and named_as. named_as is another image, whose hash of vLLM is the
+uuid sent with this one. {"ask_all": [tokens, ...]} asks for all at once and gives a list of answers
+and the sums. {"reset": true} empties vLLM's own prefix cache, and {"reset": "external"} Larder's
+namespace too. {"settle": admin socket} waits until larderd has committed all stores. {"zero": arena
+file} zeroes every stored byte. {"touch": file}; {"await": file} waits until the file exists.
+{"named": admin socket} sends small requests until the engine knows its weights and has a namespace.
+{"copy": [from, to]} copies the files of a folder. {"reload": true} has vLLM load its weights anew.
+{"embed": tokens} gives the first numbers of an embedding. {"add_lora": [name, number, path]} loads
+an adapter."""
 
 import http.client
 import json

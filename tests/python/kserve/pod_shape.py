@@ -1,6 +1,6 @@
-"""A pod as its controller made the pod, without the values of one run, for a golden file: labels
-and names from hashes, uids, times, addresses of registries. Of the spec only nodeName goes; a
-token's volume would come from a cluster with accounts alone."""
+"""A pod as its controller made the pod, for a golden file. Left out are the values of one run:
+labels and names from hashes, uids, times, addresses of registries. Of the spec only nodeName goes;
+a token's volume would come from a cluster with accounts alone."""
 
 import re
 

@@ -1,6 +1,6 @@
 """KServe's Hugging Face server after injection. The real program of its version on its pinned vLLM,
-started with the command, arguments and variables of the injected pod, in the folder of the image.
-No cluster."""
+started with the command, arguments and variables of the injected pod. In the folder of the image,
+without a cluster."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 docs/reference/compatibility.md made from these files.
 
 python tests/python/models/record.py DOCUMENT FOLDER...: writes the table between the document's
-markers, with a column of results for each folder, which holds the records of one version of vLLM. A
-row that did not run is left out."""
+markers, with a column of results for each folder. A folder holds the records of one version of
+vLLM. A row that did not run is left out."""
 
 import json
 import os

@@ -2,8 +2,8 @@
 or takes the state of another prompt, and the answer must change.
 
 More steps: {"clear": true} zeroes vLLM's KV tensors. {"load": PART} sets the form of the later
-loads: "all", "tokens" (no state), "states" (no KV of tokens), "another" (the state of this engine's
-first load instead of the right one) or a list of the loaded groups.
+loads: "all", "tokens" (no state), "states" (no KV of tokens), or a list of the loaded groups.
+"another" takes the state of this engine's first load instead of the right one.
 
 With LARDER_TEST_MAMBA2, Mamba2 layers take the specification of other layers. vLLM 0.32's own
 specification asks for states from inside a step, which vLLM's scan for CPUs does not return (vLLM

@@ -1,5 +1,5 @@
 """The connector over the base classes of other vLLM releases, read from wheels without a build for
-CPUs: the connector loads, leaves no method abstract, and takes the arguments of each hook. The rest
+CPUs. The connector loads, leaves no method abstract, and takes the arguments of each hook. The rest
 of vLLM is the installed one."""
 
 import subprocess

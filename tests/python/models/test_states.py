@@ -1,4 +1,4 @@
-"""Recurrent states in real vLLM, with controls. Prompts end two tokens behind a boundary: a model
+"""Recurrent states in real vLLM, with controls. Prompts end two tokens behind a boundary. A model
 of random weights forgets a state within some tens of tokens, which would hide a wrong state."""
 
 import glob

@@ -1,5 +1,5 @@
 """forks_run.py: vLLM, imported once. Each line of its input is a job of offline_run.py with `env`
-and `log`: a forked process walks through the job, and a line of the output is its exit status. An
+and `log`. A forked process walks through the job, and a line of the output is its exit status. An
 engine starts in half the time so."""
 
 import importlib

@@ -1,8 +1,7 @@
 """Blocks, requests and a drafter like vLLM's, in small: the true content of each draft page.
 
-The draft KV of a position is a value of its token, of the next token and, for a drafter with
-several layers, of the draft KV of all positions before. A step without the drafter leaves the old
-value."""
+The draft KV of a position is a value of its token and of the next token. With several layers, the
+draft KV of all positions before counts too. A step without the drafter leaves the old value."""
 
 import hashlib
 import random

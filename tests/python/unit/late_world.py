@@ -1,5 +1,5 @@
-"""vLLM's real scheduler and Larder's scheduler half over fake workers: stores and loads of the
-workers end up to some steps late, and the outputs reach the scheduler late, as with asynchronous
+"""vLLM's real scheduler and Larder's scheduler half over fake workers. Stores and loads of the
+workers end up to some steps late. The outputs reach the scheduler late, as with asynchronous
 scheduling and pipelines. No engine, no library, no larderd.
 
 The worker notes each block written under the read of a store. There must be no such block."""

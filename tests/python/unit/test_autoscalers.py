@@ -1,6 +1,6 @@
 """Pods with a cache and the operator's objects under the rules of programs that evict, scale, admit
-and back up pods (pod_rules.py), as told by docs/guides/autoscalers.md and docs/guides/backups.md. A
-pod is compared with the same pod before the injection."""
+and back up pods (pod_rules.py). The pages are docs/guides/autoscalers.md and
+docs/guides/backups.md. A pod is compared with the same pod before the injection."""
 
 import copy
 import re

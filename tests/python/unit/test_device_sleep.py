@@ -1,4 +1,4 @@
-"""An engine on the fake CUDA driver falls asleep by our backend and wakes up: the KV memory goes
+"""An engine on the fake CUDA driver falls asleep by our backend and wakes up. The KV memory goes
 during a requested copy, and other memory has its addresses then. A copy that touches missing memory
 is CUDA's error 700 there too, for good."""
 

@@ -1,6 +1,6 @@
 """`kubectl larder` as Krew installs the plug-in: the manifest by Krew's own rules (Krew's
-internal/index/validation), and the archive unpacked like Krew does, with the program running from
-the archive. Krew itself is not run: no package has Krew."""
+internal/index/validation). The archive is unpacked like Krew does, and the program runs from the
+archive. Krew itself is not run: no package has Krew."""
 
 import hashlib
 import os

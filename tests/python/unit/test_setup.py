@@ -261,8 +261,7 @@ def test_sleep_by_another_backend_is_refused():
 @pytest.mark.parametrize(("v2", "warms_up", "fills_late"), [(False, True, True), (True, False, True), (True, True, False)])
 def test_scales_that_the_first_pass_overwrites_are_refused(monkeypatch, models, dtype, v2, warms_up, fills_late):
     """vLLM's own configuration. vLLM's Triton kernels set the scales of all tokens to 1 at the
-    first pass that sees the cache, which is a request's behind its load unless the engine has
-    warmed up."""
+    first pass that sees the cache. Without a warm-up this is a request's pass behind its load."""
     from vllm.config import vllm as of_engine
     from vllm.engine.arg_utils import EngineArgs
     from vllm.v1.kv_cache_interface import FullAttentionSpec as Spec

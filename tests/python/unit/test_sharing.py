@@ -1,4 +1,4 @@
-"""Real configurations of this vLLM, one flag changed at a time: commonly varied flags leave the
+"""Real configurations of this vLLM, one flag changed at a time. Commonly varied flags leave the
 fingerprint unchanged, and flags that change KV change the fingerprint."""
 
 import os

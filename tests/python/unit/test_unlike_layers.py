@@ -1,4 +1,4 @@
-"""KV groups whose layers have pages of several sizes, made and allocated by vLLM: both halves of
+"""KV groups whose layers have pages of several sizes, made and allocated by vLLM. Both halves of
 the connector find the same groups, and every page is found, whole and alone."""
 
 from dataclasses import replace
