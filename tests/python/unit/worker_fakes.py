@@ -20,6 +20,7 @@ class Client:
         self.groups = []
         self.namespaces = []  # each that was opened
         self.open = {}  # text: number
+        self.parts = []  # of set_parts
         self.closed = []
         self.spaces = []  # of loads and stores, by number
         self.loads = []
@@ -42,6 +43,10 @@ class Client:
     def close_namespace(self, number, drop=False):
         self.closed.append((number, drop))
         del self.open[self.namespaces[number]]
+
+    def set_parts(self, kept):
+        assert not self.namespaces
+        self.parts.append(kept)
 
     def add_namespace(self, fingerprint, wait_ms=0):
         if fingerprint not in self.open:

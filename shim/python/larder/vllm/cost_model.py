@@ -124,6 +124,9 @@ class LoadOrRecompute:
         self._usual_look_s = None
         self._probe_pause, self._await_pause = Pause(clock), Pause(clock)
 
+    def sized(self, chunk_bytes, state_bytes):
+        self._chunk_bytes, self._state_bytes = chunk_bytes, state_bytes
+
     def measured(self, prefill_tokens=0, prefill_ns=0, load_bytes=0, load_ns=0):
         self._prefill.add(prefill_tokens, prefill_ns)
         self._load.add(load_bytes, load_ns)

@@ -68,6 +68,7 @@ class StepWork(KVConnectorMetadata):
     closed: list[tuple[str, bool]] = field(default_factory=list)  # (Move.line, drop) of closed namespaces
     rewritten: tuple[int, ...] = ()  # numbers of steps whose stored blocks this step writes while the request runs
     host: str = ""  # the scheduler's, sent with the namespace (hosts)
+    places: tuple = ()  # of all workers, sent with the namespace where they matter (places)
 
     def __reduce__(self):
         if self is COMPUTES:
@@ -96,6 +97,7 @@ class WorkerReport(KVConnectorWorkerMetadata):
     ended: dict[int, int] = field(default_factory=dict)  # {StepWork.number: workers whose copies of the step have ended}
     adapters: dict[int, tuple] = field(default_factory=dict)  # by number: the files that vLLM has loaded; (): unknown
     attention: frozenset = frozenset()  # attention_kernels.Attention of the layers, once
+    places: frozenset = frozenset()  # places.Place of the worker, once
 
     def aggregate(self, other):
         """The sum of two reports. The prefill time is that of the slowest worker, because the ranks
@@ -106,6 +108,7 @@ class WorkerReport(KVConnectorWorkerMetadata):
             disabled=self.disabled or other.disabled,
             failed=self.failed | other.failed,
             attention=self.attention | other.attention,
+            places=self.places | other.places,
             ended=dict(Counter(self.ended) + Counter(other.ended)),
             load_bytes=self.load_bytes + other.load_bytes,
             load_ns=max(self.load_ns, other.load_ns),

@@ -64,20 +64,21 @@ class Naming:
         if self._objection is not None:
             raise Unsupported(self._objection)
         if self._attention is None:
-            self._warn_of_silent_workers()
+            self.warn_of_silent_workers()
         elif self._text is None:
             facts = self._facts + self._attention.text()
             self._text = _checked(fingerprint.text(facts, *self._configuration) + self._weights)
         return self._text
 
-    def _warn_of_silent_workers(self):
+    def warn_of_silent_workers(self):
+        """Call when only workers can tell more."""
         now = time.monotonic()
         if self._warn_at is None:
             self._warn_at = now + REPORT_WAIT_S
         elif now >= self._warn_at:
             self._warn_at = math.inf  # once
             logger.warning(
-                "Larder: no worker has reported the attention of its layers within %d s of requests: this engine runs without the cache until one does. "
+                "Larder: the workers have not all reported their layers within %d s of requests: this engine runs without the cache until they do. "
                 "A connector beside Larder, or a vLLM that drops build_connector_worker_meta, can be the cause",
                 REPORT_WAIT_S,
             )

@@ -23,6 +23,7 @@ from larder.vllm.load_plan import LoadPlan, Lookup
 from larder.vllm.local_cache import LocalCache
 from larder.vllm.messages import COMPUTES, RESTS, Move, StepWork
 from larder.vllm.neighbours import Neighbours
+from larder.vllm.places import Places, parts_kept
 from larder.vllm.request_spaces import RequestSpaces
 from larder.vllm.shared_loads import SharedLoads
 from larder.vllm.spaces import Spaces
@@ -56,10 +57,11 @@ class LarderConnectorScheduler(FailSafe):
         self._neighbours = Neighbours(getattr(vllm_config, "max_concurrent_batches", 1))
         self._stored = StoredBlocks(setup)
         self._worth, chunk_keys = None, 1
+        self._places = Places(setup)
         if setup:
-            count = setup.shards.count
-            self._worth = LoadOrRecompute(setup.chunk_bytes * count, setup.chunk_tokens, state_bytes=setup.state_bytes * count)
-            chunk_keys = count * len(setup.token_groups)
+            self._worth = LoadOrRecompute(0, setup.chunk_tokens)
+            self._size()
+            chunk_keys = setup.shards.count * len(setup.token_groups)
         self._first_tokens = FirstTokens(self._observed)
         self._shared = SharedLoads(setup)
         self._fetches = (StateFetches if self._states else Fetches)(client, self._worth, self._shared, chunk_keys)
@@ -68,6 +70,7 @@ class LarderConnectorScheduler(FailSafe):
         self._local_tokens: dict[str, int] = {}  # of vLLM's own hit, until the request has blocks
         self._failed: set[str] = set()  # requests with a failed load, which are never looked up again
         self._announced = False
+        self._parts_told = False
 
     @guarded(lambda: None)
     def begin(self, wait_s=0):
@@ -198,21 +201,31 @@ class LarderConnectorScheduler(FailSafe):
         if self.off is None and not self._text:
             try:
                 text = self._naming.poll(wait_s)
-                if text is not None:
+                if text is not None and self._places.all() is None:
+                    self._naming.warn_of_silent_workers()
+                elif text is not None:
                     self._open(text)
             except Unsupported as reason:
                 self.turn_off(str(reason))
         return self.off is None and self._text != ""
 
+    def _size(self):
+        tokens, states = self.setup.numbers
+        self._worth.sized(self._places.bytes_of(tokens), self._places.bytes_of(states))
+
     def _open(self, text):
+        if (places := self._places.all()) and not self._parts_told:
+            self.client.set_parts(parts_kept(self.setup, places))
+            self._parts_told = True
+            self._size()
         self._spaces.named(text)
         self._text = text
         setup = self.setup
         logger.info(
-            "Larder: model %s, chunks of %d tokens (%d bytes in each of %d shards), namespace %s of:\n%s",
+            "Larder: model %s, chunks of %d tokens (%d bytes in %d shards), namespace %s of:\n%s",
             setup.model,
             setup.chunk_tokens,
-            setup.chunk_bytes,
+            self._places.bytes_of(setup.numbers[0]),
             setup.shards.count,
             namespace_id(text),
             fingerprint.for_log(text),
@@ -269,8 +282,8 @@ class LarderConnectorScheduler(FailSafe):
         number, preempted, kept = self._stored.step(scheduler_output.preempted_req_ids or (), stores)
         closed = self._spaces.take_closed()
         if loads or namespace or stores or prefill_tokens or preempted or kept or closed or rewritten:
-            host = this_host() if namespace else ""
-            return StepWork(namespace, loads, stores, prefill_tokens, computes, number, preempted, kept, closed, rewritten, host)
+            more = (this_host(), self._places.all()) if namespace else ()
+            return StepWork(namespace, loads, stores, prefill_tokens, computes, number, preempted, kept, closed, rewritten, *more)
         return COMPUTES if computes else RESTS
 
     @guarded(lambda: False)
@@ -333,6 +346,11 @@ class LarderConnectorScheduler(FailSafe):
         self._stored.ended(report.ended)
         if report.disabled:
             self.turn_off(report.disabled)
+        if report.places and self.off is None:
+            try:
+                self._places.hear(report.places)
+            except Unsupported as reason:
+                return self.turn_off(str(reason))
         if report.attention and self.off is None and self._naming.correct(report.attention):
             self._name_anew()
         if report.adapters:

@@ -58,19 +58,15 @@ class Setup:
         """The number of groups of states."""
         return len(self.groups) - len(self.token_groups)
 
+    @property
+    def numbers(self):
+        """The numbers of the groups of tokens, and of those of states."""
+        tokens = len(self.token_groups)
+        return range(tokens), range(tokens, len(self.groups))
+
     def needs_more(self, tokens):
         """Whether a hit of a whole prompt of so many tokens has to give up a chunk."""
         return self.rebuilds or any(group.needs_more(tokens) for group in self.groups)  # mutation: rebuilt-hit
-
-    @property
-    def chunk_bytes(self):
-        """Of one shard, all groups of tokens."""
-        return sum(group.page_bytes * len(group.layers) * group.blocks for group in self.token_groups)
-
-    @property
-    def state_bytes(self):
-        """Of one shard, all groups of states."""
-        return sum(group.page_bytes * len(group.layers) * group.blocks for group in self.groups if group.state)
 
 
 def setup_of(vllm_config, kv_cache_config):

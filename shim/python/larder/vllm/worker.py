@@ -22,6 +22,7 @@ from larder.vllm.hosts import this_host
 from larder.vllm.loaded_adapters import LoadedAdapters
 from larder.vllm.loads_under_way import Load, LoadsUnderWay
 from larder.vllm.messages import COMPUTES, RESTS, WorkerReport
+from larder.vllm.places import Place, parts_kept
 from larder.vllm.spaces import close_space, open_space
 from larder.vllm.prefill_clock import DeviceClock, HostClock, Timeline
 from larder.vllm.stores_under_way import Step, StoresUnderWay
@@ -52,6 +53,7 @@ class LarderConnectorWorker(FailSafe):
         self._shard, self._replica = shard, replica
         self._text = ""  # the scheduler's fingerprint; "" until known
         self._attention = setup.attention if setup is not None else None
+        self._parts_told = False
         self._misnamed = False  # the scheduler's fingerprint has another attention
         self._spaces = {}  # by the lines behind the fingerprint
         self._loads = LoadsUnderWay(client)
@@ -103,7 +105,7 @@ class LarderConnectorWorker(FailSafe):
             blocks = pages.register(self.client, self.setup, kv_caches)
             if vllm_config is not None:
                 self._attention = attention_of_worker(vllm_config, self.setup.token_groups, blocks)
-                self._measured.attention = frozenset([self._attention])
+            self._tell_of_layers(self._measured)
         except Unsupported as reason:
             return self.turn_off(f"KV pages cannot be served: {reason}")
         except LarderError as error:
@@ -111,6 +113,13 @@ class LarderConnectorWorker(FailSafe):
         self._stream = stream_of(kv_caches.values())
         if self._stream is not None:
             self._clock = DeviceClock(Timeline(self._stream.device))
+
+    def _tell_of_layers(self, report):
+        """Adds the parts of a report that the scheduler needs once."""
+        if self._attention is not None:
+            report.attention = frozenset([self._attention])
+        layers = tuple(len(group.layers) for group in self.setup.groups)
+        report.places = frozenset([Place(self._shard, self._replica, layers)])
 
     # ---- sleep
 
@@ -213,6 +222,9 @@ class LarderConnectorWorker(FailSafe):
         self._misnamed = self._attention is not None and not text.startswith(self.setup.facts + self._attention.text())
         if self._misnamed:
             return logger.debug("Larder: the scheduler does not know the attention of the layers yet")
+        if work.places and not self._parts_told:
+            self.client.set_parts(parts_kept(self.setup, work.places))
+            self._parts_told = True
         self._text = text
         self._spaces = {"": open_space(self.client, self.setup, text)}
 
@@ -237,8 +249,9 @@ class LarderConnectorWorker(FailSafe):
             raise LookupError("the files of its adapter are not known yet" if holds is None else "vLLM holds other files of its adapter")
         space = self._space_of(move)
         for part in move.parts:
-            number = space.of_group(self.setup.groups[part.group])
-            yield part.hashes, self._stride(part), part.pages, part.group, self._shard, number
+            group = self.setup.groups[part.group]
+            if group.layers:  # mutation: stage-without-layers
+                yield part.hashes, self._stride(part), part.pages, part.group, self._shard, space.of_group(group)
 
     def _space_of(self, move):
         if move.line not in self._spaces:
@@ -271,10 +284,10 @@ class LarderConnectorWorker(FailSafe):
         for move in moves:
             space = self._space_of(move)
             for part in move.parts:
+                group = self.setup.groups[part.group]
                 part = part.of_writer(self._replica, self.setup.shards.replicas, self._stride(part))
-                if part.hashes:
-                    number = space.of_group(self.setup.groups[part.group])
-                    calls.setdefault((number, part.group), []).append(part)
+                if part.hashes and group.layers:
+                    calls.setdefault((space.of_group(group), part.group), []).append(part)
         return calls
 
     @guarded(lambda: None)
@@ -415,8 +428,10 @@ class LarderConnectorWorker(FailSafe):
 
     def first_report(self):
         """The part of the first report that the scheduler needs before the first request; see handshake."""
-        known = self._registered and self.off is None and self._attention is not None
-        return WorkerReport(disabled=self.off or "", attention=frozenset([self._attention] if known else ()))
+        report = WorkerReport(disabled=self.off or "")
+        if self._registered and self.off is None:
+            self._tell_of_layers(report)
+        return report
 
     def _holds(self, move):
         """Whether KV of this move is what vLLM computes: it holds the files of its adapter, or would read them now. None: not known yet."""
