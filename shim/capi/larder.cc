@@ -92,7 +92,7 @@ const char* larder_status_text(larder_status status) {
 }
 
 const char* larder_version(void) {
-  static_assert(larder::protocol::kVersionMajor == 1 && larder::protocol::kVersionMinor == 7, "change the text");
+  static_assert(larder::protocol::kVersionMajor == 1 && larder::protocol::kVersionMinor == 8, "change the text");
   return LARDER_VERSION " protocol 1.8";
 }
 

@@ -62,6 +62,7 @@ Namespaces::Namespaces(const NamespaceSpec& spec, std::uint32_t first_generation
   for (std::uint32_t place = 1; place < places_.size(); ++place)
     places_[place].number = first_generation << kNamespacePlaceBits | place;
   places_[0].taken = true;
+  keep_all_parts();
 }
 
 void Namespaces::keep_all_parts() {
@@ -229,8 +230,8 @@ void Namespaces::send_open(Attachment& attachment, const Place& place) {
   if (!serves(attachment)) {
     if (log_ != nullptr)
       log_->add("warning", "larderd speaks protocol 1." + std::to_string(attachment.welcome().version_minor) +
-                               ", and a pipeline stage without a layer of some KV group needs 1.8: upgrade larderd; "
-                               "until then the engine runs without the cache");
+                               ", and this engine needs 1.8, for a pipeline stage without a layer of some KV group or for ranks "
+                               "on several nodes: upgrade larderd; until then the engine runs without the cache");
     return;
   }
   const std::uint32_t request = kOpenRequest | place.number;

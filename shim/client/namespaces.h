@@ -41,7 +41,7 @@ class Namespaces {
   // `log`: outlives the object, or nullptr.
   explicit Namespaces(const NamespaceSpec& spec, std::uint32_t first_generation = 0, LogRing* log = nullptr);
 
-  // Call once, when `spec` is complete: all parts are kept.
+  // Call again when `spec` is complete, before other calls: all parts are kept.
   void keep_all_parts();
   // Which parts larderd keeps: a byte other than 0 for each shard and group of the client, group by
   // group inside a shard. Once, before the first namespace. kFailedPrecondition: a namespace is open, or
@@ -89,7 +89,7 @@ class Namespaces {
   };
   NamespaceKind kind(std::uint32_t ns) const { return kinds_[namespace_number_place(ns)].load(std::memory_order_acquire); }
   // By kind.
-  using Parts = std::array<ChunkParts, 2>;
+  using ByKind = std::array<ChunkParts, 2>;
   const ChunkParts& parts_of(NamespaceKind kind) const {
     return (*parts_.load(std::memory_order_acquire))[static_cast<std::size_t>(kind)];
   }
@@ -101,8 +101,8 @@ class Namespaces {
 
   const NamespaceSpec& spec_;
   LogRing* const log_;
-  Parts all_, told_;
-  std::atomic<const Parts*> parts_{&all_};
+  ByKind all_, told_;
+  std::atomic<const ByKind*> parts_{&all_};
   mutable std::mutex mutex_;
   std::condition_variable opened_;
   std::weak_ptr<Attachment> newest_;  // read under the lock: a copy read before might be a lost session by now

@@ -1,26 +1,32 @@
-"""Stages of a pipeline that have no layer of some KV group: what workers tell, what larderd is told, what is moved."""
+"""Stages of a pipeline that have no layer of some KV group, and ranks with other larderds: what workers tell, what larderd is told, what
+is moved."""
 
 import logging
 import pickle
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("vllm")
 
-from fakes import NAMED, Client, Request, blocks, ended, group, setup, step  # noqa: E402
+import torch  # noqa: E402
+from fakes import NAMED, Client, Request, ended, group, setup, step  # noqa: E402
 from scheduler_fakes import store_all  # noqa: E402
 from worker_fakes import Client as WorkerClient  # noqa: E402
 from worker_fakes import completion, part  # noqa: E402
 
-from larder.vllm.groups import Shards  # noqa: E402
+from larder.vllm.groups import Shards, Unsupported  # noqa: E402
+from larder.vllm.hosts import larderd_of  # noqa: E402
 from larder.vllm.messages import Move, StepWork, WorkerReport  # noqa: E402
-from larder.vllm.places import Place, Places  # noqa: E402
+from larder.vllm.places import Place, Places, parts_kept, writer_of  # noqa: E402
 from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
 from larder.vllm.worker import LarderConnectorWorker  # noqa: E402
 
 FULL, WINDOW = group(0), group(1, window=33)
 # Gemma 3 at two stages: the first has windows alone.
-FIRST, SECOND = Place(0, 0, (0, 3)), Place(1, 0, (1, 2))
+HERE = larderd_of(setup())
+FIRST, SECOND = Place(0, 0, (0, 3), HERE), Place(1, 0, (1, 2), HERE)
 
 
 def stages(full=("l.5",), window=("l.0", "l.1", "l.2"), **changes):
@@ -39,8 +45,7 @@ def client():
 
 @pytest.fixture
 def half(client):
-    silent = type("Named", (), {"poll": NAMED.poll, "warn_of_silent_workers": lambda self: None})
-    return LarderConnectorScheduler(stages(full=()), client, silent())
+    return LarderConnectorScheduler(stages(full=()), client, SimpleNamespace(poll=NAMED.poll, warn_of_silent_workers=lambda: None))
 
 
 # covers F-286
@@ -61,8 +66,8 @@ def test_the_scheduler_opens_its_namespace_once_every_stage_has_told_its_layers(
 def test_reports_of_one_worker_that_differ_turn_the_cache_off(half, caplog):
     half.update_connector_output(told(FIRST))
     with caplog.at_level(logging.WARNING):
-        half.update_connector_output(told(Place(0, 0, (1, 3))))
-    assert half.off == "the workers of this engine differ in the KV layers of shard 0"
+        half.update_connector_output(told(Place(0, 0, (1, 3), HERE)))
+    assert half.off == "the workers of this engine differ in the KV layers, or in the larderd, of shard 0"
 
 
 def test_without_a_pipeline_nobody_is_waited_for():
@@ -71,12 +76,55 @@ def test_without_a_pipeline_nobody_is_waited_for():
 
 
 def test_every_replica_is_waited_for():
-    places = Places(stages())
+    places = Places(stages(), HERE)
     places._setup = setup(groups=(FULL, WINDOW), shards=Shards(2, 2, 2))
-    places.hear([FIRST, SECOND, Place(0, 1, (0, 3))])
+    places.hear([FIRST, SECOND, Place(0, 1, (0, 3), HERE)])
     assert places.all() is None
-    places.hear([Place(1, 1, (1, 2))])
+    places.hear([Place(1, 1, (1, 2), HERE)])
     assert len(places.all()) == 4 and places.bytes_of([0]) == 4 * 4096
+
+
+def over_two(ranks=2, replicas=1, **changes):
+    """The setup of an engine of two nodes, and the places of its ranks, half of them on the other node."""
+    one = setup(shards=Shards(ranks=ranks, replicas=replicas), spread=True, **changes)
+    numbers = [one.shards.of(0, rank) for rank in range(ranks)]
+    return one, [Place(*number, (1,), "there" if rank * 2 >= ranks else HERE) for rank, number in enumerate(numbers)]
+
+
+# covers F-288
+def test_each_larderd_keeps_the_parts_of_its_own_ranks():
+    one, places = over_two(ranks=4)
+    assert (parts_kept(one, places, HERE), parts_kept(one, places, "there")) == (bytes([1, 1, 0, 0]), bytes([0, 0, 1, 1]))
+
+
+def test_replicas_share_the_stores_of_their_own_larderd():
+    one, places = over_two(ranks=4, replicas=4)
+    assert parts_kept(one, places, HERE) == parts_kept(one, places, "there") == bytes([1])
+    assert [writer_of(places, place) for place in places] == [(0, 2), (1, 2), (0, 2), (1, 2)]
+
+
+def test_a_scheduler_without_the_first_rank_beside_it_has_a_reason():
+    one, places = over_two()
+    elsewhere = Places(one, "a third larderd")
+    elsewhere.hear(places)
+    with pytest.raises(Unsupported, match="the first rank of this engine uses another larderd than its scheduler"):
+        elsewhere.all()
+
+
+# covers F-055
+def test_stages_that_ray_runs_elsewhere_are_refused():
+    places = Places(stages(), HERE)
+    places.hear([FIRST, replace(SECOND, larderd="there")])
+    with pytest.raises(Unsupported, match="with Ray, all ranks must run beside the scheduler"):
+        places.all()
+
+
+def test_states_over_several_larderds_are_refused():
+    one, places = over_two(groups=(group(0), replace(group(1), state=True)))
+    several = Places(one, HERE)
+    several.hear(replace(place, layers=(1, 1)) for place in places)
+    with pytest.raises(Unsupported, match="recurrent states of an engine on several machines"):
+        several.all()
 
 
 class TestWorker:
@@ -121,7 +169,6 @@ class TestWorker:
 
 def test_pages_of_a_group_without_layers_are_not_asked_for():
     client = WorkerClient()
-    half = LarderConnectorWorker(stages(full=(), window=()), client)
-    half.register_kv_caches({})
-    assert client.groups == [] and half.off is None
-    assert blocks([1]).get_block_ids() == ([1],)
+    half = LarderConnectorWorker(stages(full=(), window=("l.0",)), client)
+    half.register_kv_caches({"l.0": torch.zeros(10, 4096, dtype=torch.uint8)})
+    assert len(client.groups) == 1 and half.off is None

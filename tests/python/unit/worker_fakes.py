@@ -21,6 +21,8 @@ class Client:
         self.namespaces = []  # each that was opened
         self.open = {}  # text: number
         self.parts = []  # of set_parts
+        self.present, self.looked = 0, []  # chunks that lookup() finds; its calls
+        self.fetched, self.fetch_done, self.fetch_ends = [], False, []
         self.closed = []
         self.spaces = []  # of loads and stores, by number
         self.loads = []
@@ -53,6 +55,22 @@ class Client:
             self.open[fingerprint] = len(self.namespaces)  # the engine's own is 0
             self.namespaces.append(fingerprint)
         return self.open[fingerprint]
+
+    def lookup(self, hashes, stride, ns=0):
+        self.looked.append((len(hashes) // stride, ns))
+        return min(self.present, len(hashes) // stride)
+
+    def fetch(self, hashes, stride, deadline_ms, ns=0):
+        if self.fail == "fetch":
+            raise LarderError("larder_fetch", 5)
+        self.fetched.append((hashes, deadline_ms, ns))
+        return len(self.fetched)
+
+    def fetch_poll(self, ticket, wait_ms=0):
+        return object() if self.fetch_done else None
+
+    def fetch_end(self, ticket):
+        self.fetch_ends.append(ticket)
 
     def load(self, hashes, stride, pages, group=0, shard=0, ns=0):
         if self.fail in ("load", "captured"):

@@ -179,7 +179,6 @@ TEST(PartsOfOneClient, AnOlderLarderdIsNotAskedForWhatItDoesNotKnow) {
   NamespaceSpec spec = spec_of(2, 1, {{8192, 0, 4}, {4096, 3, 1}});
   LogRing log;
   Namespaces namespaces(spec, 0, &log);
-  namespaces.keep_all_parts();
   ASSERT_TRUE(namespaces.set_parts(kNoFullInFirst).ok());
   FakeSession old(protocol::kCapabilityAct, 7), now(protocol::kCapabilityAct, 8);
   namespaces.attached(old.attachment);
@@ -194,7 +193,6 @@ TEST(PartsOfOneClient, AnOlderLarderdIsNotAskedForWhatItDoesNotKnow) {
 TEST(PartsOfOneClient, APipelineWithLayersOfEachGroupEverywhereNeedsNoNewLarderd) {
   NamespaceSpec spec = spec_of(2, 1, {{8192, 2, 4}, {4096, 3, 1}});
   Namespaces namespaces(spec);
-  namespaces.keep_all_parts();
   ASSERT_TRUE(namespaces.set_parts(std::vector<std::uint8_t>{1, 1, 1, 1}).ok());
   FakeSession old(protocol::kCapabilityAct, 7);
   namespaces.attached(old.attachment);

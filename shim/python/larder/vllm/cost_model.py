@@ -179,7 +179,7 @@ class LoadOrRecompute:
         one = self._chunk_bytes / below.read_bytes_per_s if below.read_bytes_per_s else 0.0
         first = below.read_latency_ns / 1e9 + waiting_chunks * one
         tokens_per_s = self._prefill.value()
-        longest = self._longest(lacking_tokens)
+        longest = self.longest(lacking_tokens)
         if tokens_per_s is not None:
             load = self._chunk_bytes / (self._load.value() or ASSUMED_LOAD_BYTES_PER_S)
             if one + load > WORTH_SHARE * self.chunk_tokens / tokens_per_s:
@@ -205,7 +205,7 @@ class LoadOrRecompute:
         """The Plan of the offer with the largest gain that is worth its time and arrives within the
         deadline. None: compute. An offer is never cut: without its state, its chunks are no hit.
         The other arguments are those of plan()."""
-        longest = self._longest(lacking_tokens)
+        longest = self.longest(lacking_tokens)
         if below is None or not below.serving or self._pauses[shared].lasts() or longest < LEAST_DEADLINE_S:
             return None
         rate, tokens_per_s = below.read_bytes_per_s, self._prefill.value()
@@ -220,7 +220,7 @@ class LoadOrRecompute:
                 return Plan(chunks, self._deadline(below, estimate, longest), estimate, compute, shared, offer)
         return None
 
-    def _longest(self, lacking_tokens):
+    def longest(self, lacking_tokens):
         """The longest deadline, in seconds, of a fetch for a request without these tokens."""
         tokens_per_s = self._prefill.value()
         return UNKNOWN_DEADLINE_S if tokens_per_s is None else DEADLINE_SHARE * lacking_tokens / tokens_per_s

@@ -12,6 +12,7 @@ import time
 from larder import fingerprint
 from larder.vllm.groups import Unsupported
 from larder.vllm.fail_safe import logger
+from larder.vllm.hosts import socket_of
 from larder.vllm.identity import configuration_of
 from larder.vllm.model_source import draft_source, weights_source
 from larder.weights import UnknownWeights, WeightsReader
@@ -22,19 +23,17 @@ START_WAIT_S = 0.2
 # Workers report with the first step that computes.
 REPORT_WAIT_S = 60
 MOST_FINGERPRINT_BYTES = 48 * 1024  # kMaxFingerprintBytes of shim/protocol/limits.h
-_DEFAULT_SOCKET = "/run/larder/larder.sock"  # as the library has it
 
 
 class Naming:
     def __init__(self, setup, vllm_config):
         self._facts, self._attention = setup.facts, setup.attention
         self._configuration = configuration_of(vllm_config)
-        socket = setup.socket or os.environ.get("LARDER_SOCKET") or _DEFAULT_SOCKET
         draft = draft_source(vllm_config) if setup.weights_id else None
         self._named = f"named {setup.weights_id}, draft " if draft else ""  # weights_id names the model alone
         source, named = (draft, None) if draft else (weights_source(vllm_config), setup.weights_id)
         self._reader = WeightsReader(
-            source, named, memo_path=f"{socket}.weights", loaded_since=_process_began()
+            source, named, memo_path=f"{socket_of(setup)}.weights", loaded_since=_process_began()
         )
         self._reader.start()
         self._weights = self._text = self._objection = None

@@ -15,7 +15,7 @@ from larder.vllm.fetches import IDLE_WAIT_MS, Fetches
 from larder.vllm.first_tokens import FirstTokens
 from larder.vllm.groups import Unsupported
 from larder.vllm.fail_safe import FailSafe, guarded, late, logger
-from larder.vllm.hosts import this_host
+from larder.vllm.hosts import larderd_of
 from larder.vllm.items import Items
 from larder.vllm.keys import chunk_hashes, stride_of
 from larder.vllm.kv_origins import KvOrigins
@@ -23,7 +23,8 @@ from larder.vllm.load_plan import LoadPlan, Lookup
 from larder.vllm.local_cache import LocalCache
 from larder.vllm.messages import COMPUTES, RESTS, Move, StepWork
 from larder.vllm.neighbours import Neighbours
-from larder.vllm.places import Places, parts_kept
+from larder.vllm.places import Places
+from larder.vllm.rank_lookups import RankLookups
 from larder.vllm.request_spaces import RequestSpaces
 from larder.vllm.shared_loads import SharedLoads
 from larder.vllm.spaces import Spaces
@@ -57,7 +58,8 @@ class LarderConnectorScheduler(FailSafe):
         self._neighbours = Neighbours(getattr(vllm_config, "max_concurrent_batches", 1))
         self._stored = StoredBlocks(setup)
         self._worth, chunk_keys = None, 1
-        self._places = Places(setup)
+        self._places = Places(setup, larderd_of(setup) if setup else "")
+        self._ranks = RankLookups(setup.shards.workers if setup else 0)
         if setup:
             self._worth = LoadOrRecompute(0, setup.chunk_tokens)
             self._size()
@@ -70,7 +72,6 @@ class LarderConnectorScheduler(FailSafe):
         self._local_tokens: dict[str, int] = {}  # of vLLM's own hit, until the request has blocks
         self._failed: set[str] = set()  # requests with a failed load, which are never looked up again
         self._announced = False
-        self._parts_told = False
 
     @guarded(lambda: None)
     def begin(self, wait_s=0):
@@ -113,6 +114,11 @@ class LarderConnectorScheduler(FailSafe):
             return None, False
         if hits * chunk == request.num_tokens and self.setup.needs_more(request.num_tokens):
             hits -= 1
+        if hits > first and self._places.several:
+            fetch_s = self._worth.longest((hits - first) * chunk) if self.setup.fetches else 0
+            hits = self._ranks.reach(request.request_id, space, first, hashes[: (hits - first) * stride], stride, fetch_s)
+            if hits is None:
+                return None, False
         if hits > first and self._shared.join(request, space, hashes[: (hits - first) * stride], stride, hits, local_tokens):
             return None, False
         self._states.ask_boundary(request, first, attention)
@@ -124,6 +130,7 @@ class LarderConnectorScheduler(FailSafe):
         """vLLM has blocks for the request. If external_tokens is not 0, vLLM now waits for a
         load."""
         lookup = self._lookups.pop(request.request_id, None)
+        self._ranks.forget(request.request_id)
         self._hand_out(request, blocks, external_tokens)
         # Empty: the worker reports it as failed.
         load = Move(request.request_id, pages=self._pages_at_stake(blocks, lookup) if external_tokens else ())
@@ -214,10 +221,9 @@ class LarderConnectorScheduler(FailSafe):
         self._worth.sized(self._places.bytes_of(tokens), self._places.bytes_of(states))
 
     def _open(self, text):
-        if (places := self._places.all()) and not self._parts_told:
-            self.client.set_parts(parts_kept(self.setup, places))
-            self._parts_told = True
+        if self._places.tell_larderd(self.client):
             self._size()
+            self._stores.index_tells = not self._places.several
         self._spaces.named(text)
         self._text = text
         setup = self.setup
@@ -281,9 +287,10 @@ class LarderConnectorScheduler(FailSafe):
             rewritten = self._stored.all_of_windows()
         number, preempted, kept = self._stored.step(scheduler_output.preempted_req_ids or (), stores)
         closed = self._spaces.take_closed()
-        if loads or namespace or stores or prefill_tokens or preempted or kept or closed or rewritten:
-            more = (this_host(), self._places.all()) if namespace else ()
-            return StepWork(namespace, loads, stores, prefill_tokens, computes, number, preempted, kept, closed, rewritten, *more)
+        lookups = self._ranks.take()
+        if loads or namespace or stores or prefill_tokens or preempted or kept or closed or rewritten or lookups:
+            more = (larderd_of(self.setup), self._places.all()) if namespace else ("", ())
+            return StepWork(namespace, loads, stores, prefill_tokens, computes, number, preempted, kept, closed, rewritten, *more, lookups)
         return COMPUTES if computes else RESTS
 
     @guarded(lambda: False)
@@ -353,6 +360,8 @@ class LarderConnectorScheduler(FailSafe):
                 return self.turn_off(str(reason))
         if report.attention and self.off is None and self._naming.correct(report.attention):
             self._name_anew()
+        if report.answers:
+            self._ranks.answered(report.answers)
         if report.adapters:
             self._adapters.loaded(report.adapters)
             self._local.loaded(report.adapters)
@@ -408,6 +417,7 @@ class LarderConnectorScheduler(FailSafe):
         self._spaces.forget(request.request_id)
         self._first_tokens.end(request.request_id)
         self._fetches.forget(request.request_id)
+        self._ranks.forget(request.request_id)
         self._items.forget(request.request_id)
         self._stores.forget(request.request_id)
         self._origins.forget(request.request_id)

@@ -18,11 +18,12 @@ from larder.vllm.attention_kernels import attention_of_worker
 from larder.vllm.awaited_adapters import AwaitedAdapters
 from larder.vllm.groups import Unsupported
 from larder.vllm.fail_safe import FailSafe, guarded, logger
-from larder.vllm.hosts import this_host
+from larder.vllm.hosts import larderd_of
 from larder.vllm.loaded_adapters import LoadedAdapters
 from larder.vllm.loads_under_way import Load, LoadsUnderWay
 from larder.vllm.messages import COMPUTES, RESTS, WorkerReport
-from larder.vllm.places import Place, parts_kept
+from larder.vllm.places import OTHER_LARDERD, Place, parts_kept, writer_of
+from larder.vllm.rank_answers import RankAnswers
 from larder.vllm.spaces import close_space, open_space
 from larder.vllm.prefill_clock import DeviceClock, HostClock, Timeline
 from larder.vllm.stores_under_way import Step, StoresUnderWay
@@ -37,7 +38,6 @@ SLEEP_WAIT_S = 10
 # The wait for larderd to close memory in which larderd copies. Without an answer the memory comes
 # free later, which does no harm.
 CLOSE_WAIT_MS = 1000
-_OTHER_HOST = "its workers run on several machines, which is not served yet: a hit would need the memory of every machine's larderd"
 
 _NOTHING = WorkerReport()
 
@@ -50,13 +50,17 @@ class LarderConnectorWorker(FailSafe):
         super().__init__(setup, client)
         self._loaded = LoadedAdapters(lora_config)
         self._awaited = AwaitedAdapters(self._loaded)
-        self._shard, self._replica = shard, replica
+        self._shard = shard
+        groups = setup.groups if setup is not None else ()
+        self._place = Place(shard, replica, tuple(len(group.layers) for group in groups), larderd_of(setup) if setup is not None else "")
+        self._writer = replica, setup.shards.replicas if setup is not None else 1
         self._text = ""  # the scheduler's fingerprint; "" until known
         self._attention = setup.attention if setup is not None else None
         self._parts_told = False
         self._misnamed = False  # the scheduler's fingerprint has another attention
         self._spaces = {}  # by the lines behind the fingerprint
         self._loads = LoadsUnderWay(client)
+        self._answers = RankAnswers(client)
         self._failed_pages: set[int] = set()
         self._stream = None  # for pages on a GPU: a function that gives the address of the computing stream
         self._clock = HostClock()
@@ -105,7 +109,7 @@ class LarderConnectorWorker(FailSafe):
             blocks = pages.register(self.client, self.setup, kv_caches)
             if vllm_config is not None:
                 self._attention = attention_of_worker(vllm_config, self.setup.token_groups, blocks)
-            self._tell_of_layers(self._measured)
+                self._tell_of_layers(self._measured)
         except Unsupported as reason:
             return self.turn_off(f"KV pages cannot be served: {reason}")
         except LarderError as error:
@@ -118,8 +122,7 @@ class LarderConnectorWorker(FailSafe):
         """Adds the parts of a report that the scheduler needs once."""
         if self._attention is not None:
             report.attention = frozenset([self._attention])
-        layers = tuple(len(group.layers) for group in self.setup.groups)
-        report.places = frozenset([Place(self._shard, self._replica, layers)])
+        report.places = frozenset([self._place])
 
     # ---- sleep
 
@@ -165,6 +168,8 @@ class LarderConnectorWorker(FailSafe):
         self._under_way.keep(work.kept)
         self._name(work)
         self._close(work.closed)
+        if work.lookups:
+            self._answer(work)
         self._begin_loads(work.loads)
         self._store(work)
         self._begin_clock(work.prefill_tokens)
@@ -213,8 +218,8 @@ class LarderConnectorWorker(FailSafe):
         text = work.namespace
         if self.off is not None or not text:
             return
-        if work.host not in ("", this_host()):
-            return self.turn_off(_OTHER_HOST)
+        if not work.places and work.larderd not in ("", self._place.larderd):
+            return self.turn_off(OTHER_LARDERD)
         if not text.startswith(self.setup.facts):
             mine = {line.split(": ")[0] for line in self.setup.facts.splitlines()}
             lines = [name for name in fingerprint.differing_fields(text, self.setup.facts) if name in mine]
@@ -223,7 +228,8 @@ class LarderConnectorWorker(FailSafe):
         if self._misnamed:
             return logger.debug("Larder: the scheduler does not know the attention of the layers yet")
         if work.places and not self._parts_told:
-            self.client.set_parts(parts_kept(self.setup, work.places))
+            self.client.set_parts(parts_kept(self.setup, work.places, self._place.larderd))
+            self._writer = writer_of(work.places, self._place)
             self._parts_told = True
         self._text = text
         self._spaces = {"": open_space(self.client, self.setup, text)}
@@ -236,6 +242,15 @@ class LarderConnectorWorker(FailSafe):
             space = self._spaces.pop(line, None)
             if space:
                 close_space(self.client, space, drop)
+
+    @guarded(lambda: None)
+    def _answer(self, work):
+        gone = {line for line, _ in work.closed}
+        for one in work.lookups:
+            if self.off is None and self._text and not self._away and one.line not in gone:
+                self._answers.ask(one, self._space_of(one).number)
+            else:
+                self._answers.answer(one, 0)
 
     def _orders_of(self, move):
         """The arguments of Client.load, for each group. LookupError: there is no load; the text is
@@ -285,7 +300,7 @@ class LarderConnectorWorker(FailSafe):
             space = self._space_of(move)
             for part in move.parts:
                 group = self.setup.groups[part.group]
-                part = part.of_writer(self._replica, self.setup.shards.replicas, self._stride(part))
+                part = part.of_writer(*self._writer, self._stride(part))
                 if part.hashes and group.layers:
                     calls.setdefault((space.of_group(group), part.group), []).append(part)
         return calls
@@ -365,6 +380,8 @@ class LarderConnectorWorker(FailSafe):
         self._end_step()
         self._poll_stores()
         self._begin_loads()
+        if self._answers and not self._loads and not self._computes:
+            self._answers.wait(self._idle_wait_ms())
         if self._awaited and not self._loads and not self._computes:
             self._awaited.wait(self._idle_wait_ms() / 1e3)
         if not self._loads:
@@ -417,6 +434,7 @@ class LarderConnectorWorker(FailSafe):
         """The report for the scheduler, mostly None: this worker's speed and ended steps, and once
         that this half is off. With several engines in the process, every report says so."""
         self._measured.ended.update(self._under_way.take_ended())
+        self._measured.answers.update(self._take_answers())
         self._measured.adapters.update(self._loaded.take_news())
         if self.off is not None and (self._shared or not self._reported_off):
             self._reported_off = True
@@ -425,6 +443,10 @@ class LarderConnectorWorker(FailSafe):
             return None
         report, self._measured = self._measured, WorkerReport()
         return report
+
+    @guarded(dict)
+    def _take_answers(self):
+        return self._answers.take()
 
     def first_report(self):
         """The part of the first report that the scheduler needs before the first request; see handshake."""
