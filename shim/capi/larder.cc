@@ -92,8 +92,8 @@ const char* larder_status_text(larder_status status) {
 }
 
 const char* larder_version(void) {
-  static_assert(larder::protocol::kVersionMajor == 1 && larder::protocol::kVersionMinor == 7, "change the text");
-  return LARDER_VERSION " protocol 1.7";
+  static_assert(larder::protocol::kVersionMajor == 1 && larder::protocol::kVersionMinor == 8, "change the text");
+  return LARDER_VERSION " protocol 1.8";
 }
 
 larder_status larder_open(const larder_options* options, larder_client** client) {
@@ -140,6 +140,13 @@ larder_status larder_set_namespace(larder_client* client, const larder_namespace
     for (std::uint32_t i = 0; i < given.group_count; ++i)
       spec.groups.push_back({given.groups[i].piece_bytes, given.groups[i].layers, given.groups[i].blocks_per_chunk});
     return answered(client, "larder_set_namespace", client->impl.set_namespace(std::move(spec)));
+  });
+}
+
+larder_status larder_set_parts(larder_client* client, const uint8_t* kept, size_t part_count) {
+  return guarded(client, [&] {
+    if (kept == nullptr) return answered(client, "larder_set_parts", {Code::kInvalidArgument, "needs parts"});
+    return answered(client, "larder_set_parts", client->impl.set_parts({kept, part_count}));
   });
 }
 

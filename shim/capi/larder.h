@@ -72,7 +72,7 @@ LARDER_API void larder_close(larder_client* client);
 
 typedef struct larder_group {
   uint64_t piece_bytes; /* one layer's part of one block */
-  uint32_t layers;
+  uint32_t layers; /* 0: a stage of a pipeline (layout_of_shard) without a layer of the group; larder_set_parts() */
   uint32_t blocks_per_chunk; /* a chunk is layers * blocks_per_chunk pieces */
 } larder_group;
 
@@ -94,6 +94,14 @@ typedef struct larder_namespace {
 /* Sets the namespace of this client, once, before any other call. Every attachment announces the
  * namespace. */
 LARDER_API larder_status larder_set_namespace(larder_client* client, const larder_namespace* ns);
+
+/* Tells which parts of a chunk this client's larderd keeps, for every namespace. A part is one shard's pieces of one group; kept has a byte
+ * for each, part_count of them, kept[shard * group_count + group]: 0 where larderd has none, because the shard's stage has no layer of the
+ * group (layers is 0 there), or the shard's rank runs on another node. A hit needs the parts that are kept. Every client of an engine
+ * tells its larderd the same. Once, with an empty fingerprint in larder_set_namespace(), before larder_add_namespace(); without this call
+ * all parts are kept. A larderd of protocol 1.7 or older opens no namespace where a part is left out (larder_next_log() says so).
+ * LARDER_INVALID_ARGUMENT: no part is left, or the parts contradict this shard's layers. LARDER_FAILED_PRECONDITION: too late. */
+LARDER_API larder_status larder_set_parts(larder_client* client, const uint8_t* kept, size_t part_count);
 
 /* Adds a namespace of the same geometry with another fingerprint (an adapter's), at any time.
  * *ns is its number, for larder_hashes; the same fingerprint has the same number, and the first

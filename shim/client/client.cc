@@ -10,11 +10,12 @@
 namespace larder::client {
 namespace {
 
-Status check_group(const Group& group, std::size_t number) {
+// A shard of a pipeline may have no layer of a group.
+Status check_group(const Group& group, std::size_t number, bool may_be_empty) {
   const std::string name = "group " + std::to_string(number) + ": ";
   if (group.piece_bytes == 0 || group.piece_bytes > protocol::kMaxPieceBytes)
     return {Code::kOutOfRange, name + "piece_bytes must be 1 to " + std::to_string(protocol::kMaxPieceBytes)};
-  if (group.layers == 0 || group.blocks_per_chunk == 0 || group.pieces() > UINT32_MAX ||
+  if ((group.layers == 0 && !may_be_empty) || group.blocks_per_chunk == 0 || group.pieces() > UINT32_MAX ||
       group.pieces() > protocol::kMaxPayloadBytes / group.piece_bytes)
     return {Code::kOutOfRange, name + "a chunk must have 1 to " + std::to_string(protocol::kMaxPayloadBytes) + " bytes"};
   return {};
@@ -31,26 +32,10 @@ Status check_spec(const NamespaceSpec& spec) {
   if (spec.layout_shard > spec.shard_count) return {Code::kOutOfRange, "layout_of_shard names a shard that there is not"};
   if (spec.chunk_tokens == 0) return {Code::kInvalidArgument, "chunk_tokens must not be 0"};
   for (std::size_t i = 0; i < spec.groups.size(); ++i)
-    if (Status status = check_group(spec.groups[i], i); !status.ok()) return status;
+    if (Status status = check_group(spec.groups[i], i, spec.layout_shard != 0); !status.ok()) return status;
+  if (std::ranges::all_of(spec.groups, [](const Group& group) { return group.layers == 0; }))
+    return {Code::kOutOfRange, "a shard must have layers in some group"};
   return {};
-}
-
-// Runs on the engine's thread with thousands of pages, so the loop has no branch.
-Status check_pages(const Transfer& transfer, std::uint64_t page_count, bool blocks_left_out) {
-  const auto end = static_cast<std::uint32_t>(std::min<std::uint64_t>(page_count, kNoPage));
-  const auto beyond = [end](std::uint32_t page) { return page + 1 > end; };  // kNoPage + 1 is 0, so kNoPage passes
-  bool any = false;
-  for (const std::uint32_t page : transfer.pages) any |= beyond(page);
-  if (any)
-    return {Code::kInvalidArgument,
-            "page " + std::to_string(*std::ranges::find_if(transfer.pages, beyond)) + " is beyond the registered pages"};
-  if (!blocks_left_out && std::ranges::find(transfer.pages, kNoPage) != transfer.pages.end())
-    return {Code::kInvalidArgument, "a store leaves no page out"};
-  return {};
-}
-
-std::uint16_t key_group(const Transfer& transfer, GroupRange groups) {
-  return static_cast<std::uint16_t>(transfer.group - groups.first);
 }
 
 // Destroys an attachment on a thread of a pool.
@@ -76,8 +61,8 @@ Client::Client(Options options, const copy::CopyEngines& engines)
     : options_(std::move(options)),
       copies_(engines, log_),
       pool_(options_.copy_threads),
-      loads_(pool_, copies_, spec_, pages_, &sidecar_),
-      stores_(pool_, copies_, spec_, pages_, std::chrono::milliseconds(protocol::kMaxStoreAgeMs), &sidecar_) {
+      loads_(pool_, copies_, spec_, pages_.by_group(), &sidecar_),
+      stores_(pool_, copies_, spec_, pages_.by_group(), std::chrono::milliseconds(protocol::kMaxStoreAgeMs), &sidecar_) {
   if (const Status armed = fork_guard_.arm(); !armed.ok()) throw std::runtime_error(armed.text());
 }
 
@@ -95,12 +80,16 @@ Status Client::set_namespace(NamespaceSpec spec) {
   if (control_) return {Code::kFailedPrecondition, "the namespace is already set"};
   spec_ = std::move(spec);
   spec_.id = protocol::namespace_id(spec_.fingerprint);
-  pages_.resize(spec_.groups.size());
-  page_counts_.resize(spec_.groups.size(), UINT64_MAX);
-  registered_ = std::vector<std::atomic<bool>>(spec_.groups.size());
+  namespaces_.keep_all_parts();
+  pages_.begin();
   control_ = std::make_unique<Control>(options_.socket, options_.engine, spec_, log_, *this);
   control_ready_.store(control_.get(), std::memory_order_release);
   return {};
+}
+
+Status Client::set_parts(std::span<const std::uint8_t> kept) {
+  if (control() == nullptr) return {Code::kFailedPrecondition, "set the namespace first"};
+  return namespaces_.set_parts(kept);
 }
 
 Result<std::uint32_t> Client::add_namespace(const std::string& fingerprint, const std::string& model, NamespaceKind kind) {
@@ -126,23 +115,11 @@ Status Client::wait_namespace(std::uint32_t ns, std::uint32_t timeout_ms) {
 Status Client::register_pages(std::uint32_t group, GroupPages layers) {
   const std::lock_guard lock(setup_mutex_);
   if (!control_) return {Code::kFailedPrecondition, "set the namespace first"};
-  if (group >= spec_.groups.size()) return {Code::kInvalidArgument, "no such group: " + std::to_string(group)};
-  if (registered_[group]) return {Code::kFailedPrecondition, "the group's pages are already registered"};
-  if (layers.size() != spec_.groups[group].layers)
-    return {Code::kInvalidArgument,
-            "the namespace has " + std::to_string(spec_.groups[group].layers) + " layers, got " + std::to_string(layers.size())};
-  for (const LayerPages& layer : layers) {
-    if (layer.base == nullptr || layer.page_bytes != spec_.groups[group].piece_bytes)
-      return {Code::kInvalidArgument, "a layer needs a base and pages of piece_bytes"};
-    if (layer.stride_bytes < layer.page_bytes && layer.page_count > 1)
-      return {Code::kInvalidArgument, "pages overlap: stride below page_bytes"};
-  }
+  if (Status status = pages_.fits(group, layers); !status.ok()) return status;
   if (Status status = copies_.serve(layers); !status.ok()) return status;
   // One more than the pool's threads: in store_finish() the engine's thread copies too.
   copies_.prepare(spec_.groups[group].piece_bytes, spec_.groups[group].pieces(), options_.copy_threads + 1);
-  for (const LayerPages& layer : layers) page_counts_[group] = std::min(page_counts_[group], layer.page_count);
-  pages_[group] = std::move(layers);
-  registered_[group].store(true, std::memory_order_release);
+  pages_.add(group, std::move(layers));
   control_->hurry();  // the pages are exported now, not at the next beat
   return {};
 }
@@ -169,7 +146,7 @@ Status Client::wait_attached(std::uint32_t timeout_ms) {
 std::pair<std::uint64_t, std::size_t> Client::hold(const Hashes& hashes) {
   std::shared_ptr<Attachment> attachment = readable(hashes.ns);
   if (!attachment) return {0, 0};
-  HoldSet holds(std::move(attachment), namespaces_.parts(hashes.ns), hashes);
+  HoldSet holds(std::move(attachment), namespaces_.parts(hashes.ns).kept, hashes);
   const std::size_t chunks = holds.chunks();
   if (chunks == 0) return {0, 0};
   const std::lock_guard lock(holds_mutex_);
@@ -234,19 +211,10 @@ bool Client::shares() const {
   return attachment && !attachment->index().dead() && ProbeKind::shares(*attachment);
 }
 
-Status Client::check(const Transfer& transfer, bool blocks_left_out) const {
+Status Client::check(Transfer& transfer, bool blocks_left_out) const {
   if (control() == nullptr) return {Code::kFailedPrecondition, "set the namespace first"};
-  if (spec_.layout_shard != 0 && transfer.shard != spec_.layout_shard - 1)
-    return {Code::kInvalidArgument, "the layout of that shard is another engine's"};
-  const GroupRange range = namespaces_.groups(transfer.ns);
-  if (transfer.group < range.first || transfer.group >= range.first + range.count || transfer.shard >= spec_.shard_count)
-    return {Code::kInvalidArgument, "no such shard or group"};
-  if (!registered_[transfer.group].load(std::memory_order_acquire))
-    return {Code::kFailedPrecondition, "register the group's pages first"};
-  if (transfer.hashes.empty()) return {Code::kInvalidArgument, "a transfer of no chunks"};
-  if (transfer.pages.size() != transfer.hashes.size() * spec_.groups[transfer.group].blocks_per_chunk)
-    return {Code::kInvalidArgument, "page_count must be chunks * blocks_per_chunk"};
-  return check_pages(transfer, page_counts_[transfer.group], blocks_left_out);
+  if (Status status = namespaces_.place(transfer); !status.ok()) return status;
+  return pages_.check(transfer, blocks_left_out);
 }
 
 Result<std::uint64_t> Client::load(Transfer transfer, std::uint32_t start_within_ms, bool by_layer) {
@@ -256,7 +224,6 @@ Result<std::uint64_t> Client::load(Transfer transfer, std::uint32_t start_within
   if (!attachment || attachment->index().dead()) return Status(Code::kUnavailable, "not attached to larderd");
   Result<std::shared_ptr<const copy::Fence>> after = copies_.after();
   if (!after.ok()) return after.status();
-  transfer.key_group = key_group(transfer, namespaces_.groups(transfer.ns));
   return loads_.start(std::move(attachment), std::move(transfer), start_within_ms, *std::move(after), by_layer);
 }
 
@@ -276,7 +243,6 @@ Result<std::uint64_t> Client::store_submit(std::uint32_t wait_ms) {
 
 Status Client::store_begin(Transfer transfer) {
   if (Status status = check(transfer, false); !status.ok()) return status;
-  transfer.key_group = key_group(transfer, namespaces_.groups(transfer.ns));
   stores_.begin(control()->attached(), transfer, !namespaces_.drop_pending(transfer.ns));
   return {};
 }
@@ -301,10 +267,8 @@ void Client::attached(const std::shared_ptr<Attachment>& attachment) {
 // Only an engine with registered pages loads. A scheduler's client has no pages, and needs no pages
 // of the arena made present.
 void Client::beaten(Attachment& attachment) {
-  const bool loads = std::ranges::any_of(registered_, [](const auto& group) { return group.load(std::memory_order_acquire); });
-  if (!loads) return;
-  if (std::ranges::all_of(registered_, [](const auto& group) { return group.load(std::memory_order_acquire); }))
-    sidecar_.beaten(attachment, pages_, copies_.on_device());
+  if (!pages_.any()) return;
+  if (pages_.complete()) sidecar_.beaten(attachment, pages_.by_group(), copies_.on_device());
   if (copies_.on_device())
     attachment.make_ready(copies_);
   else

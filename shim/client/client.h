@@ -22,6 +22,7 @@
 #include "shim/client/lookups.h"
 #include "shim/client/namespaces.h"
 #include "shim/client/page_copies.h"
+#include "shim/client/registered_pages.h"
 #include "shim/client/sidecar_copies.h"
 #include "shim/client/stores.h"
 #include "shim/client/tier_probes.h"
@@ -54,6 +55,8 @@ class Client final : public ControlListener {
   bool in_child() const { return fork_guard_.in_child(); }
 
   Status set_namespace(NamespaceSpec spec);
+  // See Namespaces::set_parts().
+  Status set_parts(std::span<const std::uint8_t> kept);
   // Adds a namespace. The number goes into Hashes and Transfer; the same fingerprint has the same
   // number. kStates: its chunks have the spec's state_groups, else the groups before them.
   Result<std::uint32_t> add_namespace(const std::string& fingerprint, const std::string& model,
@@ -151,10 +154,6 @@ class Client final : public ControlListener {
   }
   std::vector<protocol::SlotRef> still_writing() override;
   bool let_go(std::shared_ptr<Attachment>& attachment) override;
-  // For work that may wait for a GPU, which the thread with the heartbeat must not do. False: the
-  // pool has no room now.
-  bool in_background(std::function<void()> work) { return pool_.submit(std::make_shared<PoolWork>(std::move(work))); }
-
   // The control thread exists from set_namespace() on.
   Control* control() const { return control_ready_.load(std::memory_order_acquire); }
   std::shared_ptr<Attachment> current() const { return control() ? control()->current() : nullptr; }
@@ -163,20 +162,21 @@ class Client final : public ControlListener {
   Result<std::uint64_t> ask(Requests<Kind>& requests, const Hashes& hashes, std::uint32_t deadline_ms, std::uint32_t flags = 0);
   // The attachment to look up in, or nullptr.
   std::shared_ptr<Attachment> readable(std::uint32_t ns) const { return namespaces_.drop_pending(ns) ? nullptr : current(); }
-  // `blocks_left_out`: pages may be kNoPage.
-  Status check(const Transfer& transfer, bool blocks_left_out) const;
+  // Checks the transfer and completes it for its namespace. `blocks_left_out`: pages may be kNoPage.
+  Status check(Transfer& transfer, bool blocks_left_out) const;
 
   const Options options_;
   ForkGuard fork_guard_;
   LogRing log_;
   NamespaceSpec spec_;
-  std::vector<GroupPages> pages_;           // by group; sized by set_namespace(), like page_counts_
-  std::vector<std::uint64_t> page_counts_;  // pages that every layer has
-  PageCopies copies_;                       // outlives all members that copy or hold an arena
-  SidecarCopies sidecar_{copies_, log_, [this](std::function<void()> work) { return in_background(std::move(work)); }};
+  RegisteredPages pages_{spec_};
+  PageCopies copies_;  // outlives all members that copy or hold an arena
+  // Its work may wait for a GPU, which the thread with the heartbeat must not do. False: the pool has no
+  // room now.
+  SidecarCopies sidecar_{
+      copies_, log_, [this](std::function<void()> work) { return pool_.submit(std::make_shared<PoolWork>(std::move(work))); }};
   mutable std::mutex setup_mutex_;
-  std::vector<std::atomic<bool>> registered_;  // by group
-  Namespaces namespaces_{spec_};
+  Namespaces namespaces_{spec_, 0, &log_};
   Lookups lookups_{namespaces_, [this] { return current(); }};
   std::mutex holds_mutex_;
   std::uint64_t last_hold_ = 0;

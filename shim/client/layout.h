@@ -12,6 +12,7 @@
 #include "shim/protocol/checksum.h"
 #include "shim/protocol/key.h"
 #include "shim/protocol/limits.h"
+#include "shim/protocol/messages.h"
 
 namespace larder::client {
 
@@ -40,6 +41,22 @@ enum class NamespaceKind : std::uint8_t { kTokens, kStates };
 // Some of a client's groups, by their numbers.
 struct GroupRange {
   std::uint16_t first = 0, count = 0;
+};
+
+// One shard's pieces of one group, by the group's number inside its namespace.
+struct Part {
+  std::uint16_t shard = 0, group = 0;
+};
+
+// The parts of a namespace's chunks that larderd keeps, in the order of look-ups. A pipeline stage may
+// have no layer of a group, and a shard on another node is with that node's larderd.
+struct ChunkParts {
+  std::vector<Part> kept;
+  std::vector<std::uint64_t> words;  // a bit for each part (protocol::has_part()); empty: all are kept
+  Part first;                        // of `kept`: the lowest group's lowest shard
+  std::uint32_t groups = 0;
+
+  bool has(Part part) const { return protocol::has_part(words, protocol::part_bit(part.shard, part.group, groups)); }
 };
 
 struct NamespaceSpec {
@@ -88,11 +105,9 @@ struct Transfer {
   std::uint16_t key_group = 0;  // the same group inside its namespace; set by the client
   std::vector<protocol::BlockHash> hashes;
   std::vector<std::uint32_t> pages;  // blocks_per_chunk for each hash
+  // Tokens are counted once, with the first part of a chunk of tokens; bytes with each part. Set by
+  // the client.
+  bool counts_tokens = false;
 };
-
-// Tokens are counted once, with the first shard and group of a chunk; bytes with each.
-inline bool is_first_part(const Transfer& transfer) {
-  return transfer.shard == 0 && transfer.group == 0;
-}
 
 }  // namespace larder::client

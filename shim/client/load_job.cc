@@ -150,7 +150,7 @@ void LoadJob::report(const Completion& done) {
   EventFields event;
   event.kind = done.status == Code::kOk ? protocol::EventKind::kLoad : protocol::EventKind::kLoadFailed;
   event.a = done.status == Code::kOk ? done.bytes : failure_reason(done.status);
-  event.b = is_first_part(order_.transfer) ? done.bytes / group_.payload_bytes() * room_.spec.chunk_tokens : 0;
+  event.b = order_.transfer.counts_tokens ? done.bytes / group_.payload_bytes() * room_.spec.chunk_tokens : 0;
   event.c = done.wait_ns;
   event.d = done.copy_ns;
   order_.attachment->events().add(event);

@@ -12,31 +12,28 @@ namespace {
 // enough for the processor's miss buffers.
 constexpr std::size_t kBatch = 16;
 
-// The keys of a prompt in order: every group of every shard of a chunk, then the next chunk.
+// The keys of a prompt in order: every part of a chunk, then the next chunk.
 class KeyWalk {
  public:
-  KeyWalk(const Attachment& attachment, ChunkParts parts, const Hashes& hashes)
-      : hashes_(hashes), handle_(attachment.namespace_handle(hashes.ns)), shards_(parts.shards), groups_(parts.groups) {}
+  KeyWalk(const Attachment& attachment, Parts parts, const Hashes& hashes)
+      : hashes_(hashes), handle_(attachment.namespace_handle(hashes.ns)), parts_(parts) {}
 
   // REQUIRES: called at most keys() times.
   protocol::Key next() {
-    const protocol::Key key{hashes_.at(chunk_), handle_, shard_, group_};
-    if (++group_ < groups_) return key;
-    group_ = 0;
-    if (++shard_ < shards_) return key;
-    shard_ = 0;
-    ++chunk_;
+    const protocol::Key key{hashes_.at(chunk_), handle_, parts_[part_].shard, parts_[part_].group};
+    if (++part_ == parts_.size()) {
+      part_ = 0;
+      ++chunk_;
+    }
     return key;
   }
-  std::size_t parts() const { return shards_ * groups_; }
-  std::size_t keys() const { return hashes_.count * parts(); }
+  std::size_t keys() const { return hashes_.count * parts_.size(); }
 
  private:
   const Hashes& hashes_;
   const std::uint32_t handle_;
-  const std::size_t shards_, groups_;
-  std::size_t chunk_ = 0;
-  std::uint16_t shard_ = 0, group_ = 0;
+  const Parts parts_;
+  std::size_t chunk_ = 0, part_ = 0;
 };
 
 // The number of the last chunk for which `has` holds, counted from 1; 0: none.
@@ -49,9 +46,9 @@ std::size_t last_of(const Hashes& hashes, const Has& has) {
 
 }  // namespace
 
-std::size_t count_present(const Attachment& attachment, ChunkParts parts, const Hashes& hashes) {
+std::size_t count_present(const Attachment& attachment, Parts parts, const Hashes& hashes) {
   const protocol::IndexReader& index = attachment.index();
-  if (index.dead()) return 0;
+  if (index.dead() || parts.empty()) return 0;
   KeyWalk walk(attachment, parts, hashes);
   std::array<protocol::IndexReader::Probe, kBatch> probes;
   for (std::size_t first = 0; first < walk.keys(); first += kBatch) {
@@ -59,16 +56,15 @@ std::size_t count_present(const Attachment& attachment, ChunkParts parts, const 
     for (std::size_t i = 0; i < count; ++i) probes[i] = index.start(walk.next());
     for (std::size_t i = 0; i < count; ++i) index.advance(probes[i]);
     for (std::size_t i = 0; i < count; ++i)
-      if (!index.finish(probes[i])) return (first + i) / walk.parts();
+      if (!index.finish(probes[i])) return (first + i) / parts.size();
   }
   return hashes.count;
 }
 
-std::size_t count_reachable(const Attachment& attachment, ChunkParts parts, const Hashes& hashes,
-                            const protocol::NamespaceId& id) {
+std::size_t count_reachable(const Attachment& attachment, Parts parts, const Hashes& hashes, const protocol::NamespaceId& id) {
   const protocol::IndexReader& index = attachment.index();
   const protocol::ResidencyReader& below = attachment.below();
-  if (index.dead()) return 0;
+  if (index.dead() || parts.empty()) return 0;
   KeyWalk walk(attachment, parts, hashes);
   struct Probe {
     protocol::IndexReader::Probe above;
@@ -84,25 +80,23 @@ std::size_t count_reachable(const Attachment& attachment, ChunkParts parts, cons
     }
     for (std::size_t i = 0; i < count; ++i) index.advance(probes[i].above);
     for (std::size_t i = 0; i < count; ++i)
-      if (!index.finish(probes[i].above) && !(below.valid() && below.has(probes[i].below))) return (first + i) / walk.parts();
+      if (!index.finish(probes[i].above) && !(below.valid() && below.has(probes[i].below))) return (first + i) / parts.size();
   }
   return hashes.count;
 }
 
-std::size_t last_present(const Attachment& attachment, ChunkParts parts, const Hashes& hashes) {
+std::size_t last_present(const Attachment& attachment, Parts parts, const Hashes& hashes) {
   return last_of(hashes, [&](const Hashes& one) { return count_present(attachment, parts, one) == 1; });
 }
 
-std::size_t last_reachable(const Attachment& attachment, ChunkParts parts, const Hashes& hashes,
-                           const protocol::NamespaceId& id) {
+std::size_t last_reachable(const Attachment& attachment, Parts parts, const Hashes& hashes, const protocol::NamespaceId& id) {
   return last_of(hashes, [&](const Hashes& one) { return count_reachable(attachment, parts, one, id) == 1; });
 }
 
-HoldSet::HoldSet(std::shared_ptr<Attachment> attachment, ChunkParts parts, const Hashes& hashes)
-    : attachment_(std::move(attachment)) {
-  if (attachment_->index().dead()) return;
+HoldSet::HoldSet(std::shared_ptr<Attachment> attachment, Parts parts, const Hashes& hashes) : attachment_(std::move(attachment)) {
+  if (attachment_->index().dead() || parts.empty()) return;
   // All memory is reserved here, so that push_back() cannot throw while a place is held.
-  places_.reserve(std::min<std::size_t>(hashes.count * parts.shards * parts.groups, protocol::kMaxHolds));
+  places_.reserve(std::min<std::size_t>(hashes.count * parts.size(), protocol::kMaxHolds));
   while (chunks_ < hashes.count && hold_chunk(parts, hashes.ns, hashes.at(chunks_))) ++chunks_;
 }
 
@@ -110,22 +104,20 @@ HoldSet::~HoldSet() {
   for (const std::uint32_t place : places_) attachment_->holds().release(place);
 }
 
-// Holds all shards and groups of the chunk, or none.
-bool HoldSet::hold_chunk(ChunkParts parts, std::uint32_t ns, const protocol::BlockHash& hash) {
+// Holds all parts of the chunk, or none.
+bool HoldSet::hold_chunk(Parts parts, std::uint32_t ns, const protocol::BlockHash& hash) {
   const std::size_t before = places_.size();
-  for (std::uint16_t shard = 0; shard < parts.shards; ++shard) {
-    for (std::uint16_t group = 0; group < parts.groups; ++group) {
-      const auto view = attachment_->index().find(attachment_->key(ns, hash, shard, group));
-      const auto place = view ? attachment_->holds().acquire(attachment_->index(), view->slot, view->generation) : std::nullopt;
-      if (place) {
-        LARDER_POINT(chunk_held);
-        places_.push_back(*place);
-        attachment_->events().add({protocol::EventKind::kTouch, view->slot, view->generation});
-        continue;
-      }
-      for (; places_.size() > before; places_.pop_back()) attachment_->holds().release(places_.back());
-      return false;
+  for (const Part part : parts) {
+    const auto view = attachment_->index().find(attachment_->key(ns, hash, part.shard, part.group));
+    const auto place = view ? attachment_->holds().acquire(attachment_->index(), view->slot, view->generation) : std::nullopt;
+    if (place) {
+      LARDER_POINT(chunk_held);
+      places_.push_back(*place);
+      attachment_->events().add({protocol::EventKind::kTouch, view->slot, view->generation});
+      continue;
     }
+    for (; places_.size() > before; places_.pop_back()) attachment_->holds().release(places_.back());
+    return false;
   }
   return true;
 }

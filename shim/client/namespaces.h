@@ -17,25 +17,37 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "shim/client/attachment.h"
 #include "shim/client/layout.h"
+#include "shim/client/log_ring.h"
 #include "shim/client/lookup.h"
 #include "shim/protocol/codec.h"
 
 namespace larder::client {
 
-// OPEN_NAMESPACE of a fingerprint with the geometry of `spec` for that kind.
+// OPEN_NAMESPACE of a fingerprint with the geometry of `spec` for that kind. `part_words`: of
+// ChunkParts.
 protocol::Encoder open_namespace_message(const NamespaceSpec& spec, NamespaceKind kind, const std::string& fingerprint,
-                                         const std::string& model, std::uint32_t request);
+                                         const std::string& model, std::uint32_t request,
+                                         std::span<const std::uint64_t> part_words = {});
 
 class Namespaces {
  public:
   // `spec` outlives the object and is complete before the first call. `first_generation` is that of
   // every place.
-  explicit Namespaces(const NamespaceSpec& spec, std::uint32_t first_generation = 0);
+  // `log`: outlives the object, or nullptr.
+  explicit Namespaces(const NamespaceSpec& spec, std::uint32_t first_generation = 0, LogRing* log = nullptr);
 
+  // Call again when `spec` is complete, before other calls: all parts are kept.
+  void keep_all_parts();
+  // Which parts larderd keeps: a byte other than 0 for each shard and group of the client, group by
+  // group inside a shard. Once, before the first namespace. kFailedPrecondition: a namespace is open, or
+  // the parts are told already. kInvalidArgument: no part of tokens is left, or the parts contradict the
+  // client's own layers.
+  Status set_parts(std::span<const std::uint8_t> kept);
   // The number of this fingerprint; the same text has the same number until closed.
   // kResourceExhausted: all places are taken. kInvalidArgument: the text is open with another kind.
   Result<std::uint32_t> add(const std::string& fingerprint, const std::string& model,
@@ -47,7 +59,10 @@ class Namespaces {
   // The groups of the namespace's chunks; meaningless for a closed number.
   GroupRange groups(std::uint32_t ns) const { return spec_.range(kind(ns)); }
   bool is_states(std::uint32_t ns) const { return kind(ns) == NamespaceKind::kStates; }
-  ChunkParts parts(std::uint32_t ns) const { return {spec_.shard_count, groups(ns).count}; }
+  const ChunkParts& parts(std::uint32_t ns) const { return parts_of(kind(ns)); }
+  // Sets the fields of the transfer that depend on its namespace. kInvalidArgument: no such part, or
+  // one that larderd or this client does not keep.
+  Status place(Transfer& transfer) const;
   // nullopt: the number is unknown or closed.
   std::optional<protocol::NamespaceId> id(std::uint32_t ns) const;
   // Waits until larderd has opened the namespace in this session. kDeadlineExceeded: not within
@@ -73,11 +88,21 @@ class Namespaces {
     std::uint32_t fence = 0;  // request behind the newest drop; 0: no drop
   };
   NamespaceKind kind(std::uint32_t ns) const { return kinds_[namespace_number_place(ns)].load(std::memory_order_acquire); }
+  // By kind.
+  using ByKind = std::array<ChunkParts, 2>;
+  const ChunkParts& parts_of(NamespaceKind kind) const {
+    return (*parts_.load(std::memory_order_acquire))[static_cast<std::size_t>(kind)];
+  }
   bool is_taken(std::uint32_t ns) const;
+  // Whether this larderd knows of parts that are not kept. Namespaces stay misses in another one.
+  bool serves(const Attachment& attachment) const;
   void send_open(Attachment& attachment, const Place& place);
   void send_drop(Attachment& attachment, Place& place);
 
   const NamespaceSpec& spec_;
+  LogRing* const log_;
+  ByKind all_, told_;
+  std::atomic<const ByKind*> parts_{&all_};
   mutable std::mutex mutex_;
   std::condition_variable opened_;
   std::weak_ptr<Attachment> newest_;  // read under the lock: a copy read before might be a lost session by now

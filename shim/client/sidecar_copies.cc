@@ -88,7 +88,7 @@ void SidecarCopies::probe(const std::vector<GroupPages>& pages, std::uint64_t nu
 // Without kernels in this process, copies by larderd cannot be verified. Reads one page, writes
 // none.
 TransferRefusal SidecarCopies::look_at(const std::vector<GroupPages>& pages) const {
-  const LayerPages& layer = pages.front().front();
+  const LayerPages& layer = std::ranges::find_if(pages, [](const GroupPages& group) { return !group.empty(); })->front();
   std::byte* page = layer.base;
   std::vector<std::uint64_t> table(protocol::units_per_piece(layer.page_bytes));
   const Status status = own_.digests({{&page, 1}, layer.page_bytes, nullptr}, table);

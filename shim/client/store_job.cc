@@ -72,7 +72,7 @@ void StoreJob::tell(std::size_t stored) const {
   EventFields event;
   event.kind = protocol::EventKind::kStore;
   event.a = stored * group().payload_bytes();
-  event.b = is_first_part(reservation_->transfer) ? stored * room_.spec.chunk_tokens : 0;
+  event.b = reservation_->transfer.counts_tokens ? stored * room_.spec.chunk_tokens : 0;
   event.c = copy_ns_;
   attachment().events().add(event);
 }

@@ -32,7 +32,7 @@ void Stores::begin(const std::shared_ptr<Attachment>& attachment, const Transfer
     return;
   }
   const std::uint32_t blocks = room_.spec.groups[transfer.group].blocks_per_chunk;
-  const Transfer empty{transfer.ns, transfer.shard, transfer.group, transfer.key_group, {}, {}};
+  const Transfer empty{transfer.ns, transfer.shard, transfer.group, transfer.key_group, {}, {}, transfer.counts_tokens};
   Transfer part = empty;
   std::uint64_t present = 0;
   for (std::size_t i = 0; i < transfer.hashes.size(); ++i) {

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <type_traits>
 
@@ -142,12 +143,25 @@ struct OpenNamespace {
 static_assert(sizeof(OpenNamespace) == 168);
 
 // The shards that the groups of an OPEN_NAMESPACE describe. In a pipeline each stage has other
-// layers.
+// layers. Followed by part_words words, since 1.8.
 struct NamespaceShards {
   std::uint32_t layout_shard;  // 0: all shards; n + 1: shard n alone
-  std::uint32_t reserved;
+  std::uint32_t part_words;    // 0: a chunk has a part in each shard and group
 };
 static_assert(sizeof(NamespaceShards) == 8);
+
+// A part of a chunk is one shard's pieces of one group. The parts that this sidecar keeps, a bit each:
+// a stage may have no layer of a group, and ranks on other nodes have a sidecar of their own.
+inline constexpr std::uint32_t kMaxPartWords = kMaxShards * kMaxGroups / 64;
+constexpr std::uint32_t part_words(std::size_t shards, std::size_t groups) {
+  return static_cast<std::uint32_t>((shards * groups + 63) / 64);
+}
+constexpr std::size_t part_bit(std::size_t shard, std::size_t group, std::size_t groups) {
+  return shard * groups + group;
+}
+constexpr bool has_part(std::span<const std::uint64_t> words, std::size_t bit) {
+  return words.empty() || (words[bit / 64] >> bit % 64 & 1) != 0;
+}
 
 struct Namespace {  // followed by text_bytes: the difference to the most similar namespace, or empty
   std::uint32_t handle;
@@ -349,7 +363,7 @@ static_assert(sizeof(MessageHeader) + sizeof(Probe) + kMaxKeysPerProbe * sizeof(
 static_assert(sizeof(MessageHeader) + sizeof(SlotList) + kMaxGrantsPerMessage * sizeof(CommitRecord) <= kMaxPacketBytes);
 static_assert(sizeof(MessageHeader) + sizeof(Granted) + kMaxKeysPerReserve * sizeof(Grant) <= kMaxPacketBytes);
 static_assert(sizeof(MessageHeader) + sizeof(OpenNamespace) + kMaxGroups * sizeof(GroupLayout) + kMaxFingerprintBytes +
-                  sizeof(NamespaceShards) <=
+                  sizeof(NamespaceShards) + kMaxPartWords * sizeof(std::uint64_t) <=
               kMaxPacketBytes);
 
 }  // namespace larder::protocol

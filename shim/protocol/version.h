@@ -7,6 +7,6 @@
 namespace larder::protocol {
 
 inline constexpr std::uint32_t kVersionMajor = 1;
-inline constexpr std::uint32_t kVersionMinor = 7;
+inline constexpr std::uint32_t kVersionMinor = 8;
 
 }  // namespace larder::protocol

@@ -68,7 +68,10 @@ Result<store::NamespaceSpec> read_open_namespace(protocol::Decoder& decoder) {
     return malformed("text_bytes " + std::to_string(open.text_bytes) + " is over the limit or the packet");
   spec.fingerprint = std::make_shared<const std::string>(std::move(fingerprint));
   protocol::NamespaceShards shards{};
-  if (decoder.read(shards)) spec.layout_shard = shards.layout_shard;  // since 1.1
+  if (!decoder.read(shards)) return spec;  // before 1.1
+  spec.layout_shard = shards.layout_shard;
+  if (!decoder.read_all(shards.part_words, protocol::kMaxPartWords, spec.parts))
+    return malformed("part_words " + std::to_string(shards.part_words) + " is over the limit or the packet");
   return spec;
 }
 

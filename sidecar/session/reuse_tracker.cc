@@ -10,15 +10,6 @@
 namespace larder::session {
 namespace {
 
-// The bytes of a chunk in all shards and groups with a known layout.
-std::uint64_t family_bytes(const store::Namespace& space) {
-  std::uint64_t bytes = 0;
-  for (std::uint32_t shard = 0; shard < space.spec.shard_count; ++shard)
-    for (std::uint32_t group = 0; const protocol::GroupLayout* layout = space.layout(shard, group); ++group)
-      bytes += protocol::slot_bytes(layout->piece_bytes * layout->pieces_per_chunk, layout->piece_bytes);
-  return bytes;
-}
-
 // The key of a chunk in the estimate: equal in every larderd and independent of the handle.
 std::uint64_t key_of(const store::Namespace& space, std::uint64_t hash) {
   return hash ^ space.spec.id.lo;
@@ -44,7 +35,7 @@ void ReuseTracker::tick(std::uint64_t now_ms) {
 void ReuseTracker::asked(std::uint32_t handle, std::span<const std::uint64_t> hashes, std::uint64_t tokens,
                          std::uint64_t tokens_hit) {
   const store::Namespace& space = namespaces_.at(handle);
-  const std::uint64_t bytes = family_bytes(space), chunk_tokens = space.spec.chunk_tokens;
+  const std::uint64_t bytes = space.family_bytes, chunk_tokens = space.spec.chunk_tokens;
   const std::uint64_t covered = hashes.size() * chunk_tokens;
   if (left_ == 0 || bytes == 0 || covered > tokens + chunk_tokens) return;  // the engine may have a part of the first chunk
   left_ -= std::min(left_, hashes.size());
@@ -57,7 +48,7 @@ void ReuseTracker::asked(std::uint32_t handle, std::span<const std::uint64_t> ha
 void ReuseTracker::stored(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
   const store::Namespace& space = namespaces_.at(handle);
   if (protocol::is_of_states(*space.spec.fingerprint)) return;  // mutation: curve-no-states
-  const std::uint64_t bytes = family_bytes(space);
+  const std::uint64_t bytes = space.family_bytes;
   for (const protocol::BlockHash& hash : hashes) curve_.stored(key_of(space, hash.lo), bytes, owner_of(space));
 }
 

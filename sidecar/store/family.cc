@@ -13,7 +13,7 @@ constexpr std::size_t kMostPrefetched = 64;
 void find_family(ChunkTable& chunks, std::uint32_t handle, const protocol::BlockHash& hash, Family& family, std::uint32_t known) {
   family.clear();
   const NamespaceSpec& spec = chunks.namespaces().at(handle).spec;
-  family.expected = spec.shard_count * static_cast<std::uint32_t>(spec.groups.size());
+  family.expected = spec.part_count();
   if (known != kNoSlot && family.expected == 1) return family.committed.push_back(known);
   chunks.spend(family.expected);
   each_member(spec, {hash, handle, 0, 0}, [&](const protocol::Key& key) {
@@ -27,7 +27,7 @@ void look_at_family(ChunkTable& chunks, std::uint32_t handle, const protocol::Bl
   members.clear();
   if (!chunks.namespaces().is_open(handle)) return;
   const NamespaceSpec& spec = chunks.namespaces().at(handle).spec;
-  chunks.spend(spec.shard_count * spec.groups.size());
+  chunks.spend(spec.part_count());
   each_member(spec, {hash, handle, 0, 0}, [&](const protocol::Key& key) {
     const std::uint32_t slot = chunks.index().find(key);
     if (slot == kNoSlot) return members.push_back({key, {}, SlotState::kFree});
@@ -38,7 +38,7 @@ void look_at_family(ChunkTable& chunks, std::uint32_t handle, const protocol::Bl
 void prefetch_family(ChunkTable& chunks, std::uint32_t slot) {
   const protocol::Key known = chunks.index().key(slot);
   const NamespaceSpec& spec = chunks.namespaces().at(known.namespace_handle).spec;
-  const std::size_t members = spec.shard_count * spec.groups.size();
+  const std::size_t members = spec.part_count();
   if (members == 1 || members > kMostPrefetched) return;
   each_member(spec, known, [&](const protocol::Key& key) { chunks.index().prefetch(key); });
 }

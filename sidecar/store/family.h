@@ -1,4 +1,5 @@
-// The chunks of one block hash, in all shards and groups: a family (see Store).
+// The chunks of one block hash, in all shards and groups that this larderd keeps: a family (see
+// Store).
 //
 // Free functions over the slots of a ChunkTable, for the thread of the store. The caller owns the
 // results, so that a search allocates no memory once they have grown.
@@ -28,11 +29,12 @@ struct Member {
   protocol::SlotState state = protocol::SlotState::kFree;
 };
 
-// Calls visit(key) with `key` in every shard and group of its namespace.
+// Calls visit(key) with `key` in every shard and group that its namespace keeps.
 template <typename Visit>
 void each_member(const NamespaceSpec& spec, protocol::Key key, const Visit& visit) {
   for (std::uint32_t shard = 0; shard < spec.shard_count; ++shard) {
     for (std::uint32_t group = 0; group < spec.groups.size(); ++group) {
+      if (!spec.has(shard, group)) continue;  // mutation: part-left-out
       key.shard = static_cast<std::uint16_t>(shard);
       key.group = static_cast<std::uint16_t>(group);
       visit(key);

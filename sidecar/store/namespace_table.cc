@@ -1,6 +1,8 @@
 #include "sidecar/store/namespace_table.h"
 
 #include <algorithm>
+#include <bit>
+#include <numeric>
 #include <utility>
 
 #include "shim/protocol/checksum.h"
@@ -10,6 +12,25 @@ namespace larder::store {
 namespace {
 
 constexpr std::size_t kMostCompared = 16;  // texts of up to 48 KiB: bounds the time of the loop
+
+// REQUIRES: shards and groups within their limits.
+Status validate_parts(const NamespaceSpec& spec) {
+  const std::size_t bits = spec.shard_count * spec.groups.size();
+  if (!spec.parts.empty() && spec.parts.size() != protocol::part_words(spec.shard_count, spec.groups.size()))
+    return {Code::kOutOfRange, "part_words " + std::to_string(spec.parts.size()) + " is not 0, nor a bit for each of " +
+                                   std::to_string(bits) + " shards and groups"};
+  if (!spec.parts.empty() && bits % 64 != 0 && spec.parts.back() >> bits % 64 != 0)
+    return {Code::kInvalidArgument, "part_words: a bit behind the last shard and group is set"};
+  if (spec.part_count() == 0) return {Code::kInvalidArgument, "part_words: no part of a chunk is left"};
+  for (std::uint32_t group = 0; group < spec.groups.size(); ++group) {
+    const bool kept = spec.layout_shard == 0 || spec.has(spec.layout_shard - 1, group);
+    if ((spec.groups[group].pieces_per_chunk != 0) != kept)
+      return {Code::kOutOfRange, "pieces_per_chunk of group " + std::to_string(group) + " is " +
+                                     std::to_string(spec.groups[group].pieces_per_chunk) + ", and the part is " +
+                                     (kept ? "kept" : "left out")};
+  }
+  return {};
+}
 
 Status validate(const NamespaceSpec& spec, std::uint64_t arena_bytes) {
   if (protocol::namespace_id(*spec.fingerprint) != spec.id)
@@ -23,10 +44,11 @@ Status validate(const NamespaceSpec& spec, std::uint64_t arena_bytes) {
   if (spec.layout_shard > spec.shard_count)
     return {Code::kOutOfRange,
             "layout_shard " + std::to_string(spec.layout_shard) + " is not 0.." + std::to_string(spec.shard_count)};
+  if (Status status = validate_parts(spec); !status.ok()) return status;
   for (const protocol::GroupLayout& group : spec.groups) {
-    if (group.piece_bytes == 0 || group.piece_bytes > protocol::kMaxPieceBytes || group.pieces_per_chunk == 0)
-      return {Code::kOutOfRange, "piece_bytes " + std::to_string(group.piece_bytes) + " is not 1.." +
-                                     std::to_string(protocol::kMaxPieceBytes) + ", or pieces_per_chunk is 0"};
+    if (group.piece_bytes == 0 || group.piece_bytes > protocol::kMaxPieceBytes)
+      return {Code::kOutOfRange,
+              "piece_bytes " + std::to_string(group.piece_bytes) + " is not 1.." + std::to_string(protocol::kMaxPieceBytes)};
     const std::uint64_t payload = group.piece_bytes * group.pieces_per_chunk;
     if (payload > protocol::kMaxPayloadBytes)
       return {Code::kOutOfRange, "a chunk of " + std::to_string(payload) + " bytes is over the limit of " +
@@ -53,11 +75,13 @@ std::size_t layout_number(const NamespaceSpec& spec) {
 void set_layout(Namespace& space, const NamespaceSpec& spec) {
   space.layouts[layout_number(spec)] = spec.groups;
   space.slot_bytes = space.family_bytes = 0;
-  for (const std::vector<protocol::GroupLayout>& groups : space.layouts) {
-    for (const protocol::GroupLayout& group : groups) {
-      const std::uint64_t slot = protocol::slot_bytes(group.piece_bytes * group.pieces_per_chunk, group.piece_bytes);
+  for (std::uint32_t shard = 0; shard < space.spec.shard_count; ++shard) {
+    for (std::uint32_t number = 0; number < space.spec.groups.size(); ++number) {
+      const protocol::GroupLayout* group = space.layout(shard, number);
+      if (group == nullptr) continue;
+      const std::uint64_t slot = protocol::slot_bytes(group->piece_bytes * group->pieces_per_chunk, group->piece_bytes);
       space.slot_bytes = std::max(space.slot_bytes, slot);
-      space.family_bytes += slot * (space.layouts.size() == 1 ? space.spec.shard_count : 1);
+      space.family_bytes += slot;
     }
   }
 }
@@ -74,13 +98,21 @@ std::unique_ptr<Namespace> make_namespace(const NamespaceSpec& spec) {
 // the opener's shard is equal or not known yet.
 bool fits(const Namespace& known, const NamespaceSpec& spec) {
   if (known.spec.id != spec.id || known.spec.shard_count != spec.shard_count || known.spec.chunk_tokens != spec.chunk_tokens ||
-      known.spec.groups.size() != spec.groups.size() || (known.spec.layout_shard == 0) != (spec.layout_shard == 0))
+      known.spec.groups.size() != spec.groups.size() || (known.spec.layout_shard == 0) != (spec.layout_shard == 0) ||
+      known.spec.parts != spec.parts)
     return false;
   const std::vector<protocol::GroupLayout>& layout = known.layouts[layout_number(spec)];
   return layout.empty() || same_groups(layout, spec.groups);
 }
 
 }  // namespace
+
+std::uint32_t NamespaceSpec::part_count() const {
+  if (parts.empty()) return shard_count * static_cast<std::uint32_t>(groups.size());
+  return std::accumulate(parts.begin(), parts.end(), std::uint32_t{0}, [](std::uint32_t sum, std::uint64_t word) {
+    return sum + static_cast<std::uint32_t>(std::popcount(word));
+  });
+}
 
 std::optional<std::uint32_t> NamespaceTable::find(const NamespaceSpec& spec) const {
   // Several namespaces may fit, because shards announce their layouts one by one. The namespace

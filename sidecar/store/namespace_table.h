@@ -29,6 +29,13 @@ struct NamespaceSpec {
   std::uint32_t chunk_tokens = 0;
   std::shared_ptr<const std::string> fingerprint;  // never null; shared with the statistics, which a tick copies
   std::string model;
+  std::vector<std::uint64_t> parts;  // those of a chunk that this larderd keeps (protocol::has_part()); empty: all
+
+  bool has(std::uint32_t shard, std::uint32_t group) const {
+    return protocol::has_part(parts, protocol::part_bit(shard, group, groups.size()));
+  }
+  // The number of parts of a chunk.
+  std::uint32_t part_count() const;
 };
 
 struct Namespace {
@@ -44,11 +51,11 @@ struct Namespace {
   bool left = false;           // the last session has left
   std::uint64_t used = 0;      // the stamp of the last use, see NamespaceTable::touch()
 
-  // The layout of chunks of this shard and group; nullptr if unknown, or not known yet.
+  // The layout of chunks of this shard and group; nullptr if unknown, not known yet, or not kept here.
   const protocol::GroupLayout* layout(std::uint32_t shard, std::uint32_t group) const {
     if (shard >= spec.shard_count) return nullptr;
     const std::vector<protocol::GroupLayout>& groups = layouts.size() == 1 ? layouts.front() : layouts[shard];
-    return group < groups.size() ? &groups[group] : nullptr;
+    return group < groups.size() && spec.has(shard, group) ? &groups[group] : nullptr;
   }
 };
 

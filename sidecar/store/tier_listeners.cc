@@ -54,7 +54,7 @@ EvictedBelow TierListeners::evict_below(std::uint32_t handle, const protocol::Bl
   const NamespaceSpec& spec = namespaces_.at(handle).spec;
   for (ChunkListener* listener : listeners_) {
     if (listener == nullptr) continue;
-    chunks_.spend(spec.shard_count * spec.groups.size());
+    chunks_.spend(spec.part_count());
     each_member(spec, {hash, handle, 0, 0}, [&](const protocol::Key& key) { family = std::max(family, listener->evicted(key)); });
   }
   return family;

@@ -30,7 +30,7 @@ from harness.bench import run as run_bench
 from harness.larderd import Larderd
 from harness.vllm_server import CONNECTOR, engine_env
 from larder import larderd_metrics
-from ttft_bench import CHUNK_TOKENS, token_ids, wait_stored
+from ttft_rounds import CHUNK_TOKENS, token_ids, wait_stored
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "bench"

@@ -42,7 +42,7 @@ from harness.slow_link import SlowLink
 from harness.throttle import STALLED, Throttle, Unavailable
 from harness.vllm_server import VllmServer, engine_env
 from larder.completions import Completion, reset_prefix_cache, stream_completion
-from ttft_bench import CHUNK_TOKENS, CONTINUATION, token_ids
+from ttft_rounds import CHUNK_TOKENS, CONTINUATION, token_ids
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "bench"

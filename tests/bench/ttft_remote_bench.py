@@ -29,7 +29,7 @@ from harness.redis import RedisServer
 from harness.slow_link import SlowLink
 from harness.vllm_server import REST_S, VllmServer, engine_env
 from larder.completions import stream_completion
-from ttft_bench import token_ids
+from ttft_rounds import token_ids
 from ttft_disk_bench import BUILD, LONG, NAME, OFF, SHORT, WARM_CYCLES, Bench, Prompts, at_speed, judge, recover, row_of
 
 FOLDER = BUILD / "ttft-remote"

@@ -83,6 +83,11 @@ void read_open(protocol::Decoder& decoder, Echo& echo) {
   if (!decoder.read_text(open.text_bytes, protocol::kMaxFingerprintBytes, text)) return;
   must(text.size() <= protocol::kMaxFingerprintBytes, "a fingerprint is bounded");
   echo.add_text(text);
+  protocol::NamespaceShards shards{};
+  std::vector<std::uint64_t> parts;
+  if (!decoder.read(shards)) return;
+  echo.add(shards);
+  if (decoder.read_all(shards.part_words, protocol::kMaxPartWords, parts)) echo.add_all(parts);
 }
 
 // Memory, and then the reason against an export.

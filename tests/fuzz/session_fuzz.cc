@@ -210,10 +210,14 @@ class World {
     const std::string text = input.take_text(input.byte());
     open.id = protocol::namespace_id(text);
     open.text_bytes = static_cast<std::uint32_t>(text.size());
+    const std::vector<std::uint64_t> parts(input.byte() % 3, input.take<std::uint16_t>());
+    const protocol::NamespaceShards shards{input.byte() % 3U, static_cast<std::uint32_t>(parts.size())};
     send(who, Encoder(MessageType::kOpenNamespace, 2 + open.shard_count % 4)
                   .append(open)
                   .append_all(std::span<const protocol::GroupLayout>(layouts))
-                  .append_text(text));
+                  .append_text(text)
+                  .append(shards)
+                  .append_all(std::span<const std::uint64_t>(parts)));
   }
   void send_reserve(std::size_t who, Input& input) {
     protocol::Reserve reserve{};

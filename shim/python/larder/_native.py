@@ -201,6 +201,7 @@ PROTOTYPES = {
     "larder_open": (c_uint32, [POINTER(Options), POINTER(c_void_p)]),
     "larder_close": (None, [c_void_p]),
     "larder_set_namespace": (c_uint32, [c_void_p, POINTER(Namespace)]),
+    "larder_set_parts": (c_uint32, [c_void_p, c_char_p, c_size_t]),
     "larder_add_namespace": (c_uint32, [c_void_p, c_char_p, c_char_p, POINTER(c_uint32)]),
     "larder_add_state_namespace": (c_uint32, [c_void_p, c_char_p, c_char_p, POINTER(c_uint32)]),
     "larder_close_namespace": (c_uint32, [c_void_p, c_uint32, c_uint32]),

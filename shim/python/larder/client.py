@@ -112,6 +112,11 @@ class Client:
         )
         self._check("larder_set_namespace", self._lib.larder_set_namespace(self._client, namespace))
 
+    def set_parts(self, kept):
+        """kept: a byte for each shard and group, group by group inside a shard: 0 where larderd has no
+        chunks of them. Call once, before add_namespace()."""
+        self._check("larder_set_parts", self._lib.larder_set_parts(self._client, kept, len(kept)))
+
     def add_namespace(self, fingerprint, wait_ms=0, states=False):
         """Adds a namespace and returns its number, for `ns` below; the same text has the same
         number. The number is a miss until larderd has opened the namespace. This call waits at most

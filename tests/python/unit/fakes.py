@@ -63,6 +63,7 @@ class Client:
         self.salted = []  # whether each was
         self.namespaces = []  # each that was opened
         self.open = {}  # text: number
+        self.parts = []  # of set_parts
         self.closed = []  # (number, drop)
         self.fail = None  # name of a method that raises
         self.tier = None  # a LowerTiers, where there is one
@@ -85,6 +86,10 @@ class Client:
     def last(self, hashes, stride, ns=0):
         keys = split(hashes, stride)
         return next((i for i in range(len(keys), 0, -1) if self.lookup(keys[i - 1], stride, ns)), 0)
+
+    def set_parts(self, kept):
+        assert not self.namespaces
+        self.parts.append(kept)
 
     def add_namespace(self, fingerprint, wait_ms=0, states=False):
         if fingerprint not in self.open:

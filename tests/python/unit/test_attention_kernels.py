@@ -182,7 +182,7 @@ def test_workers_that_never_report_are_told_of_once(named, monkeypatch, caplog):
         for at in (160.0, 300.0):
             now[0] = at
             assert naming_of.poll() is None
-        assert [record.getMessage().startswith("Larder: no worker has reported the attention of its layers within 60 s") for record in caplog.records] == [True]
+        assert [record.getMessage().startswith("Larder: the workers have not all reported their layers within 60 s") for record in caplog.records] == [True]
         naming_of.correct({attention("A")})
         assert naming_of.poll(), "a late report names the engine all the same"
 

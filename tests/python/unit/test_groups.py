@@ -16,7 +16,7 @@ from scheduler_fakes import NO, chunk_keys, store_all  # noqa: E402
 from worker_fakes import Client as WorkerClient  # noqa: E402
 from worker_fakes import completion, part  # noqa: E402
 
-from larder.vllm.groups import Shards, Unsupported, groups_of, shards_of  # noqa: E402
+from larder.vllm.groups import Shards, Unsupported, check_sizes, groups_of, shards_of  # noqa: E402
 from larder.vllm.messages import Move, Part, StepWork  # noqa: E402
 from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
 from larder.vllm.worker import LarderConnectorWorker  # noqa: E402
@@ -98,11 +98,15 @@ class TestGeometry:
         with pytest.raises(Unsupported, match=f"does not divide the {span} tokens of a span .* to a divisor of {span}"):
             groups_of(caches(full(block_size), local(span, block_size)), chunk_tokens)
 
-    def test_stages_without_a_layer_of_a_group_are_refused(self):
-        config = caches(full())
+    def test_a_stage_may_have_no_layer_of_a_group_and_not_of_all(self):
+        config = caches(full(), SlidingWindowSpec(block_size=32, page_size_bytes=4096, sliding_window=300))
         config.kv_cache_groups[0].layer_names = []
-        with pytest.raises(Unsupported, match="without a layer"):
-            groups_of(config, 0)
+        found, _ = groups_of(config, 0)
+        check_sizes(found, Shards(stages=2))
+        assert [group.layers for group in found] == [(), ("layer.1",)]
+        config.kv_cache_groups[1].layer_names = []
+        with pytest.raises(Unsupported, match="a pipeline stage without a layer that keeps KV is not served yet"):
+            check_sizes(groups_of(config, 0)[0], Shards(stages=2))
 
     @pytest.mark.parametrize(
         ("sizes", "replicas", "count", "places"),

@@ -119,7 +119,7 @@ class TestWorker:
         half._registered, half._attention = True, ONE
         half._measured = WorkerReport(ended={7: 1}, attention=frozenset([ONE]))
         word = pickle.loads(pickle.dumps(whole(half).get_handshake_metadata()))
-        assert word == said()
+        assert word == Told(WorkerReport(attention=frozenset([ONE]), places=frozenset([half._place])))
         assert half.report() == WorkerReport(ended={7: 1}, attention=frozenset([ONE])), "the report is not taken by the handshake"
 
     def test_it_tells_why_it_is_off(self):

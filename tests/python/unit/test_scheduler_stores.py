@@ -54,7 +54,7 @@ class TestBlocksUnderCopies:
         assert half.request_finished(request) is False
 
     def test_each_worker_is_waited_for(self, client):
-        half = LarderConnectorScheduler(setup(shards=Shards(stages=2, ranks=2)), client, NAMED)
+        half = LarderConnectorScheduler(setup(shards=Shards(ranks=4)), client, NAMED)
         request = Request("r", range(256))
         number = self.stored_by(half, request)
         half.update_connector_output(ended(meta=WorkerReport(ended={number: 3})))

@@ -192,17 +192,10 @@ def test_layouts_that_take_a_block_apart_are_refused(layout):
         setup_of(config(named()), found)
 
 
-@pytest.mark.parametrize(
-    ("fields", "reason"),
-    [
-        (dict(nnodes_within_dp=2), r"one engine on several machines \(nnodes 2\) is not served yet"),
-        (dict(distributed_executor_backend="external_launcher", world_size=2), "an external_launcher starts have a scheduler each"),
-    ],
-)
 # covers F-055
-def test_an_engine_that_larderds_of_several_machines_would_serve_is_refused(fields, reason):
-    with pytest.raises(Unsupported, match=reason):
-        setup_of(config(named(), **fields), caches(spec()))
+def test_ranks_with_a_scheduler_each_are_refused():
+    with pytest.raises(Unsupported, match="an external_launcher starts have a scheduler each"):
+        setup_of(config(named(), distributed_executor_backend="external_launcher", world_size=2), caches(spec()))
 
 
 @pytest.mark.parametrize(
@@ -211,11 +204,13 @@ def test_an_engine_that_larderds_of_several_machines_would_serve_is_refused(fiel
         dict(nnodes_within_dp=1, data_parallel_size=2),
         dict(distributed_executor_backend="external_launcher", world_size=1),
         dict(distributed_executor_backend="ray", world_size=2),
+        dict(nnodes_within_dp=2, tensor_parallel_size=2),
     ],
 )
-def test_ranks_of_one_machine_are_served(fields):
+def test_ranks_of_one_scheduler_are_served(fields):
     setup = setup_of(config(named(), **fields), caches(spec()))
     assert setup.data_parallel == ("data_parallel_size" in fields)
+    assert setup.spread == ("tensor_parallel_size" in fields)
 
 
 @pytest.mark.parametrize(("v2", "zeroing", "zeroes"), [(True, True, True), (True, False, False), (False, True, False)])

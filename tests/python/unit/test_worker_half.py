@@ -124,15 +124,15 @@ class TestStream:
     def test_workers_on_another_machine_than_the_scheduler_go_off(self, client):
         """Ray may place workers there: their larderd is another one."""
         half = LarderConnectorWorker(setup(), client)
-        half.bind_connector_metadata(StepWork(namespace="engine: test\n", host="another kernel's boot"))
-        assert "several machines" in half.off and client.namespaces == []
+        half.bind_connector_metadata(StepWork(namespace="engine: test\n", larderd="another kernel's boot"))
+        assert half.off.startswith("its workers use another larderd than its scheduler") and client.namespaces == []
         assert half.report().disabled == half.off
 
     def test_workers_on_the_same_machine_do_not(self, client):
         half, scheduler = LarderConnectorWorker(setup(), client), LarderConnectorScheduler(setup(), SchedulerClient(), NAMED)
         scheduler.begin()
         work = scheduler.build_connector_meta(step(new=[("r", 0, 1)]))
-        assert work.host
+        assert work.larderd
         half.bind_connector_metadata(work)
         assert half.off is None and client.namespaces == [work.namespace]
 

@@ -21,6 +21,9 @@ class Client:
         self.groups = []
         self.namespaces = []  # each that was opened
         self.open = {}  # text: number
+        self.parts = []  # of set_parts
+        self.present, self.looked = 0, []  # chunks that lookup() finds; its calls
+        self.fetched, self.fetch_done, self.fetch_ends = [], False, []
         self.closed = []
         self.spaces = []  # of loads and stores, by number
         self.loads = []
@@ -44,11 +47,31 @@ class Client:
         self.closed.append((number, drop))
         del self.open[self.namespaces[number]]
 
+    def set_parts(self, kept):
+        assert not self.namespaces
+        self.parts.append(kept)
+
     def add_namespace(self, fingerprint, wait_ms=0):
         if fingerprint not in self.open:
             self.open[fingerprint] = len(self.namespaces)  # the engine's own is 0
             self.namespaces.append(fingerprint)
         return self.open[fingerprint]
+
+    def lookup(self, hashes, stride, ns=0):
+        self.looked.append((len(hashes) // stride, ns))
+        return min(self.present, len(hashes) // stride)
+
+    def fetch(self, hashes, stride, deadline_ms, ns=0):
+        if self.fail == "fetch":
+            raise LarderError("larder_fetch", 5)
+        self.fetched.append((hashes, deadline_ms, ns))
+        return len(self.fetched)
+
+    def fetch_poll(self, ticket, wait_ms=0):
+        return object() if self.fetch_done else None
+
+    def fetch_end(self, ticket):
+        self.fetch_ends.append(ticket)
 
     def load(self, hashes, stride, pages, group=0, shard=0, ns=0):
         if self.fail in ("load", "captured"):

@@ -72,6 +72,28 @@ TEST_F(NamespaceJournalTest, ForgetsWhatIsGivenBack) {
   EXPECT_FALSE(fs::exists(directory_ / "larder.fresh.7"));
 }
 
+// covers F-286
+TEST_F(NamespaceJournalTest, KeepsThePartsOfChunks) {
+  const std::string path = directory_ / "journal", text = "a: 1\n";
+  Result<NamespaceJournal> journal = NamespaceJournal::create(path);
+  ASSERT_TRUE(journal.ok());
+  std::uint32_t handle = 0;
+  for (const std::uint32_t words : {0U, 2U, protocol::kMaxPartWords}) {
+    std::vector<std::byte> packet = packet_of(text);
+    protocol::Encoder encoder(protocol::MessageType::kOpenNamespace, 2);
+    encoder.append_text({reinterpret_cast<const char*>(packet.data()) + sizeof(protocol::MessageHeader),
+                         packet.size() - sizeof(protocol::MessageHeader)});
+    encoder.append(protocol::NamespaceShards{1, words})
+        .append_all(std::span<const std::uint64_t>(std::vector<std::uint64_t>(words, 7)));
+    ASSERT_TRUE(journal->add(encoder.packet(), handle++, 1).ok());
+  }
+  const std::vector<NamespaceJournal::Record> records = NamespaceJournal::read(path);
+  ASSERT_EQ(records.size(), 3U);
+  EXPECT_TRUE(records[0].spec.parts.empty());
+  EXPECT_EQ(records[1].spec.parts, (std::vector<std::uint64_t>{7, 7}));
+  EXPECT_EQ(records[2].spec.parts.size(), protocol::kMaxPartWords);
+}
+
 // The name of the file and the limit; the error once said that no space was left.
 // covers F-108
 TEST_F(NamespaceJournalTest, ALimitOfFileSizeIsNamedAndLeavesTheFileWhole) {

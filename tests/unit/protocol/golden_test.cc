@@ -83,6 +83,7 @@ TEST(Golden, Namespaces) {
                le(kA, 8) + le(kB, 8) + le(1, 4) + le(2, 4) + le(256, 4) + le(0, 4) + name("llama") + zeros(4) + le(kC, 8) +
                    le(24, 4) + zeros(4),
                open, GroupLayout{kC, 24, 0});
+  expect_bytes(MessageType::kOpenNamespace, 4, le(3, 4) + le(1, 4) + le(kA, 8), NamespaceShards{3, 1}, kA);
   expect_bytes(MessageType::kNamespace, 5, le(3, 4) + le(0, 4), Namespace{3, 0});
   expect_bytes(MessageType::kDropNamespace, 11, le(3, 4) + zeros(4), DropNamespace{3, 0});
   expect_bytes(MessageType::kCloseNamespace, 27, le(3, 4) + le(1, 4), CloseNamespace{3, kCloseDrop});

@@ -85,6 +85,28 @@ TEST(Family, OfGroupsOfTwoSizesLeavesTogether) {
   EXPECT_GE(whole, 3U) << "of four that the arena takes";
 }
 
+// covers F-286
+TEST(Family, IsWholeWithoutThePartsThatAreNotKept) {
+  StoreBox box(8);
+  box.add_session(1);
+  NamespaceSpec spec = make_spec("stages: 2\n");
+  spec.parts = {0b01};
+  std::string difference;
+  const std::uint32_t handle = *box.store().open_namespace(spec, &difference);
+  const auto member = [&](std::uint64_t n) {
+    protocol::Key key = box.key(n);
+    key.namespace_handle = handle;
+    return key;
+  };
+  ASSERT_EQ(box.put(1, member(1)).status, status_of(GrantStatus::kGranted));
+  put_family(box, 2);
+  box.put(1, box.key(3));
+  const protocol::ActCounts kept = box.store().families().pin(handle, hashes(box, {1, 2}));
+  EXPECT_EQ(kept.found, 1U);
+  EXPECT_EQ(kept.absent, 1U);
+  EXPECT_EQ(box.store().families().pin(box.handle(), hashes(box, {2, 3})).found, 1U) << "one shard of two is no family";
+}
+
 TEST(Family, ABadChunkLeavesTheOthersForTheNextStore) {
   StoreBox box(4);
   box.add_session(1);

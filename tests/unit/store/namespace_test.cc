@@ -165,6 +165,46 @@ TEST(Namespaces, EachShardMayTellItsOwnLayout) {
   EXPECT_EQ(open(3, 3).status().code(), Code::kOutOfRange);
 }
 
+// A stage of a pipeline without a layer of some group, or a rank with another larderd.
+// covers F-286
+TEST(Namespaces, PartsThatAreNotKeptHaveNoLayout) {
+  NamespaceTable table;
+  std::string difference;
+  NamespaceSpec spec = make_spec("a: 1");
+  spec.groups = {{4096, 0, 0}, {8192, 2, 0}};
+  spec.layout_shard = 1;
+  spec.parts = {0b1110};
+  const std::uint32_t handle = *table.open(spec, 1 << 20, &difference);
+  EXPECT_EQ(table.at(handle).layout(0, 0), nullptr);
+  EXPECT_EQ(table.at(handle).layout(0, 1)->pieces_per_chunk, 2U);
+  EXPECT_EQ(table.at(handle).spec.part_count(), 3U);
+  EXPECT_EQ(table.largest_family_bytes(), 20'480U);
+  NamespaceSpec second = spec;
+  second.layout_shard = 2;
+  second.groups = {{4096, 1, 0}, {8192, 1, 0}};
+  EXPECT_EQ(*table.open(second, 1 << 20, &difference), handle);
+  EXPECT_EQ(table.largest_family_bytes(), 20'480U + 8192U + 12'288U);
+  second.parts = {};
+  EXPECT_NE(*table.open(second, 1 << 20, &difference), handle) << "other parts are another namespace";
+
+  const auto refused = [&](const NamespaceSpec& one) { return table.open(one, 1 << 20, &difference).status().text(); };
+  NamespaceSpec wrong = spec;
+  wrong.parts = {0b1111};
+  EXPECT_NE(refused(wrong).find("pieces_per_chunk of group 0 is 0, and the part is kept"), std::string::npos) << refused(wrong);
+  wrong = spec;
+  wrong.groups[0].pieces_per_chunk = 1;
+  EXPECT_NE(refused(wrong).find("and the part is left out"), std::string::npos) << refused(wrong);
+  wrong = spec;
+  wrong.groups[1].pieces_per_chunk = 0;
+  wrong.parts = {0};
+  EXPECT_NE(refused(wrong).find("no part of a chunk is left"), std::string::npos) << refused(wrong);
+  wrong = spec;
+  wrong.parts = {0b11110};
+  EXPECT_NE(refused(wrong).find("behind the last shard and group"), std::string::npos) << refused(wrong);
+  wrong.parts = {1, 1};
+  EXPECT_NE(refused(wrong).find("part_words 2"), std::string::npos) << refused(wrong);
+}
+
 // A wrong layout of one shard, by a member that stays: the processes of the next engine find each
 // other.
 TEST(Namespaces, OfTwoThatFitAShardTheOneWithMoreSessionsThenTheYounger) {

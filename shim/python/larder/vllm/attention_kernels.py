@@ -104,7 +104,7 @@ def _blocks_are_packed(kv_cache_config, group):
     return any(
         getattr(tensor, "block_stride", 0) > getattr(tensor, "layer_stride", 0)
         for tensor in tensors
-        if not set(getattr(tensor, "layers", ())).isdisjoint(group.layers)
+        if not group.layers or not set(getattr(tensor, "layers", ())).isdisjoint(group.layers)
     )
 
 

@@ -124,6 +124,9 @@ class LoadOrRecompute:
         self._usual_look_s = None
         self._probe_pause, self._await_pause = Pause(clock), Pause(clock)
 
+    def sized(self, chunk_bytes, state_bytes):
+        self._chunk_bytes, self._state_bytes = chunk_bytes, state_bytes
+
     def measured(self, prefill_tokens=0, prefill_ns=0, load_bytes=0, load_ns=0):
         self._prefill.add(prefill_tokens, prefill_ns)
         self._load.add(load_bytes, load_ns)
@@ -176,7 +179,7 @@ class LoadOrRecompute:
         one = self._chunk_bytes / below.read_bytes_per_s if below.read_bytes_per_s else 0.0
         first = below.read_latency_ns / 1e9 + waiting_chunks * one
         tokens_per_s = self._prefill.value()
-        longest = self._longest(lacking_tokens)
+        longest = self.longest(lacking_tokens)
         if tokens_per_s is not None:
             load = self._chunk_bytes / (self._load.value() or ASSUMED_LOAD_BYTES_PER_S)
             if one + load > WORTH_SHARE * self.chunk_tokens / tokens_per_s:
@@ -202,7 +205,7 @@ class LoadOrRecompute:
         """The Plan of the offer with the largest gain among the offers that are worth their time
         and arrive within the deadline. None: compute. An offer is never cut: chunks without the
         state are no hit. The other arguments are those of plan()."""
-        longest = self._longest(lacking_tokens)
+        longest = self.longest(lacking_tokens)
         if below is None or not below.serving or self._pauses[shared].lasts() or longest < LEAST_DEADLINE_S:
             return None
         rate, tokens_per_s = below.read_bytes_per_s, self._prefill.value()
@@ -217,7 +220,7 @@ class LoadOrRecompute:
                 return Plan(chunks, self._deadline(below, estimate, longest), estimate, compute, shared, offer)
         return None
 
-    def _longest(self, lacking_tokens):
+    def longest(self, lacking_tokens):
         """The longest deadline, in seconds, of a fetch for a request without these tokens."""
         tokens_per_s = self._prefill.value()
         return UNKNOWN_DEADLINE_S if tokens_per_s is None else DEADLINE_SHARE * lacking_tokens / tokens_per_s

@@ -31,6 +31,9 @@ _KINDS = ("FullAttentionSpec", "MLAAttentionSpec", *_WINDOWS, "ChunkedLocalAtten
 _REBUILT = ("CircularBufferSpec", "SlidingWindowMLASpec")
 
 
+_UNLIKE_STAGES = "layers of one KV group with pages of several sizes are not served with a pipeline yet"
+
+
 class Unsupported(Exception):
     """The engine runs without the cache. The text has the reason, and the remedy if there is
     one."""
@@ -40,7 +43,7 @@ class Unsupported(Exception):
 class Group:
     table: int  # the number of vLLM's block table
     spec: object
-    layers: tuple
+    layers: tuple  # of this process's pipeline stage, perhaps none
     page_bytes: int
     block_size: int
     span: int  # blocks that a chunk spans
@@ -88,6 +91,10 @@ class Shards:
     def count(self):
         return self.stages * (self.ranks // self.replicas)
 
+    @property
+    def workers(self):
+        return self.stages * self.ranks
+
     def of(self, stage, rank):
         """(shard, number among its replicas). Replicas take turns to store chunks
         (Part.of_writer)."""
@@ -133,7 +140,9 @@ def check_sizes(groups, shards):
     if len(groups) > MOST_GROUPS:
         raise Unsupported(f"the model has {len(groups)} KV groups, and Larder serves {MOST_GROUPS} at most")
     if shards.stages > 1 and any(group.unlike for group in groups):
-        raise Unsupported("layers of one KV group with pages of several sizes are not served with a pipeline yet")
+        raise Unsupported(_UNLIKE_STAGES)
+    if not any(group.layers for group in groups):
+        raise Unsupported("a pipeline stage without a layer that keeps KV is not served yet")
     if shards.count > MOST_SHARDS:
         raise Unsupported(f"{shards.count} ranks hold parts of the KV (pipeline times tensor parallel), and Larder serves {MOST_SHARDS} at most")
     for group in groups:
@@ -176,8 +185,8 @@ def is_rebuilt(group):
 def _check_group(group):
     for spec in () if is_rebuilt(group) else inner_specs(group.kv_cache_spec):
         _check_spec(spec)
-    if not group.layer_names:
-        raise Unsupported("a pipeline stage without a layer of each KV group is not served yet")
+    if not group.layer_names and len(inner_specs(group.kv_cache_spec)) > 1:
+        raise Unsupported(_UNLIKE_STAGES)
     if getattr(group, "host_resident", False) or not getattr(group, "enable_kv_transfer", True):
         raise Unsupported("a KV group that vLLM keeps to itself is not served yet")
 

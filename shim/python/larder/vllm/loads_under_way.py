@@ -26,10 +26,10 @@ class LoadsUnderWay:
     def __init__(self, client):
         self._client = client
         self._tickets: dict[int, Load] = {}
-        self._failed: list[Load] = []  # before anything was started
+        self._at_once: list[Load] = []  # failed before anything was started, or without a part of this worker's
 
     def __bool__(self):
-        return bool(self._tickets or self._failed)
+        return bool(self._tickets or self._at_once)
 
     def begin(self, load, orders):
         """orders: arguments of Client.load, one for each group. An exception of theirs, or of
@@ -44,15 +44,16 @@ class LoadsUnderWay:
             if not load.tickets:  # else the load has failed once all started copies have ended
                 text = "Request %s is computed, not loaded: %s"
                 logger.warning(text, load.request_id, load.failure)
-                self._failed.append(load)
+        if not load.tickets:
+            self._at_once.append(load)
 
     def poll(self, wait_ms):
         """Completions of the library. Waits for one, at most so long."""
         return self._client.poll(wait_ms) if self._tickets else []
 
     def take_ended(self, completions):
-        """Loads that have ended by these completions, or could not begin."""
-        ended, self._failed = self._failed, []
+        """Loads that have ended by these completions, or at once."""
+        ended, self._at_once = self._at_once, []
         for completion in completions:
             load = self._tickets.pop(completion.ticket, None)
             if load is None:

@@ -54,6 +54,18 @@ class Move:
 
 
 @dataclass(frozen=True)
+class RankLookup:
+    """How many of these chunks, from the first on, does the worker's larderd have in memory? What is
+    missing may be fetched."""
+
+    number: int
+    hashes: bytes
+    stride: int
+    line: str  # see Move
+    deadline_ms: int = 0  # of such a fetch; 0: nothing is fetched
+
+
+@dataclass(frozen=True)
 class StepWork(KVConnectorMetadata):
     """Most steps have no work for the worker. Such steps share COMPUTES or RESTS, which are pickled
     by name."""
@@ -73,7 +85,9 @@ class StepWork(KVConnectorMetadata):
     closed: list[tuple[str, bool]] = field(default_factory=list)
     # numbers of steps whose stored blocks this step writes while the request runs
     rewritten: tuple[int, ...] = ()
-    host: str = ""  # the scheduler's, sent with the namespace (hosts)
+    larderd: str = ""  # the scheduler's, sent with the namespace (hosts)
+    places: tuple = ()  # of all workers, sent with the namespace where they matter (places)
+    lookups: tuple = ()  # RankLookup
 
     def __reduce__(self):
         if self is COMPUTES:
@@ -104,6 +118,8 @@ class WorkerReport(KVConnectorWorkerMetadata):
     # by number: the files that vLLM has loaded; (): unknown
     adapters: dict[int, tuple] = field(default_factory=dict)
     attention: frozenset = frozenset()  # attention_kernels.Attention of the layers, once
+    places: frozenset = frozenset()  # places.Place of the worker, once
+    answers: dict[int, tuple] = field(default_factory=dict)  # {RankLookup.number: (workers, chunks that all of them have)}
 
     def aggregate(self, other):
         """The sum of two reports. The prefill time is that of the slowest worker, because the ranks
@@ -114,11 +130,19 @@ class WorkerReport(KVConnectorWorkerMetadata):
             disabled=self.disabled or other.disabled,
             failed=self.failed | other.failed,
             attention=self.attention | other.attention,
+            places=self.places | other.places,
             ended=dict(Counter(self.ended) + Counter(other.ended)),
             load_bytes=self.load_bytes + other.load_bytes,
             load_ns=max(self.load_ns, other.load_ns),
+            answers={**self.answers, **other.answers, **_least(self.answers, other.answers)},
             adapters={**self.adapters, **other.adapters, **_unlike(self.adapters, other.adapters)},
         )
+
+
+def _least(one, other):
+    """Answers of workers of both."""
+    both = one.keys() & other.keys()
+    return {number: (one[number][0] + other[number][0], min(one[number][1], other[number][1])) for number in both}
 
 
 def _unlike(one, other):

@@ -12,6 +12,7 @@ import time
 from larder import fingerprint
 from larder.vllm.groups import Unsupported
 from larder.vllm.fail_safe import logger
+from larder.vllm.hosts import socket_of
 from larder.vllm.identity import configuration_of
 from larder.vllm.model_source import draft_source, weights_source
 from larder.weights import UnknownWeights, WeightsReader
@@ -22,20 +23,18 @@ START_WAIT_S = 0.2
 # Workers report with the first step that computes.
 REPORT_WAIT_S = 60
 MOST_FINGERPRINT_BYTES = 48 * 1024  # kMaxFingerprintBytes of shim/protocol/limits.h
-_DEFAULT_SOCKET = "/run/larder/larder.sock"  # as the library has it
 
 
 class Naming:
     def __init__(self, setup, vllm_config):
         self._facts, self._attention = setup.facts, setup.attention
         self._configuration = configuration_of(vllm_config)
-        socket = setup.socket or os.environ.get("LARDER_SOCKET") or _DEFAULT_SOCKET
         draft = draft_source(vllm_config) if setup.weights_id else None
         # weights_id names the model alone
         self._named = f"named {setup.weights_id}, draft " if draft else ""
         source, named = (draft, None) if draft else (weights_source(vllm_config), setup.weights_id)
         self._reader = WeightsReader(
-            source, named, memo_path=f"{socket}.weights", loaded_since=_process_began()
+            source, named, memo_path=f"{socket_of(setup)}.weights", loaded_since=_process_began()
         )
         self._reader.start()
         self._weights = self._text = self._objection = None
@@ -66,20 +65,21 @@ class Naming:
         if self._objection is not None:
             raise Unsupported(self._objection)
         if self._attention is None:
-            self._warn_of_silent_workers()
+            self.warn_of_silent_workers()
         elif self._text is None:
             facts = self._facts + self._attention.text()
             self._text = _checked(fingerprint.text(facts, *self._configuration) + self._weights)
         return self._text
 
-    def _warn_of_silent_workers(self):
+    def warn_of_silent_workers(self):
+        """Call when only workers can tell more."""
         now = time.monotonic()
         if self._warn_at is None:
             self._warn_at = now + REPORT_WAIT_S
         elif now >= self._warn_at:
             self._warn_at = math.inf  # once
             logger.warning(
-                "Larder: no worker has reported the attention of its layers within %d s of requests: this engine runs without the cache until one does. "
+                "Larder: the workers have not all reported their layers within %d s of requests: this engine runs without the cache until they do. "
                 "A connector beside Larder, or a vLLM that drops build_connector_worker_meta, can be the cause",
                 REPORT_WAIT_S,
             )

@@ -6,10 +6,15 @@ from larder.vllm.groups import Unsupported
 
 def register(client, setup, kv_caches):
     """Gives the library the address of every page of every layer. Returns the kernel block of each
-    group of tokens, in tokens: within a page tokens stand kernel block by kernel block.
+    group of tokens, in tokens: within a page tokens stand kernel block by kernel block. A group
+    without layers in this pipeline stage has the kernel block that vLLM's configuration implies.
     Unsupported: pages that cannot be served; the text names the layer."""
     blocks = []
     for number, group in enumerate(setup.groups):
+        if not group.layers:
+            if not group.state:
+                blocks.append(setup.attention.blocks[len(blocks)] if setup.attention else group.block_size)
+            continue
         found, sizes = [], {}
         for name in group.layers:
             if name not in kv_caches:

@@ -15,7 +15,7 @@ from larder.vllm.fetches import IDLE_WAIT_MS, Fetches
 from larder.vllm.first_tokens import FirstTokens
 from larder.vllm.groups import Unsupported
 from larder.vllm.fail_safe import FailSafe, guarded, late, logger
-from larder.vllm.hosts import this_host
+from larder.vllm.hosts import larderd_of
 from larder.vllm.items import Items
 from larder.vllm.keys import chunk_hashes, stride_of
 from larder.vllm.kv_origins import KvOrigins
@@ -23,6 +23,8 @@ from larder.vllm.load_plan import LoadPlan, Lookup
 from larder.vllm.local_cache import LocalCache
 from larder.vllm.messages import COMPUTES, RESTS, Move, StepWork
 from larder.vllm.neighbours import Neighbours
+from larder.vllm.places import Places
+from larder.vllm.rank_lookups import RankLookups
 from larder.vllm.request_spaces import RequestSpaces
 from larder.vllm.shared_loads import SharedLoads
 from larder.vllm.spaces import Spaces
@@ -56,10 +58,12 @@ class LarderConnectorScheduler(FailSafe):
         self._neighbours = Neighbours(getattr(vllm_config, "max_concurrent_batches", 1))
         self._stored = StoredBlocks(setup)
         self._worth, chunk_keys = None, 1
+        self._places = Places(setup, larderd_of(setup) if setup else "")
+        self._ranks = RankLookups(setup.shards.workers if setup else 0)
         if setup:
-            count = setup.shards.count
-            self._worth = LoadOrRecompute(setup.chunk_bytes * count, setup.chunk_tokens, state_bytes=setup.state_bytes * count)
-            chunk_keys = count * len(setup.token_groups)
+            self._worth = LoadOrRecompute(0, setup.chunk_tokens)
+            self._size()
+            chunk_keys = setup.shards.count * len(setup.token_groups)
         self._first_tokens = FirstTokens(self._observed)
         self._shared = SharedLoads(setup)
         self._fetches = (StateFetches if self._states else Fetches)(client, self._worth, self._shared, chunk_keys)
@@ -111,6 +115,11 @@ class LarderConnectorScheduler(FailSafe):
             return None, False
         if hits * chunk == request.num_tokens and self.setup.needs_more(request.num_tokens):
             hits -= 1
+        if hits > first and self._places.several:
+            fetch_s = self._worth.longest((hits - first) * chunk) if self.setup.fetches else 0
+            hits = self._ranks.reach(request.request_id, space, first, hashes[: (hits - first) * stride], stride, fetch_s)
+            if hits is None:
+                return None, False
         if hits > first and self._shared.join(request, space, hashes[: (hits - first) * stride], stride, hits, local_tokens):
             return None, False
         self._states.ask_boundary(request, first, attention)
@@ -122,6 +131,7 @@ class LarderConnectorScheduler(FailSafe):
         """vLLM has blocks for the request. If external_tokens is not 0, vLLM now waits for a
         load."""
         lookup = self._lookups.pop(request.request_id, None)
+        self._ranks.forget(request.request_id)
         self._hand_out(request, blocks, external_tokens)
         # Empty: the worker reports the load as failed.
         load = Move(request.request_id, pages=self._pages_at_stake(blocks, lookup) if external_tokens else ())
@@ -200,21 +210,30 @@ class LarderConnectorScheduler(FailSafe):
         if self.off is None and not self._text:
             try:
                 text = self._naming.poll(wait_s)
-                if text is not None:
+                if text is not None and self._places.all() is None:
+                    self._naming.warn_of_silent_workers()
+                elif text is not None:
                     self._open(text)
             except Unsupported as reason:
                 self.turn_off(str(reason))
         return self.off is None and self._text != ""
 
+    def _size(self):
+        tokens, states = self.setup.numbers
+        self._worth.sized(self._places.bytes_of(tokens), self._places.bytes_of(states))
+
     def _open(self, text):
+        if self._places.tell_larderd(self.client):
+            self._size()
+            self._stores.index_tells = not self._places.several
         self._spaces.named(text)
         self._text = text
         setup = self.setup
         logger.info(
-            "Larder: model %s, chunks of %d tokens (%d bytes in each of %d shards), namespace %s of:\n%s",
+            "Larder: model %s, chunks of %d tokens (%d bytes in %d shards), namespace %s of:\n%s",
             setup.model,
             setup.chunk_tokens,
-            setup.chunk_bytes,
+            self._places.bytes_of(setup.numbers[0]),
             setup.shards.count,
             namespace_id(text),
             fingerprint.for_log(text),
@@ -271,9 +290,10 @@ class LarderConnectorScheduler(FailSafe):
             rewritten = self._stored.all_of_windows()
         number, preempted, kept = self._stored.step(scheduler_output.preempted_req_ids or (), stores)
         closed = self._spaces.take_closed()
-        if loads or namespace or stores or prefill_tokens or preempted or kept or closed or rewritten:
-            host = this_host() if namespace else ""
-            return StepWork(namespace, loads, stores, prefill_tokens, computes, number, preempted, kept, closed, rewritten, host)
+        lookups = self._ranks.take()
+        if loads or namespace or stores or prefill_tokens or preempted or kept or closed or rewritten or lookups:
+            more = (larderd_of(self.setup), self._places.all()) if namespace else ("", ())
+            return StepWork(namespace, loads, stores, prefill_tokens, computes, number, preempted, kept, closed, rewritten, *more, lookups)
         return COMPUTES if computes else RESTS
 
     @guarded(lambda: False)
@@ -336,8 +356,15 @@ class LarderConnectorScheduler(FailSafe):
         self._stored.ended(report.ended)
         if report.disabled:
             self.turn_off(report.disabled)
+        if report.places and self.off is None:
+            try:
+                self._places.hear(report.places)
+            except Unsupported as reason:
+                return self.turn_off(str(reason))
         if report.attention and self.off is None and self._naming.correct(report.attention):
             self._name_anew()
+        if report.answers:
+            self._ranks.answered(report.answers)
         if report.adapters:
             self._adapters.loaded(report.adapters)
             self._local.loaded(report.adapters)
@@ -393,6 +420,7 @@ class LarderConnectorScheduler(FailSafe):
         self._spaces.forget(request.request_id)
         self._first_tokens.end(request.request_id)
         self._fetches.forget(request.request_id)
+        self._ranks.forget(request.request_id)
         self._items.forget(request.request_id)
         self._stores.forget(request.request_id)
         self._origins.forget(request.request_id)

@@ -8,7 +8,7 @@ the build in the workers' processes."""
 import os
 from dataclasses import dataclass
 
-from larder.vllm import reusable, sleep_mode
+from larder.vllm import hosts, reusable, sleep_mode
 from larder.vllm.attention_kernels import Attention, attention_of
 from larder.vllm.drafts import Drafts, drafts_of
 from larder.vllm.groups import Shards, Unsupported, check_sizes, groups_of, is_rebuilt, shards_of
@@ -42,6 +42,7 @@ class Setup:
     # as this process knows the attention; None: only the layers know
     attention: Attention | None = None
     data_parallel: bool = False  # other ranks compute in step with this engine
+    spread: bool = False  # ranks may use another larderd than the scheduler
     v2_runner: bool = False  # vLLM's second model runner, CUDA's default
     trusts_other_connectors: bool = False  # True: KV of other connectors is stored (foreign_kv)
     drafts: Drafts | None = None  # of a drafter whose KV is in vLLM's pages
@@ -60,19 +61,15 @@ class Setup:
         """The number of groups of states."""
         return len(self.groups) - len(self.token_groups)
 
+    @property
+    def numbers(self):
+        """The numbers of the groups of tokens, and of those of states."""
+        tokens = len(self.token_groups)
+        return range(tokens), range(tokens, len(self.groups))
+
     def needs_more(self, tokens):
         """Whether a hit of a whole prompt of so many tokens has to give up a chunk."""
         return self.rebuilds or any(group.needs_more(tokens) for group in self.groups)  # mutation: rebuilt-hit
-
-    @property
-    def chunk_bytes(self):
-        """Of one shard, all groups of tokens."""
-        return sum(group.page_bytes * len(group.layers) * group.blocks for group in self.token_groups)
-
-    @property
-    def state_bytes(self):
-        """Of one shard, all groups of states."""
-        return sum(group.page_bytes * len(group.layers) * group.blocks for group in self.groups if group.state)
 
 
 def setup_of(vllm_config, kv_cache_config):
@@ -125,6 +122,7 @@ def setup_of(vllm_config, kv_cache_config):
         blocks=getattr(kv_cache_config, "num_blocks", None),
         attention=_attention(vllm_config, kv_cache_config, [group for group in groups if not group.state]),
         data_parallel=getattr(vllm_config.parallel_config, "data_parallel_size", 1) > 1,
+        spread=hosts.are_spread(vllm_config.parallel_config),
         v2_runner=v2_runner,
         trusts_other_connectors=_switch(options, "trust_other_connectors", False),
         rebuilds=rebuilds,
@@ -152,7 +150,6 @@ def _check_engine(vllm_config):
         raise Unsupported(f"KV pages on {current_platform.device_type} are not served yet, only on cpu and cuda")
     if getattr(vllm_config.cache_config, "use_replayssm", False):
         raise Unsupported("recurrent states that vLLM replays (use_replayssm) are not served yet")
-    _check_hosts(vllm_config.parallel_config)
     reusable.check(vllm_config)
     if getattr(vllm_config.cache_config, "calculate_kv_scales", False):
         raise Unsupported("KV scales calculated at run time (calculate_kv_scales) differ from start to start and are not served")
@@ -171,16 +168,6 @@ def check_scales(vllm_config, kv_cache_config):
             f"KV scales of {vllm_config.cache_config.cache_dtype} are set to 1 at the first forward pass, after loads: only vLLM's second"
             " model runner with its warm-up is served (VLLM_USE_V2_MODEL_RUNNER=1, no --enforce-eager)"
         )
-
-
-def _check_hosts(parallel):
-    """Each machine has a larderd of its own, and a hit needs every rank's part."""
-    machines = getattr(parallel, "nnodes_within_dp", 1)
-    if machines > 1:
-        raise Unsupported(f"one engine on several machines (nnodes {machines}) is not served yet")
-    launcher = getattr(parallel, "distributed_executor_backend", None)
-    if launcher == "external_launcher" and getattr(parallel, "world_size", 1) > 1:
-        raise Unsupported("ranks that an external_launcher starts have a scheduler each, which hears of its own worker alone: they are not served")
 
 
 # Physical orders of layers, blocks, heads, tokens and content in which a block of a layer is one

@@ -46,6 +46,9 @@ class StorePlan:
         self._items = items
         self._origins = origins
         self._note = note
+        # False: ranks have larderds that this client does not see. Each chunk is given to the workers, again for a late answer, and
+        # each worker asks its own index.
+        self.index_tells = True
         self._tables = BlockTables()
 
     def of_step(self, scheduler_output):
@@ -112,7 +115,7 @@ class StorePlan:
         if not hashes:
             return None
         stride = stride_of(request)
-        present = self._client.lookup(hashes, stride, tracked.space.number)
+        present = self._present(tracked, full, hashes, stride)
         tracked.stored_chunks += present
         tracked.asked_chunks, tracked.asked_at = full, time.monotonic()
         first = tracked.stored_chunks
@@ -126,6 +129,14 @@ class StorePlan:
         chunk, chunks = self._setup.chunk_tokens, len(move.parts[0].hashes) // stride
         late.info("Storing %d out of %d tokens for request %s", chunks * chunk, full * chunk, request_id)
         return move
+
+    def _present(self, tracked, full, hashes, stride):
+        """How many of the chunks need no store, from the first on."""
+        if self.index_tells:
+            return self._client.lookup(hashes, stride, tracked.space.number)
+        given = tracked.asked_chunks if full > tracked.asked_chunks else tracked.stored_chunks
+        given = max(given, tracked.loaded_tokens // self._setup.chunk_tokens)
+        return min(max(given - tracked.stored_chunks, 0), len(hashes) // stride)
 
     def _full(self, request, computed_after):
         """The computed chunks with keys. Several drafting modules write the last positions before

@@ -18,10 +18,12 @@ from larder.vllm.attention_kernels import attention_of_worker
 from larder.vllm.awaited_adapters import AwaitedAdapters
 from larder.vllm.groups import Unsupported
 from larder.vllm.fail_safe import FailSafe, guarded, logger
-from larder.vllm.hosts import this_host
+from larder.vllm.hosts import larderd_of
 from larder.vllm.loaded_adapters import LoadedAdapters
 from larder.vllm.loads_under_way import Load, LoadsUnderWay
 from larder.vllm.messages import COMPUTES, RESTS, WorkerReport
+from larder.vllm.places import OTHER_LARDERD, Place, parts_kept, writer_of
+from larder.vllm.rank_answers import RankAnswers
 from larder.vllm.spaces import close_space, open_space
 from larder.vllm.prefill_clock import DeviceClock, HostClock, Timeline
 from larder.vllm.stores_under_way import Step, StoresUnderWay
@@ -36,7 +38,6 @@ SLEEP_WAIT_S = 10
 # The wait for larderd to close memory in which larderd copies. Without an answer the memory comes
 # free later, which does no harm.
 CLOSE_WAIT_MS = 1000
-_OTHER_HOST = "its workers run on several machines, which is not served yet: a hit would need the memory of every machine's larderd"
 
 _NOTHING = WorkerReport()
 
@@ -49,12 +50,17 @@ class LarderConnectorWorker(FailSafe):
         super().__init__(setup, client)
         self._loaded = LoadedAdapters(lora_config)
         self._awaited = AwaitedAdapters(self._loaded)
-        self._shard, self._replica = shard, replica
+        self._shard = shard
+        groups = setup.groups if setup is not None else ()
+        self._place = Place(shard, replica, tuple(len(group.layers) for group in groups), larderd_of(setup) if setup is not None else "")
+        self._writer = replica, setup.shards.replicas if setup is not None else 1
         self._text = ""  # the scheduler's fingerprint; "" until known
         self._attention = setup.attention if setup is not None else None
+        self._parts_told = False
         self._misnamed = False  # the scheduler's fingerprint has another attention
         self._spaces = {}  # by the lines behind the fingerprint
         self._loads = LoadsUnderWay(client)
+        self._answers = RankAnswers(client)
         self._failed_pages: set[int] = set()
         # for pages on a GPU: a function that gives the address of the computing stream
         self._stream = None
@@ -105,7 +111,7 @@ class LarderConnectorWorker(FailSafe):
             blocks = pages.register(self.client, self.setup, kv_caches)
             if vllm_config is not None:
                 self._attention = attention_of_worker(vllm_config, self.setup.token_groups, blocks)
-                self._measured.attention = frozenset([self._attention])
+                self._tell_of_layers(self._measured)
         except Unsupported as reason:
             return self.turn_off(f"KV pages cannot be served: {reason}")
         except LarderError as error:
@@ -113,6 +119,12 @@ class LarderConnectorWorker(FailSafe):
         self._stream = stream_of(kv_caches.values())
         if self._stream is not None:
             self._clock = DeviceClock(Timeline(self._stream.device))
+
+    def _tell_of_layers(self, report):
+        """Adds the parts of a report that the scheduler needs once."""
+        if self._attention is not None:
+            report.attention = frozenset([self._attention])
+        report.places = frozenset([self._place])
 
     # ---- sleep
 
@@ -158,6 +170,8 @@ class LarderConnectorWorker(FailSafe):
         self._under_way.keep(work.kept)
         self._name(work)
         self._close(work.closed)
+        if work.lookups:
+            self._answer(work)
         self._begin_loads(work.loads)
         self._store(work)
         self._begin_clock(work.prefill_tokens)
@@ -207,8 +221,8 @@ class LarderConnectorWorker(FailSafe):
         text = work.namespace
         if self.off is not None or not text:
             return
-        if work.host not in ("", this_host()):
-            return self.turn_off(_OTHER_HOST)
+        if not work.places and work.larderd not in ("", self._place.larderd):
+            return self.turn_off(OTHER_LARDERD)
         if not text.startswith(self.setup.facts):
             mine = {line.split(": ")[0] for line in self.setup.facts.splitlines()}
             lines = [name for name in fingerprint.differing_fields(text, self.setup.facts) if name in mine]
@@ -216,6 +230,10 @@ class LarderConnectorWorker(FailSafe):
         self._misnamed = self._attention is not None and not text.startswith(self.setup.facts + self._attention.text())
         if self._misnamed:
             return logger.debug("Larder: the scheduler does not know the attention of the layers yet")
+        if work.places and not self._parts_told:
+            self.client.set_parts(parts_kept(self.setup, work.places, self._place.larderd))
+            self._writer = writer_of(work.places, self._place)
+            self._parts_told = True
         self._text = text
         self._spaces = {"": open_space(self.client, self.setup, text)}
 
@@ -227,6 +245,15 @@ class LarderConnectorWorker(FailSafe):
             space = self._spaces.pop(line, None)
             if space:
                 close_space(self.client, space, drop)
+
+    @guarded(lambda: None)
+    def _answer(self, work):
+        gone = {line for line, _ in work.closed}
+        for one in work.lookups:
+            if self.off is None and self._text and not self._away and one.line not in gone:
+                self._answers.ask(one, self._space_of(one).number)
+            else:
+                self._answers.answer(one, 0)
 
     def _orders_of(self, move):
         """The arguments of Client.load, for each group. LookupError: there is no load; the text is
@@ -240,8 +267,9 @@ class LarderConnectorWorker(FailSafe):
             raise LookupError("the files of its adapter are not known yet" if holds is None else "vLLM holds other files of its adapter")
         space = self._space_of(move)
         for part in move.parts:
-            number = space.of_group(self.setup.groups[part.group])
-            yield part.hashes, self._stride(part), part.pages, part.group, self._shard, number
+            group = self.setup.groups[part.group]
+            if group.layers:  # mutation: stage-without-layers
+                yield part.hashes, self._stride(part), part.pages, part.group, self._shard, space.of_group(group)
 
     def _space_of(self, move):
         if move.line not in self._spaces:
@@ -274,10 +302,10 @@ class LarderConnectorWorker(FailSafe):
         for move in moves:
             space = self._space_of(move)
             for part in move.parts:
-                part = part.of_writer(self._replica, self.setup.shards.replicas, self._stride(part))
-                if part.hashes:
-                    number = space.of_group(self.setup.groups[part.group])
-                    calls.setdefault((number, part.group), []).append(part)
+                group = self.setup.groups[part.group]
+                part = part.of_writer(*self._writer, self._stride(part))
+                if part.hashes and group.layers:
+                    calls.setdefault((space.of_group(group), part.group), []).append(part)
         return calls
 
     @guarded(lambda: None)
@@ -356,6 +384,8 @@ class LarderConnectorWorker(FailSafe):
         self._end_step()
         self._poll_stores()
         self._begin_loads()
+        if self._answers and not self._loads and not self._computes:
+            self._answers.wait(self._idle_wait_ms())
         if self._awaited and not self._loads and not self._computes:
             self._awaited.wait(self._idle_wait_ms() / 1e3)
         if not self._loads:
@@ -407,6 +437,7 @@ class LarderConnectorWorker(FailSafe):
         """The report for the scheduler, mostly None: this worker's speed and ended steps, and once
         that this half is off. With several engines in the process, every report says so."""
         self._measured.ended.update(self._under_way.take_ended())
+        self._measured.answers.update(self._take_answers())
         self._measured.adapters.update(self._loaded.take_news())
         if self.off is not None and (self._shared or not self._reported_off):
             self._reported_off = True
@@ -416,11 +447,17 @@ class LarderConnectorWorker(FailSafe):
         report, self._measured = self._measured, WorkerReport()
         return report
 
+    @guarded(dict)
+    def _take_answers(self):
+        return self._answers.take()
+
     def first_report(self):
         """The part of the first report that the scheduler needs before the first request; see
         handshake."""
-        known = self._registered and self.off is None and self._attention is not None
-        return WorkerReport(disabled=self.off or "", attention=frozenset([self._attention] if known else ()))
+        report = WorkerReport(disabled=self.off or "")
+        if self._registered and self.off is None:
+            self._tell_of_layers(report)
+        return report
 
     def _holds(self, move):
         """Whether KV of this move is what vLLM computes: the worker holds the files of the adapter,

@@ -1,0 +1,49 @@
+"""A worker's answers to the scheduler's look-ups (rank_lookups): how many of the chunks its own larderd has.
+
+What its memory lacks is fetched from the tiers below, as long as the scheduler finds that worth, and
+the answer comes when the fetch has ended. Owned by the worker's thread."""
+
+from larder.client import LarderError
+
+
+class RankAnswers:
+    def __init__(self, client):
+        self._client = client
+        self._running = {}  # by RankLookup.number: (ticket, RankLookup, number of the namespace)
+        self._answers: dict[int, tuple] = {}
+
+    def __bool__(self):
+        return bool(self._running)
+
+    def ask(self, lookup, number):
+        """number: of the namespace."""
+        chunks = self._client.lookup(lookup.hashes, lookup.stride, number)
+        missing = lookup.hashes[chunks * lookup.stride :]
+        if missing and lookup.deadline_ms and self._client.lower_tiers() is not None:
+            try:
+                ticket = self._client.fetch(missing, lookup.stride, lookup.deadline_ms, number)
+            except LarderError:  # over a bound, or larderd is away
+                pass
+            else:
+                self._running[lookup.number] = ticket, lookup, number
+                return
+        self.answer(lookup, chunks)
+
+    def answer(self, lookup, chunks):
+        self._answers[lookup.number] = 1, chunks
+
+    def wait(self, wait_ms):
+        """Waits for one fetch, in a step without work, so that larderd gets the processor."""
+        for ticket, _, _ in self._running.values():
+            self._client.fetch_poll(ticket, wait_ms)
+            return
+
+    def take(self):
+        """The answers since the last call, for WorkerReport.answers."""
+        for ticket, lookup, number in tuple(self._running.values()):
+            if self._client.fetch_poll(ticket) is not None:
+                del self._running[lookup.number]
+                self.answer(lookup, self._client.lookup(lookup.hashes, lookup.stride, number))
+                self._client.fetch_end(ticket)
+        answers, self._answers = self._answers, {}
+        return answers
