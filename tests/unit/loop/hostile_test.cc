@@ -103,7 +103,7 @@ TEST_F(HostileTest, Descriptors) {
   encoder.append(protocol::Reserve{});
   const int fds[] = {0};
   ASSERT_TRUE(hostile_->send(encoder, fds).ok());
-  expect_ended(Code::kInvalidArgument, "no descriptors");
+  expect_ended(Code::kInvalidArgument, "descriptors only with EXPORT");
 }
 
 // covers F-104

@@ -84,7 +84,7 @@ TEST_F(DiskStartTest, TheFolderIsForNobodyElse) {
   EXPECT_EQ(info.st_mode & 0777, 0600U);
   close();
   ASSERT_EQ(::chmod((options_.path + "/larder").c_str(), 0755), 0);
-  EXPECT_THAT(open().text(), HasSubstr("can be entered by others"));
+  EXPECT_THAT(open().text(), HasSubstr("can be entered by other users"));
   ASSERT_EQ(::chmod((options_.path + "/larder").c_str(), 0700), 0);
 }
 
