@@ -14,12 +14,14 @@ attention carries the difference on, and all draft KV behind it is not trusted.
 
 Owned by the scheduler's thread. Has at most one entry for each block of vLLM's and each request that
 has blocks. `step` handles each step in vLLM's own order: first running requests, then admitted ones,
-which may hit blocks of the former."""
+which may hit blocks of the former. A hit may have thousands of blocks: the loops over blocks are
+inside slices, map() and zip()."""
 
 import math
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 
-from larder.vllm.keys import name_before
+from larder.vllm.keys import names_before
 
 
 @dataclass
@@ -31,7 +33,7 @@ class Life:
     noted: int = 0  # tokens whose blocks are decided
     touched: int = 0  # tokens whose blocks have lost their old entries
     due: int = 0  # a step with fewer tokens decides no block
-    bad: set = field(default_factory=set)  # units of tokens with other draft KV
+    bad: bytearray = field(default_factory=bytearray)  # by unit of tokens: 1 where the draft KV is other
     bad_from: float = math.inf  # ... and the first token from which on all draft KV is other
 
 
@@ -41,7 +43,7 @@ class DraftKv:
         drafts = setup.drafts if setup is not None and setup.stores else None
         self._watches = drafts is not None
         self._items = items
-        self._blocks = {}  # by block number: (block hash, next tokens, name of the items)
+        self._blocks = {}  # by block number: (block hash, name of the items, *next tokens)
         self._lives: dict[str, Life] = {}
         self._admitted = {}  # by request id, since the last step: the block tables
         if drafts is None:
@@ -107,14 +109,14 @@ class DraftKv:
         local, _ = life.loads
         for group in self._groups:
             table, size = tables[group.table], group.block_size
-            for i in range(-(-local // size)):
-                begin, end = i * size, (i + 1) * size
-                if begin >= life.bad_from:
-                    break
-                if table[i] and (end > local or self._blocks.get(table[i], 0) != self._content(life.request, end)):
-                    self._spoil(life, begin, end)  # mutation: draft-hit
-            for block in table[-(-local // size) :]:
-                self._blocks.pop(block, None)
+            whole, hit = local // size, -(-local // size)
+            known = map(self._blocks.get, table[:whole], repeat(0))
+            wanted = chain(self._contents(life.request, size, 0, whole), repeat(None))
+            bad = [i for i, (block, one, other) in enumerate(zip(table[:whole], known, wanted)) if block and one != other]
+            bad += [i for i in range(whole, hit) if table[i]]
+            for i in bad[:1] if self._carries else bad:
+                self._spoil(life, i * size, (i + 1) * size)  # mutation: draft-hit
+            self._drop(table[hit:])
 
     def _compute(self, name, begin, count, drafted, tables_of):
         life, end = self._lives.get(name), begin + count
@@ -144,35 +146,43 @@ class DraftKv:
         touched = []
         for group in self._groups:
             table, size = tables[group.table], group.block_size
-            last = min(end // size + 1, len(table))
-            for i in range(life.noted // size, last):
-                block, block_end = table[i], (i + 1) * size
-                good = own and block_end <= known and self._is_good(life, block_end - size, block_end)
-                content = self._content(request, block_end) if good else None
-                if content is not None and block:  # block 0 stands for blocks behind a window
-                    self._blocks[block] = content
-                else:
-                    self._blocks.pop(block, None)  # mutation: draft-old-entry
+            first, last = life.noted // size, min(end // size + 1, len(table))
+            blocks = table[first:last]
+            filled = zip(blocks, self._contents(request, size, first, known // size) if own else ())
+            if life.bad or life.bad_from < end:
+                filled = [one for i, one in enumerate(filled, first) if self._is_good(life, i * size, (i + 1) * size)]
+            self._drop(blocks)  # mutation: draft-old-entry
+            self._blocks.update(filled)
             touched.append(last * size)
+        self._blocks.pop(0, None)  # block 0 stands for blocks behind a window
         life.noted, life.touched = known, min(touched)
         life.due = (known // self._unit + 1) * self._unit
 
-    def _content(self, request, end):
-        """What a block that ends at token `end` of the request should have; None: not known. A prompt of embeddings has zeros for tokens."""
+    def _drop(self, blocks):
+        for block in blocks:
+            self._blocks.pop(block, None)
+
+    def _contents(self, request, size, first, last):
+        """What blocks first..last-1 of the request, of `size` tokens each, should have, up to the first block that cannot be told. A prompt
+        of embeddings has zeros for tokens."""
         places = self._items.places(request)
-        tokens = tuple(request.all_token_ids[end : end + self._lookahead])
         unsure = self._lookahead and getattr(request, "prompt_embeds", None) is not None
-        if places is None or unsure or len(tokens) < self._lookahead:
-            return None
-        name = name_before(places, end + self._lookahead)  # mutation: draft-hit-item
-        return request.block_hashes[end // self._hash_block - 1], tokens, name
+        if first >= last or places is None or unsure:
+            return []
+        step, ends = size // self._hash_block, range((first + 1) * size, (last + 1) * size, size)
+        hashes = request.block_hashes[(first + 1) * step - 1 : last * step : step]
+        behind = (request.all_token_ids[ends.start + i : ends.stop + i : size] for i in range(self._lookahead))
+        names = names_before(places, ends, self._lookahead) if places else repeat(b"")  # mutation: draft-hit-item
+        return list(zip(hashes, names, *behind))
 
     def _spoil(self, life, begin, end):
         """The draft KV of these tokens is not of the request."""
         if self._carries:
             life.bad_from = min(life.bad_from, begin)
-        else:
-            life.bad.update(range(begin // self._unit, -(-end // self._unit)))
+            return
+        first, last = begin // self._unit, -(-end // self._unit)
+        life.bad.extend(bytes(max(last - len(life.bad), 0)))
+        life.bad[first:last] = b"\1" * (last - first)
 
     def _is_good(self, life, begin, end):
-        return end <= life.bad_from and life.bad.isdisjoint(range(begin // self._unit, -(-end // self._unit)))
+        return end <= life.bad_from and life.bad.find(1, begin // self._unit, -(-end // self._unit)) < 0
