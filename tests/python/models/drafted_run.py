@@ -1,4 +1,5 @@
-"""offline_run.py of an engine with a drafter. Each answer has "proposed" besides, the drafts of each step, and "accepted", their number.
+"""offline_run.py of an engine with a drafter. Each answer has "proposed" besides, the drafts of each step, "accepted", their number, and "drafted", the
+number of steps of requests with drafts.
 
 Steps besides, for controls: {"rule": "off"} makes keys that do not cover the next tokens and stores all draft KV; {"drafts": "zero"} zeroes the pages of
 draft layers when a load ends, before the request computes. {"rule": "on"} and {"drafts": "kept"} end them."""
@@ -71,7 +72,7 @@ updates, LarderConnectorScheduler.update_connector_output = LarderConnectorSched
 exact_key, keys.key_behind = keys.key_behind, key
 stores, DraftKv.may_store = DraftKv.may_store, may_store
 of_offline_run, offline_run.run = offline_run.run, run
-offline_run.COUNTED["accepted"] = "vllm:spec_decode_num_accepted_tokens"
+offline_run.COUNTED |= {"accepted": "vllm:spec_decode_num_accepted_tokens", "drafted": "vllm:spec_decode_num_drafts"}
 
 if __name__ == "__main__":
     offline_run.main()
