@@ -113,6 +113,7 @@ SHAPES = {
         n_shared_experts=1,
         moe_intermediate_size=128,
         first_k_dense_replace=3,
+        partial_rotary_factor=1.0,
         rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=1.0),
     ),
     "prefix_lm": dict(model_type="hrm_text", num_hidden_layers=1, head_dim=32, H_cycles=1, L_cycles=1),

@@ -250,6 +250,19 @@ class TestCost:
     def test_a_hit_costs_no_call_for_a_block(self, hit, monkeypatch):
         assert self.calls(monkeypatch, 1000, **hit) == self.calls(monkeypatch, 10, **hit)
 
+    @pytest.mark.parametrize("lookahead", [0, 1])
+    def test_a_request_that_decodes_is_looked_at_once_a_block(self, lookahead, monkeypatch):
+        engine, looked = Engine(lookahead=lookahead, longest=10**6), []
+        engine.compute("r", [*P, 7], range(1, 50))
+        note = engine.kv._note
+        monkeypatch.setattr(engine.kv, "_note", lambda life, end, tables: looked.append(end) or note(life, end, tables))
+        request, _ = engine.requests["r"]
+        for end in range(len(P) + 2, len(P) + 2 + 25 * BLOCK):
+            request.tokens.append(1)
+            engine.step(cached=[("r", end - 1, 1)])
+        assert len(looked) <= 26 and engine.good("r", 13) == [True] * 13
+        assert {7, 8, 20} <= set(engine.kv._blocks)
+
     def test_a_picture_before_the_hit(self):
         """One pass over the items and the blocks."""
         names = names_before(((5, b"a"), (9, b"b"), (9, b"c"), (100, b"d")), range(4, 24, 4), 1)

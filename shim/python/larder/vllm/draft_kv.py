@@ -20,6 +20,7 @@ inside slices, map() and zip()."""
 import math
 from dataclasses import dataclass, field
 from itertools import chain, repeat
+from operator import add
 
 from larder.vllm.keys import names_before
 
@@ -31,8 +32,7 @@ class Life:
     request: object
     loads: tuple | None  # (local tokens, tokens of Larder's load), until the request computes
     noted: int = 0  # tokens whose blocks are decided
-    touched: int = 0  # tokens whose blocks have lost their old entries
-    due: int = 0  # a step with fewer tokens decides no block
+    due: float = 0  # a step that ends before this token decides no block, and writes no block that has an old entry
     bad: bytearray = field(default_factory=bytearray)  # by unit of tokens: 1 where the draft KV is other
     bad_from: float = math.inf  # ... and the first token from which on all draft KV is other
 
@@ -94,15 +94,18 @@ class DraftKv:
         cached = output.scheduled_cached_reqs
         begins = dict(zip(cached.req_ids, cached.num_computed_tokens))
         begins.update((one.req_id, one.num_computed_tokens) for one in output.scheduled_new_reqs)
-        drafted = max((begin + scheduled[name] for name, begin in begins.items()), default=0) <= self._longest
+        ends = list(map(add, begins.values(), map(scheduled.__getitem__, begins)))
+        drafted = max(ends, default=0) <= self._longest
         admitted, self._admitted = self._admitted, {}
-        for name, begin in begins.items():
-            if name not in admitted:
-                self._compute(name, begin, scheduled[name], drafted, tables_of)
+        for (name, begin), end in zip(begins.items(), ends):
+            life = self._lives.get(name)
+            if name not in admitted and not (drafted and life and life.noted <= begin and end < life.due):
+                self._compute(life, begin, end, drafted, name, tables_of)
         for name, tables in admitted.items():
-            self._hit(self._lives[name], tables)
+            life = self._lives[name]
+            self._hit(life, tables)
             if name in begins:
-                self._compute(name, begins[name], scheduled[name], drafted, tables_of)
+                self._compute(life, begins[name], begins[name] + scheduled[name], drafted, name, tables_of)
 
     def _hit(self, life, tables):
         """Checks the blocks of vLLM's own hit. The others lose their entries: a load may fill them long before the request computes."""
@@ -118,8 +121,7 @@ class DraftKv:
                 self._spoil(life, i * size, (i + 1) * size)  # mutation: draft-hit
             self._drop(table[hit:])
 
-    def _compute(self, name, begin, count, drafted, tables_of):
-        life, end = self._lives.get(name), begin + count
+    def _compute(self, life, begin, end, drafted, name, tables_of):
         if life is None:  # its blocks are not known
             self._blocks.clear()
             return
@@ -134,7 +136,9 @@ class DraftKv:
             # With asynchronous scheduling `begin` counts drafts that may be rejected. Several modules write the last positions once more.
             first = min(begin, life.request.num_tokens - 1) - max(self._lookahead - 1, 0)
             self._spoil(life, max(first, 0), end)
-        if self._shares and (end >= life.due or end > life.touched):
+        if not self._shares:
+            life.due = math.inf
+        elif end >= life.due:
             self._note(life, end, tables_of(name))
 
     def _note(self, life, end, tables):
@@ -155,8 +159,10 @@ class DraftKv:
             self._blocks.update(filled)
             touched.append(last * size)
         self._blocks.pop(0, None)  # block 0 stands for blocks behind a window
-        life.noted, life.touched = known, min(touched)
-        life.due = (known // self._unit + 1) * self._unit
+        life.noted, due = known, (known // self._unit + 1) * self._unit
+        if request.num_tokens - self._lookahead < due:  # a step that decodes tells the next tokens so much later
+            due += self._lookahead
+        life.due = min(due, min(touched) + 1)
 
     def _drop(self, blocks):
         for block in blocks:
