@@ -149,6 +149,8 @@ def test_steps_without_the_drafter_store_nothing(larderd, models, tmp_path):
     """vLLM leaves the drafter out of a step with a request that is longer than the draft model serves."""
     with record.named("draft_short", "a draft model that serves 300 tokens: chunks of steps with the drafter alone", 600) as told:
         speculative = {"method": "draft_model", "model": str(models("llama")), "max_model_len": 300}
+        # Steps of 128 tokens. With max_num_batched_tokens=128 a step has 127, since vLLM keeps a place for a draft, and the second chunk
+        # ends in a step without the drafter.
         how = dict(max_num_batched_tokens=1024, max_num_scheduled_tokens=128, max_num_seqs=4)
         walk, (whole, _, _) = Drafted(larderd, tmp_path, models("llama"), speculative, **how), texts()
         short = whole[:280]
@@ -156,6 +158,6 @@ def test_steps_without_the_drafter_store_nothing(larderd, models, tmp_path):
         cold_short, cold, stored, hit, again = walk.run(steps)
         assert [one["hit"] for one in (stored, hit, again)] == [0, 256, 256]
         assert hit["tokens"] == cold_short["tokens"] and stored["tokens"] == again["tokens"] == cold["tokens"]
-        pairs = list(zip(hit["proposed"], cold_short["proposed"]))
-        assert pairs and all(one == other for one, other in pairs)
+        # Cold, the prompt has two more steps, and vLLM tells the drafts of each.
+        assert hit["proposed"] and hit["proposed"] == cold_short["proposed"][2:]
         told(result="equal tokens and drafts", hits=again["hit"])
