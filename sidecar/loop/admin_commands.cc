@@ -90,7 +90,7 @@ Result<std::vector<store::Drop>> AdminCommands::begin_drop(const std::string& id
   if (!handles.ok()) return handles.status();
   for (const std::uint32_t handle : *handles) drops.push_back({handle});
   const std::optional<protocol::NamespaceId> states = states_id(handles->front());
-  const std::vector<std::uint32_t> beside = states_beside(handles->front());
+  const std::vector<std::uint32_t> beside = open_of(states);
   for (const std::uint32_t handle : beside) drops.push_back({handle});  // mutation: states-dropped
   // The namespace of states closes with its last state in memory, while lower tiers still have states.
   if (states && beside.empty() && lower_tiers_ != nullptr)
@@ -117,10 +117,9 @@ std::optional<protocol::NamespaceId> AdminCommands::states_id(std::uint32_t hand
   return protocol::namespace_id(text + std::string(protocol::kStatesLine));
 }
 
-std::vector<std::uint32_t> AdminCommands::states_beside(std::uint32_t handle) const {
-  const std::optional<protocol::NamespaceId> id = states_id(handle);
-  if (!id) return {};
-  const Result<std::vector<std::uint32_t>> found = store_.namespaces().by_prefix(id->to_hex());
+std::vector<std::uint32_t> AdminCommands::open_of(const std::optional<protocol::NamespaceId>& states) const {
+  if (!states) return {};
+  const Result<std::vector<std::uint32_t>> found = store_.namespaces().by_prefix(states->to_hex());
   return found.ok() ? *found : std::vector<std::uint32_t>();
 }
 
@@ -153,7 +152,7 @@ Result<protocol::ActCounts> AdminCommands::act(protocol::Verb verb, const std::s
           if (!handles.ok()) return handles.status();
           all.emplace_back(verb, handles->front(), hashes);
           joined.push_back(handles->front());
-          if (const std::vector<std::uint32_t> states = states_beside(handles->front()); !states.empty())
+          if (const std::vector<std::uint32_t> states = open_of(states_id(handles->front())); !states.empty())
             joined.push_back(states.front());
           // Keeps the namespaces open: with its last chunk one would close before the eviction in lower tiers.
           for (const std::uint32_t handle : joined) store_.join_namespace(handle);

@@ -56,8 +56,8 @@ class AdminCommands {
   Result<std::vector<store::Drop>> begin_drop(const std::string& id, tiering::LowerTierDrop& below);
   // The id of the states beside the namespace of the handle. Empty if that is one of states itself.
   std::optional<protocol::NamespaceId> states_id(std::uint32_t handle) const;
-  // The namespace of states beside that of the handle, most chunks first; empty without one.
-  std::vector<std::uint32_t> states_beside(std::uint32_t handle) const;
+  // The open namespaces of states_id(), most chunks first; empty without one.
+  std::vector<std::uint32_t> open_of(const std::optional<protocol::NamespaceId>& states) const;
   // The work of act() on the states beside, after `tokens` on the hashes. A verb that brings or
   // keeps chunks takes one state alone: the last in the prefix of tokens, with which a hit ends.
   static session::ChunkVerb work_on_states(protocol::Verb verb, std::uint32_t handle, std::vector<protocol::BlockHash> hashes,

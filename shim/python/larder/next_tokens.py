@@ -14,7 +14,7 @@ def key_behind(block_hash, tokens):
     """The key of the chunk that ends with the block of `block_hash`, in front of `tokens`. As long
     as the block hash, 32 bytes at most. OverflowError: one of `tokens` is negative or has more than
     32 bits."""
-    behind = b"".join(token.to_bytes(4, "little") for token in tokens)
+    behind = b"".join([token.to_bytes(4, "little") for token in tokens])
     return hashlib.sha256(_NAME + block_hash + behind).digest()[: len(block_hash)]
 
 

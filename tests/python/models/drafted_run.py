@@ -1,5 +1,6 @@
 """offline_run.py of an engine with a drafter. Each answer also has "proposed", the drafts of each
-step, and "accepted", the number of accepted drafts.
+step, "accepted", the number of accepted drafts, and "drafted", the number of steps of requests with
+drafts.
 
 More steps, for controls: {"rule": "off"} makes keys that do not cover the next tokens and stores
 all draft KV. {"drafts": "zero"} zeroes the pages of draft layers at the end of a load, before the
@@ -73,7 +74,7 @@ updates, LarderConnectorScheduler.update_connector_output = LarderConnectorSched
 exact_key, keys.key_behind = keys.key_behind, key
 stores, DraftKv.may_store = DraftKv.may_store, may_store
 of_offline_run, offline_run.run = offline_run.run, run
-offline_run.COUNTED["accepted"] = "vllm:spec_decode_num_accepted_tokens"
+offline_run.COUNTED |= {"accepted": "vllm:spec_decode_num_accepted_tokens", "drafted": "vllm:spec_decode_num_drafts"}
 
 if __name__ == "__main__":
     offline_run.main()

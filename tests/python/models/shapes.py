@@ -104,6 +104,20 @@ SHAPES = {
         use_qk_norm=False,
     ),
     "mla": _MLA,
+    "glm4_moe": dict(
+        model_type="glm4_moe",
+        num_hidden_layers=5,  # heads.make_mtp makes a module of the last one
+        num_key_value_heads=4,
+        head_dim=32,
+        attention_bias=True,
+        n_routed_experts=4,
+        num_experts_per_tok=2,
+        n_shared_experts=1,
+        moe_intermediate_size=128,
+        first_k_dense_replace=3,
+        partial_rotary_factor=1.0,
+        rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=1.0),
+    ),
     "prefix_lm": dict(model_type="hrm_text", num_hidden_layers=1, head_dim=32, H_cycles=1, L_cycles=1),
     "lfm2": dict(
         model_type="lfm2",

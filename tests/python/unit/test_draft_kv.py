@@ -1,6 +1,7 @@
 """The tokens behind the draft pages of a request."""
 
 import random
+import sys
 
 import pytest
 
@@ -11,6 +12,7 @@ from fakes import NAMED, Request, setup, step  # noqa: E402
 from scheduler_fakes import client, run_prefill  # noqa: E402, F401
 
 from larder.vllm.drafts import Drafts  # noqa: E402
+from larder.vllm.keys import name_before, names_before  # noqa: E402
 from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
 
 P = list(range(100, 116))  # two chunks
@@ -225,6 +227,48 @@ class TestLoads:
         engine.admit("r", [*P, 7], [1, 2, 3, 4, 5], external=16)
         engine.step()
         assert engine.kv._blocks == {}
+
+
+class TestCost:
+    """Of the scheduler's thread. Python calls no function for each block: a hit of 60,000 tokens has 3,750 blocks of 16."""
+
+    def calls(self, monkeypatch, blocks, **hit):
+        engine, tokens = Engine(layers=hit.pop("layers", 1), longest=10**6), [*range(BLOCK * blocks), 7, 9]
+        chain = Request("r", tokens, block_size=BLOCK).block_hashes  # vLLM keeps them; the stand-in makes them anew each time
+        monkeypatch.setattr(Request, "block_hashes", chain)
+        engine.compute("R1", tokens[:-1], range(1, blocks + 2))
+        engine.admit("R2", tokens, [*range(1, blocks + 1), 10**6], **{name: BLOCK * blocks for name in hit})
+        counted = []
+        sys.setprofile(lambda frame, event, _: counted.append(event == "call"))
+        try:
+            engine.step(new=[("R2", BLOCK * blocks, 2)])
+        finally:
+            sys.setprofile(None)
+        assert engine.good("R2", blocks * BLOCK // 8) == [True] * (blocks // 2)
+        return sum(counted)
+
+    @pytest.mark.parametrize("hit", [{"local": True}, {"external": True}, {"local": True, "layers": 2}], ids=str)
+    def test_a_hit_costs_no_call_for_a_block(self, hit, monkeypatch):
+        assert self.calls(monkeypatch, 1000, **hit) == self.calls(monkeypatch, 10, **hit)
+
+    @pytest.mark.parametrize("lookahead", [0, 1])
+    def test_a_request_that_decodes_is_looked_at_once_a_block(self, lookahead, monkeypatch):
+        engine, looked = Engine(lookahead=lookahead, longest=10**6), []
+        engine.compute("r", [*P, 7], range(1, 50))
+        note = engine.kv._note
+        monkeypatch.setattr(engine.kv, "_note", lambda life, end, tables: looked.append(end) or note(life, end, tables))
+        request, _ = engine.requests["r"]
+        for end in range(len(P) + 2, len(P) + 2 + 25 * BLOCK):
+            request.tokens.append(1)
+            engine.step(cached=[("r", end - 1, 1)])
+        assert len(looked) <= 26 and engine.good("r", 13) == [True] * 13
+        assert {7, 8, 20} <= set(engine.kv._blocks)
+
+    def test_a_picture_before_the_hit(self):
+        """One pass over the items and the blocks."""
+        names = names_before(((5, b"a"), (9, b"b"), (9, b"c"), (100, b"d")), range(4, 24, 4), 1)
+        assert names == [b"", b"a", b"c", b"c", b"c"]
+        assert names == [name_before(((5, b"a"), (9, b"b"), (9, b"c")), end + 1) for end in range(4, 24, 4)]
 
 
 def test_behind_the_last_good_chunk_no_look_up_is_made(client, monkeypatch):  # noqa: F811

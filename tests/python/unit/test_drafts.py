@@ -33,8 +33,7 @@ def test_methods_without_kv_are_served_whatever_they_are_set_to(method):
 
 
 REFUSED = [
-    ({"method": "dflash"}, "by dflash is not served yet, only ngram"),
-    ({"method": "eagle3"}, "by eagle3 is not served yet, only ngram, ngram_gpu, suffix, draft_model, eagle, mtp"),
+    ({"method": "dflash"}, "by dflash is not served yet, only ngram, ngram_gpu, suffix, draft_model, eagle, eagle3, mtp"),
     ({"method": "dspark"}, "by dspark is not served yet"),
     ({"method": "extract_hidden_states"}, "by extract_hidden_states is not served yet"),
     ({"method": "custom_class"}, "by custom_class is not served yet"),
@@ -44,7 +43,7 @@ REFUSED = [
     ({"method": "mtp", "use_multi_module_mtp": lambda: True}, "by mtp with several modules is not served yet"),
     ({"method": "eagle", "num_speculative_tokens_per_batch_size": [(1, 2, 3)]}, "by eagle with num_speculative_tokens_per_batch_size is not"),
     ({"method": "draft_model", "use_heterogeneous_vocab": True}, "by draft_model with use_heterogeneous_vocab is not served yet"),
-    ({"method": "eagle", "parallel": {"pipeline_parallel_size": 2}}, "by eagle with pipeline_parallel_size 2 is not served yet: the last"),
+    ({"method": "eagle3", "parallel": {"pipeline_parallel_size": 2}}, "by eagle3 with pipeline_parallel_size 2 is not served yet: the last"),
     ({"method": "draft_model", "parallel": {"tensor_parallel_size": 2}}, "draft_tensor_parallel_size 1 beside tensor_parallel_size 2 is not"),
     ({"method": "eagle", "draft_load_config": Fake(load_format="dummy")}, "with dummy weights in the draft model alone is not served"),
 ]

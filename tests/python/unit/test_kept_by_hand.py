@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -30,15 +31,14 @@ def larderd(tmp_path):
         larderd.stop()
 
 
-@pytest.fixture
-def engine(larderd):
-    """A client of one layer, four blocks a chunk, that has stored PROMPT's first three chunks."""
+@contextmanager
+def client_with(larderd, stored):
+    """A client of one layer, four blocks a chunk, that has stored three chunks of these names."""
     memory = ctypes.create_string_buffer(4096 * 16)
     with Client(larderd.socket, "by hand") as client:
         client.set_namespace(FINGERPRINT, "m", CHUNK, [(4096, 1, CHUNK // BLOCK)])
         client.register_pages(0, [(ctypes.addressof(memory), 4096, 4096, 16)])
         assert client.wait_attached(60_000)
-        stored = hashes()[:3]
         pages = b"".join(page.to_bytes(4, "little") for page in range(12))
         assert client.store_begin(b"".join(stored), 32, pages)
         assert client.store_finish(60_000).stored == 3
@@ -46,6 +46,13 @@ def engine(larderd):
         while client.lookup(b"".join(stored), 32) != 3:
             assert time.monotonic() < deadline
             time.sleep(0.01)
+        yield client
+
+
+@pytest.fixture
+def engine(larderd):
+    """A client that has stored PROMPT's first three chunks."""
+    with client_with(larderd, hashes()[:3]) as client:
         yield client
 
 
@@ -61,6 +68,18 @@ def test_python_names_chunks_by_tokens_or_hashes(engine):
     assert engine.evict(hashes()[1:]) == (2, 1, 0)
     assert engine.lookup(b"".join(hashes()), 32) == 1
     assert engine.evict(hashes(), wait_ms=0) == (0, 0, 0)
+
+
+def test_chunks_of_an_engine_with_a_drafter_are_named_with_the_next_token(larderd):
+    """EAGLE, EAGLE-3 and MTP. The last chunk of PROMPT has no next token, and so no name."""
+    ahead = hash_tokens(PROMPT, BLOCK, chunk_tokens=CHUNK, lookahead=1)
+    assert len(ahead) == 3 and set(ahead).isdisjoint(hashes())
+    with client_with(larderd, ahead) as client:
+        assert client.prefetch(tokens=PROMPT, block_size=BLOCK, chunk_tokens=CHUNK, lookahead=1) == (3, 0, 0)
+        assert client.prefetch(tokens=PROMPT, block_size=BLOCK, chunk_tokens=CHUNK) == (0, 4, 0)
+        space = namespace_id(FINGERPRINT)
+        assert ctl(larderd, "prefetch", space, *(one.hex() for one in ahead)).stdout == "prefetched 3 of 3 hashes\n"
+        assert ctl(larderd, "prefetch", space, *(one.hex() for one in hashes())).stdout == "prefetched 0 of 4 hashes, 4 absent\n"
 
 
 def test_states_come_with_the_chunks_that_they_stand_for(larderd):

@@ -152,8 +152,8 @@ class TestDraftKv:
     """The scheduler's half with a drafter of one layer, whose steps have 250 tokens of a request at
     most."""
 
-    def half(self, **changes):
-        return half_of(1, drafts=Drafts("eagle", 1, 250, 1), **changes)
+    def half(self, longest=250, **changes):
+        return half_of(1, drafts=Drafts("eagle", 1, longest, 1), **changes)
 
     def test_a_chunk_with_draft_kv_of_other_tokens_is_left_out_and_the_next_one_stored(self):
         half, one, other = self.half(), Request("R1", [*range(128), 700, 701]), Request("R3", [*range(128), *range(800, 930)])
@@ -173,6 +173,38 @@ class TestDraftKv:
         half.update_state_after_alloc(again, blocks(table), 0)
         stores = half.build_connector_meta(step(new=[("R4", 96, 150)], tables={"R4": table})).stores
         assert [part.hashes for move in stores for part in move.parts] == [keys_of(again, 1)[0]]
+
+    def prefill_behind_a_hole(self, chunks):
+        """(half, request, keys of each look-up, keys of each store) of a prompt whose first block vLLM hits. The block's draft KV is not known,
+        so that the first chunk is a hole."""
+        half, request = self.half(128 * chunks), Request("r", range(128 * chunks + 1))
+        looked_up, stored, look_up = [], [], half.client.lookup
+        half.client.lookup = lambda hashes, *more: looked_up.append(split(hashes, 32)) or look_up(hashes, *more)
+        table = list(range(1, 4 * chunks + 2))
+        half.get_num_new_matched_tokens(request, 32)
+        half.update_state_after_alloc(request, blocks(table), 0)
+        looked_up.clear()
+        for begin in [32, *range(128, 128 * chunks, 128)]:
+            made = step(**{"new" if begin == 32 else "cached": [("r", begin, 128 - begin % 128)]}, tables={"r": table})
+            for move in half.build_connector_meta(made).stores:
+                stored.append(split(move.parts[0].hashes, 32))
+                half.client.stored.update(stored[-1])
+        return half, request, looked_up, stored
+
+    # covers F-300
+    def test_chunks_behind_a_hole_are_looked_up_and_stored_once(self):
+        half, request, looked_up, stored = self.prefill_behind_a_hole(40)
+        assert sum(stored, []) == keys_of(request, 1, last=40)[1:], "each chunk once, and not the hole"
+        assert sum(map(len, looked_up)) <= 3 * 40 and half.off is None
+
+    # covers F-300
+    def test_a_hole_is_filled_by_a_request_that_is_computed_anew(self):
+        half, request, *_ = self.prefill_behind_a_hole(2)
+        half.get_num_new_matched_tokens(request, 0)
+        table = list(range(50, 60))
+        half.update_state_after_alloc(request, blocks(table), 0)
+        stores = half.build_connector_meta(step(cached=[("r", 0, 250)], tables={"r": table}, resumed=["r"])).stores
+        assert [part.hashes for move in stores for part in move.parts] == keys_of(request, 1, last=1)
 
     def test_a_request_that_ends_and_a_reset_are_told(self):
         half, one = self.half(), Request("R1", range(130))

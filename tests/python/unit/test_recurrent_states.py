@@ -13,7 +13,9 @@ from fakes import NAMED, Client, Request, blocks, group, pages, setup, split, st
 from scheduler_fakes import NO, chunk_keys  # noqa: E402
 
 from larder.vllm import offered_states  # noqa: E402
+from larder.vllm.drafts import Drafts  # noqa: E402
 from larder.vllm.groups import Unsupported, groups_of, shards_of  # noqa: E402
+from larder.vllm.keys import chunk_hashes  # noqa: E402
 from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
 
 STATE = replace(group(1, layers=("s.0", "s.1")), blocks=1, state=True)
@@ -207,6 +209,61 @@ class TestStores:
         other = request(200, "other")
         half.update_state_after_alloc(other, blocks([1, 2, 3, 4, 5, 6, 7], [77, 78]), 0)
         assert half.build_connector_meta(step(new=[("other", 0, 200)], tables={"other": ([1, 2, 3, 4, 5, 6, 7], [77, 78])})).rewritten
+
+
+class TestWithMtp:
+    """A hybrid whose MTP module is a layer of an attention group, in vLLM's order of groups: states, attention with the module, attention. vLLM
+    runs such models on GPUs alone."""
+
+    GROUPS = (group(1, layers=("a.0", "mtp.0")), group(2, layers=("a.1", "a.2")), replace(STATE, table=0))
+    SETUP = setup(groups=GROUPS, lookahead=1, drafts=Drafts("mtp", 1, 10**6, None))
+    TABLES = ([0] * 20, list(range(10, 30)), list(range(30, 50)))
+
+    @pytest.fixture
+    def half(self, client):
+        return LarderConnectorScheduler(self.SETUP, client, NAMED)
+
+    def keys(self, one, first=0, last=9):
+        return split(chunk_hashes(self.SETUP, one, first, last, ()), 32)
+
+    def computed(self, half, one, found, local=0):
+        """{group: keys} of the stores of a step that computes the request and hands over the states of `found`."""
+        half.get_num_new_matched_tokens(one, local)
+        half.update_state_after_alloc(one, blocks(*self.TABLES), 0)
+        tables, count = {one.request_id: self.TABLES}, one.num_tokens - local
+        moves = half.build_connector_meta(handed_over({one.request_id: found}, new=[(one.request_id, local, count)], tables=tables)).stores
+        stored = [(part.group, split(part.hashes, 32)) for move in moves for part in move.parts]
+        half.client.stored.update(key if number < 2 else (SPACE, key) for number, keys in stored for key in keys)
+        assert half.off is None
+        return {number: [key for one, keys in stored if one == number for key in keys] for number, _ in stored}
+
+    def test_the_kinds_of_its_groups(self):
+        found, _ = groups_of(caches(mamba(), FULL, FULL), 0)
+        assert [(one.table, one.state) for one in found] == [(1, False), (2, False), (0, True)]
+
+    def test_vllms_own_is_refused_until_it_has_run(self):
+        with pytest.raises(Unsupported, match="recurrent states with speculative decoding are not served yet"):
+            groups_of(caches(mamba(num_speculative_blocks=1), FULL, FULL), 0)
+
+    def test_all_groups_have_keys_with_the_next_token(self, half):
+        one = request()
+        assert self.computed(half, one, [(0, 77, 512)]) == {0: self.keys(one), 1: self.keys(one), 2: self.keys(one)[3:]}
+        assert set(self.keys(one)).isdisjoint(chunk_keys(one))
+
+    def test_a_hit_of_all_groups_and_a_fork_right_behind_a_state(self, half):
+        one = request()
+        self.computed(half, one, [(0, 76, 256), (0, 77, 512)])
+        again, fork = Request("again", range(600)), Request("fork", [*range(512), *range(900, 960)])
+        assert half.get_num_new_matched_tokens(again, 0) == (512, True)
+        assert half.get_num_new_matched_tokens(fork, 0) == (256, True)
+
+    def test_a_state_in_front_of_an_unknown_token_is_not_stored(self, half):
+        one = request(512)
+        assert self.computed(half, one, [(0, 77, 512)]) == {0: self.keys(one)[:3], 1: self.keys(one)[:3]}
+
+    def test_draft_kv_of_another_text_is_stored_in_no_group(self, half):
+        """vLLM hits blocks whose draft KV this engine never saw go in. Behind them the module's attention carries the difference on."""
+        assert self.computed(half, request(), [(0, 77, 512)], local=256) == {}
 
 
 POOL = Fake(blocks=[Fake(block_id=i) for i in range(100)], touch=lambda held: None, free_blocks=lambda held: None)

@@ -15,12 +15,15 @@ difference is not trusted.
 
 Owned by the scheduler's thread. Has at most one entry for each block of vLLM's and each request
 with blocks. `step` handles each step in vLLM's own order: first running requests, then admitted
-requests, which may hit blocks of the running ones."""
+requests, which may hit blocks of the running ones. A hit may have thousands of blocks: the loops
+over blocks are inside slices, map() and zip()."""
 
 import math
 from dataclasses import dataclass, field
+from itertools import chain, repeat
+from operator import add
 
-from larder.vllm.keys import name_before
+from larder.vllm.keys import names_before
 
 
 @dataclass
@@ -30,9 +33,8 @@ class Life:
     request: object
     loads: tuple | None  # (local tokens, tokens of Larder's load), until the request computes
     noted: int = 0  # tokens whose blocks are decided
-    touched: int = 0  # tokens whose blocks have lost their old entries
-    due: int = 0  # a step with fewer tokens decides no block
-    bad: set = field(default_factory=set)  # units of tokens with other draft KV
+    due: float = 0  # a step that ends before this token decides no block, and writes no block that has an old entry
+    bad: bytearray = field(default_factory=bytearray)  # by unit of tokens: 1 where the draft KV is other
     bad_from: float = math.inf  # ... and the first token from which on all draft KV is other
 
 
@@ -42,7 +44,7 @@ class DraftKv:
         drafts = setup.drafts if setup is not None and setup.stores else None
         self._watches = drafts is not None
         self._items = items
-        self._blocks = {}  # by block number: (block hash, next tokens, name of the items)
+        self._blocks = {}  # by block number: (block hash, name of the items, *next tokens)
         self._lives: dict[str, Life] = {}
         self._admitted = {}  # by request id, since the last step: the block tables
         if drafts is None:
@@ -93,15 +95,18 @@ class DraftKv:
         cached = output.scheduled_cached_reqs
         begins = dict(zip(cached.req_ids, cached.num_computed_tokens))
         begins.update((one.req_id, one.num_computed_tokens) for one in output.scheduled_new_reqs)
-        drafted = max((begin + scheduled[name] for name, begin in begins.items()), default=0) <= self._longest
+        ends = list(map(add, begins.values(), map(scheduled.__getitem__, begins)))
+        drafted = max(ends, default=0) <= self._longest
         admitted, self._admitted = self._admitted, {}
-        for name, begin in begins.items():
-            if name not in admitted:
-                self._compute(name, begin, scheduled[name], drafted, tables_of)
+        for (name, begin), end in zip(begins.items(), ends):
+            life = self._lives.get(name)
+            if name not in admitted and not (drafted and life and life.noted <= begin and end < life.due):
+                self._compute(life, begin, end, drafted, name, tables_of)
         for name, tables in admitted.items():
-            self._hit(self._lives[name], tables)
+            life = self._lives[name]
+            self._hit(life, tables)
             if name in begins:
-                self._compute(name, begins[name], scheduled[name], drafted, tables_of)
+                self._compute(life, begins[name], begins[name] + scheduled[name], drafted, name, tables_of)
 
     def _hit(self, life, tables):
         """Checks the blocks of vLLM's own hit. The other blocks lose their entries: a load may fill
@@ -109,17 +114,16 @@ class DraftKv:
         local, _ = life.loads
         for group in self._groups:
             table, size = tables[group.table], group.block_size
-            for i in range(-(-local // size)):
-                begin, end = i * size, (i + 1) * size
-                if begin >= life.bad_from:
-                    break
-                if table[i] and (end > local or self._blocks.get(table[i], 0) != self._content(life.request, end)):
-                    self._spoil(life, begin, end)  # mutation: draft-hit
-            for block in table[-(-local // size) :]:
-                self._blocks.pop(block, None)
+            whole, hit = local // size, -(-local // size)
+            known = map(self._blocks.get, table[:whole], repeat(0))
+            wanted = chain(self._contents(life.request, size, 0, whole), repeat(None))
+            bad = [i for i, (block, one, other) in enumerate(zip(table[:whole], known, wanted)) if block and one != other]
+            bad += [i for i in range(whole, hit) if table[i]]
+            for i in bad[:1] if self._carries else bad:
+                self._spoil(life, i * size, (i + 1) * size)  # mutation: draft-hit
+            self._drop(table[hit:])
 
-    def _compute(self, name, begin, count, drafted, tables_of):
-        life, end = self._lives.get(name), begin + count
+    def _compute(self, life, begin, end, drafted, name, tables_of):
         if life is None:  # the request's blocks are not known
             self._blocks.clear()
             return
@@ -135,7 +139,9 @@ class DraftKv:
             # modules write the last positions once more.
             first = min(begin, life.request.num_tokens - 1) - max(self._lookahead - 1, 0)
             self._spoil(life, max(first, 0), end)
-        if self._shares and (end >= life.due or end > life.touched):
+        if not self._shares:
+            life.due = math.inf
+        elif end >= life.due:
             self._note(life, end, tables_of(name))
 
     def _note(self, life, end, tables):
@@ -150,36 +156,45 @@ class DraftKv:
         touched = []
         for group in self._groups:
             table, size = tables[group.table], group.block_size
-            last = min(end // size + 1, len(table))
-            for i in range(life.noted // size, last):
-                block, block_end = table[i], (i + 1) * size
-                good = own and block_end <= known and self._is_good(life, block_end - size, block_end)
-                content = self._content(request, block_end) if good else None
-                if content is not None and block:  # block 0 stands for blocks behind a window
-                    self._blocks[block] = content
-                else:
-                    self._blocks.pop(block, None)  # mutation: draft-old-entry
+            first, last = life.noted // size, min(end // size + 1, len(table))
+            blocks = table[first:last]
+            filled = zip(blocks, self._contents(request, size, first, known // size) if own else ())
+            if life.bad or life.bad_from < end:
+                filled = [one for i, one in enumerate(filled, first) if self._is_good(life, i * size, (i + 1) * size)]
+            self._drop(blocks)  # mutation: draft-old-entry
+            self._blocks.update(filled)
             touched.append(last * size)
-        life.noted, life.touched = known, min(touched)
-        life.due = (known // self._unit + 1) * self._unit
+        self._blocks.pop(0, None)  # block 0 stands for blocks behind a window
+        life.noted, due = known, (known // self._unit + 1) * self._unit
+        if request.num_tokens - self._lookahead < due:  # a step that decodes tells the next tokens so much later
+            due += self._lookahead
+        life.due = min(due, min(touched) + 1)
 
-    def _content(self, request, end):
-        """The expected entry of a block that ends at token `end` of the request; None: not known. A
-        prompt of embeddings has zeros for tokens."""
+    def _drop(self, blocks):
+        for block in blocks:
+            self._blocks.pop(block, None)
+
+    def _contents(self, request, size, first, last):
+        """The expected entries of blocks first..last-1 of the request, of `size` tokens each, up to
+        the first unknown one. A prompt of embeddings has zeros for tokens."""
         places = self._items.places(request)
-        tokens = tuple(request.all_token_ids[end : end + self._lookahead])
         unsure = self._lookahead and getattr(request, "prompt_embeds", None) is not None
-        if places is None or unsure or len(tokens) < self._lookahead:
-            return None
-        name = name_before(places, end + self._lookahead)  # mutation: draft-hit-item
-        return request.block_hashes[end // self._hash_block - 1], tokens, name
+        if first >= last or places is None or unsure:
+            return []
+        step, ends = size // self._hash_block, range((first + 1) * size, (last + 1) * size, size)
+        hashes = request.block_hashes[(first + 1) * step - 1 : last * step : step]
+        behind = (request.all_token_ids[ends.start + i : ends.stop + i : size] for i in range(self._lookahead))
+        names = names_before(places, ends, self._lookahead) if places else repeat(b"")  # mutation: draft-hit-item
+        return list(zip(hashes, names, *behind))
 
     def _spoil(self, life, begin, end):
         """The draft KV of these tokens is not of the request."""
         if self._carries:
             life.bad_from = min(life.bad_from, begin)
-        else:
-            life.bad.update(range(begin // self._unit, -(-end // self._unit)))
+            return
+        first, last = begin // self._unit, -(-end // self._unit)
+        life.bad.extend(bytes(max(last - len(life.bad), 0)))
+        life.bad[first:last] = b"\1" * (last - first)
 
     def _is_good(self, life, begin, end):
-        return end <= life.bad_from and life.bad.isdisjoint(range(begin // self._unit, -(-end // self._unit)))
+        return end <= life.bad_from and life.bad.find(1, begin // self._unit, -(-end // self._unit)) < 0

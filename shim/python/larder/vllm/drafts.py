@@ -11,7 +11,7 @@ from larder.vllm.groups import Unsupported
 
 # Methods without a drafter's KV, and methods with served KV.
 _WITHOUT_KV = ("ngram", "ngram_gpu", "suffix")
-_WITH_KV = ("draft_model", "eagle", "mtp")
+_WITH_KV = ("draft_model", "eagle", "eagle3", "mtp")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ If the KV of drafters depends on the next tokens (Setup.lookahead), the key cove
 well (larder.next_tokens). The key also covers an item that begins among the tokens. A chunk has no
 key before its next tokens are known."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from operator import itemgetter
 
 from larder.next_tokens import chunks_known, key_behind
@@ -38,8 +38,8 @@ def chunk_hashes(setup, request, first, last, places):
     if places:
         from blake3 import blake3
 
-        named = zip(hashes, (name_before(places, end + setup.lookahead) for end in ends))  # mutation: key-next-item
-        hashes = [_mixed(blake3, block_hash, name) for block_hash, name in named]
+        names = names_before(places, ends, setup.lookahead)  # mutation: key-next-item
+        hashes = [_mixed(blake3, block_hash, name) for block_hash, name in zip(hashes, names)]
     return b"".join(hashes)
 
 
@@ -47,11 +47,12 @@ def _behind(lookahead, tokens, hashes, ends):
     """The keys of chunks that end at `ends`, up to the first chunk in front of a number of no
     token."""
     keys = []
-    for block_hash, end in zip(hashes, ends):
-        try:
-            keys.append(key_behind(block_hash, tokens[end : end + lookahead]))  # mutation: key-next-tokens
-        except OverflowError:
-            break
+    columns = (tokens[ends.start + i : ends.stop + i : ends.step] for i in range(lookahead))
+    try:
+        for block_hash, *behind in zip(hashes, *columns):
+            keys.append(key_behind(block_hash, behind))  # mutation: key-next-tokens
+    except OverflowError:
+        pass
     return keys
 
 
@@ -77,6 +78,15 @@ def name_before(places, end):
     """The name of the items that begin before token `end`, or b""."""
     before = bisect_left(places, end, key=_BEGIN)
     return places[before - 1][1] if before else b""
+
+
+def names_before(places, ends, lookahead=0):
+    """[name_before(places, end + lookahead), ...] for `ends`, a range, in one pass."""
+    names, last = [], b""
+    for begin, name in places:
+        names += [last] * (bisect_right(ends, begin - lookahead) - len(names))
+        last = name
+    return names + [last] * (len(ends) - len(names))
 
 
 def _mixed(blake3, block_hash, name):

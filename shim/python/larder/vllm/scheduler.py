@@ -169,7 +169,7 @@ class LarderConnectorScheduler(FailSafe):
         if own is not None:
             self._origins.admitted(request, own, external_tokens, blocks)
             if request.request_id in self._tracked:
-                self._tracked[request.request_id].due_tokens = 0
+                self._tracked[request.request_id].admitted_anew()
 
     def _fill(self, load, request, blocks, lookup):
         load, hashes = self._loads.fill(load, request, blocks, lookup, self._names.adapter_of(request))

@@ -7,6 +7,7 @@ import time
 from array import array
 from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 from larder.next_tokens import chunks_known
 from larder.vllm.adapters import NotYet
@@ -27,13 +28,25 @@ class Tracked:
     request: object
     space: object  # its Space
     adapter: tuple | None = None  # see Move
-    stored_chunks: int = 0  # chunks before this one were seen in the index
+    # chunks before this one were seen in the index, or are holes
+    stored_chunks: int = 0
     asked_chunks: int = 0  # chunks before this one were given to the worker, or seen
     asked_at: float = 0.0
     retries: int = 0  # the number of times that chunks between the two may be given again
     due_tokens: float = 0  # with fewer computed tokens the request stores no chunk
     loaded_tokens: int = 0  # the end of the prefix that was loaded
     stale: bool = False  # the pages may be older than their name: the request stores no chunk
+
+    def admitted_anew(self):
+        """vLLM has preempted the request, and computes the holes again."""
+        self.stored_chunks = self.asked_chunks = 0
+        self.due_tokens = 0
+
+
+class Chunk(NamedTuple):
+    number: int
+    key: bytes
+    pages: list  # for each group
 
 
 class StorePlan:
@@ -111,24 +124,44 @@ class StorePlan:
             tracked.retries -= 1
         else:
             return None
-        hashes = chunk_hashes(self._setup, request, tracked.stored_chunks, full, places)
+        begin = tracked.stored_chunks
+        hashes = chunk_hashes(self._setup, request, begin, full, places)
         if not hashes:
             return None
         stride = stride_of(request)
         present = self._present(tracked, full, hashes, stride)
-        tracked.stored_chunks += present
         tracked.asked_chunks, tracked.asked_at = full, time.monotonic()
-        first = tracked.stored_chunks
-        if first == full:
-            return None
-        move = self._move(request_id, tracked, tables_of(request_id), first, hashes[present * stride :], stride)
-        if not move.parts:
+        absent = self._absent(request_id, tracked, present, hashes, stride, tables_of)
+        if not absent:
             return None
         if self._note is not None:
-            self._note(request, tracked.space, first, hashes[present * stride :])
-        chunk, chunks = self._setup.chunk_tokens, len(move.parts[0].hashes) // stride
-        late.info("Storing %d out of %d tokens for request %s", chunks * chunk, full * chunk, request_id)
-        return move
+            self._note(request, tracked.space, absent[0].number, hashes[(absent[0].number - begin) * stride :])
+        late.info("Storing %d out of %d tokens for request %s", *(n * self._setup.chunk_tokens for n in (len(absent), full)), request_id)
+        return self._move(request_id, tracked, absent)
+
+    def _absent(self, request_id, tracked, present, hashes, stride, tables_of):
+        """The chunks to store, without holes. hashes: the keys of chunks from tracked.stored_chunks
+        on, of which the first `present` need no store. A passed chunk is not looked up again."""
+        first = tracked.stored_chunks + present
+        hashes = hashes[present * stride :]
+        end = first + len(hashes) // stride
+        absent = self._chunks(request_id, first, end, hashes, stride, tables_of) if hashes else []
+        if self.index_tells and absent and absent[0].number > first:  # chunks behind a hole may be in the index
+            keys = b"".join(chunk.key for chunk in absent)
+            absent = absent[self._client.lookup(keys, stride, tracked.space.number) :]  # mutation: hole-passed
+        tracked.stored_chunks = absent[0].number if absent else end
+        return absent
+
+    def _chunks(self, request_id, first, end, hashes, stride, tables_of):
+        """Chunks first..end-1, without the holes: chunks that a window has left behind, and chunks
+        with other draft KV."""
+        groups, tables, found = self._setup.token_groups, tables_of(request_id), []
+        for number in range(first, end):
+            pages = [array("I", group.pages(tables[group.table], number)) for group in groups]
+            if not any(0 in kept for kept in pages) and self._origins.may_store(request_id, number):
+                at = (number - first) * stride
+                found.append(Chunk(number, hashes[at : at + stride], pages))
+        return found
 
     def _present(self, tracked, full, hashes, stride):
         """How many of the chunks need no store, from the first on."""
@@ -148,16 +181,9 @@ class StorePlan:
         computed = chunks_known(computed_after, setup.chunk_tokens, setup.lookahead - 1)  # mutation: draft-modules
         return min(full, computed, chunks_known(request.num_tokens, setup.chunk_tokens, setup.lookahead))
 
-    def _move(self, request_id, tracked, tables, first, hashes, stride):
-        """All parts of the chunks from `first` on, except chunks that a window has left behind and
-        chunks with other draft KV."""
-        groups = self._setup.token_groups
-        parts = [Part(number, b"", b"") for number in range(len(groups))]
-        for i in range(len(hashes) // stride):
-            pages = [array("I", group.pages(tables[group.table], first + i)) for group in groups]
-            if any(0 in kept for kept in pages) or not self._origins.may_store(request_id, first + i):
-                continue
-            for part, kept in zip(parts, pages):
-                part.hashes += hashes[i * stride : (i + 1) * stride]
-                part.pages += kept.tobytes()
-        return Move(request_id, [part for part in parts if part.hashes], tracked.space.line, adapter=tracked.adapter)
+    def _move(self, request_id, tracked, chunks):
+        """All parts of the chunks."""
+        hashes = b"".join(chunk.key for chunk in chunks)
+        pages = (b"".join(chunk.pages[i].tobytes() for chunk in chunks) for i in range(len(self._setup.token_groups)))
+        parts = [Part(number, hashes, kept) for number, kept in enumerate(pages)]
+        return Move(request_id, parts, tracked.space.line, adapter=tracked.adapter)
