@@ -1,11 +1,11 @@
 // How much is asked for at once: by the length of the link and what comes over it.
-#include "sidecar/tiers/remote/resp/receive_window.h"
+#include "sidecar/net/receive_window.h"
 
 #include <gtest/gtest.h>
 
 #include "sidecar/tiers/remote/format.h"
 
-namespace larder::remote {
+namespace larder::net {
 namespace {
 
 constexpr std::uint64_t kMs = 1'000'000, kPart = 2 << 20;
@@ -86,4 +86,4 @@ TEST(ReceiveWindowTest, TheShortPartThatEndsAChunkTakesNoPlaceOfALongOne) {
 }
 
 }  // namespace
-}  // namespace larder::remote
+}  // namespace larder::net

@@ -1,11 +1,11 @@
 // One connection over a stream that the test holds: which answer belongs to which command, and when it is over.
-#include "sidecar/tiers/remote/resp/connection.h"
+#include "sidecar/net/connection.h"
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/tiers/remote/scripted_stream.h"
+#include "tests/unit/net/scripted_stream.h"
 
-namespace larder::remote::testing_support {
+namespace larder::net::testing_support {
 namespace {
 
 class ConnectionTest : public testing::Test {
@@ -381,4 +381,4 @@ TEST_F(ConnectionTest, AServerThatHangsUpHasItsSay) {
 }
 
 }  // namespace
-}  // namespace larder::remote::testing_support
+}  // namespace larder::net::testing_support
