@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "sidecar/tiers/remote/format.h"
-
 namespace larder::net {
 namespace {
 
@@ -69,20 +67,6 @@ TEST(ReceiveWindowTest, OneOfAnySizeIsLet) {
   EXPECT_TRUE(window.lets(0, 100 << 20));
   EXPECT_TRUE(window.lets(2 << 20, 2 << 20));
   EXPECT_FALSE(window.lets(ReceiveWindow::kLeast, 1));
-}
-
-// Found by bench-remote: of chunks of 4 and 8 MiB one part alone was on its way most of the time.
-TEST(ReceiveWindowTest, TheShortPartThatEndsAChunkTakesNoPlaceOfALongOne) {
-  ReceiveWindow window;
-  window.round_trip(1000);
-  for (const std::uint64_t mib : {2, 4, 8, 16, 32}) {
-    Record record;
-    record.facts.payload_bytes = mib << 20;
-    record.facts.piece_bytes = 128 << 10;
-    const std::uint64_t last = record.part_size(record.parts() - 1);
-    EXPECT_TRUE(window.lets(last + kPartBytes, kPartBytes)) << mib;
-    EXPECT_FALSE(window.lets(2 * kPartBytes, kPartBytes)) << mib;
-  }
 }
 
 }  // namespace
