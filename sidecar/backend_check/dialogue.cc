@@ -11,8 +11,8 @@
 #include <optional>
 #include <utility>
 
-#include "sidecar/tiers/remote/resp/resolver.h"
-#include "sidecar/tiers/remote/resp/tls_stream.h"
+#include "sidecar/net/resolver.h"
+#include "sidecar/net/tls_stream.h"
 
 namespace larder::backend_check {
 namespace {

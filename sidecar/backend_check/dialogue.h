@@ -12,8 +12,8 @@
 #include "shim/base/status.h"
 #include "sidecar/base/clock.h"
 #include "sidecar/base/stop_fd.h"
+#include "sidecar/net/connection.h"
 #include "sidecar/tiers/remote/options.h"
-#include "sidecar/tiers/remote/resp/connection.h"
 
 namespace larder::backend_check {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "sidecar/backend_check/server_check.h"
-#include "sidecar/tiers/remote/resp/resp.h"
+#include "sidecar/tiers/remote/resp/wire.h"
 
 namespace larder::backend_check {
 

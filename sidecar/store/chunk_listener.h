@@ -16,7 +16,7 @@ enum class EvictedBelow : std::uint8_t { kAbsent, kGone, kRefused };
 
 // Lower tiers, numbered from the nearest on. The marks of written chunks are kept for each tier.
 using TierNumber = std::uint32_t;
-inline constexpr TierNumber kMaxTiers = 2;
+inline constexpr TierNumber kMaxTiers = 3;
 
 class ChunkListener {
  public:

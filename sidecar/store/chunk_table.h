@@ -98,6 +98,7 @@ class ChunkTable {
   void touch_order(std::uint32_t slot) {
     if (table_.note(slot).pinned) return;
     leave_order(slot);
+    if (table_.note(slot).guest != 0) --table_.note(slot).guest;  // mutation: guest-used
     enter_order(slot);
   }
   void leave_order(std::uint32_t slot) {

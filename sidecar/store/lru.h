@@ -1,5 +1,8 @@
-// Lru: evicts the least recently used slot of a size. The lists are in the slot table: no further
-// memory a slot, O(1) a call.
+// Lru: evicts the least recently used slot of a size, guests first. The lists are in the slot
+// table: no further memory a slot, O(1) a call.
+//
+// A guest (SlotNote::guest) is a copy of a chunk that another larderd owns: guests of a size leave
+// in the order of their use, before the first own chunk.
 //
 // Neighbours in the order of use are far apart in memory, and a walk along one list would wait for
 // a cache miss each. Uses are therefore dealt to several lists by their stamp, each in order. The
@@ -26,13 +29,19 @@ class Lru final : public EvictionPolicy {
  private:
   static constexpr std::size_t kLanes = 16;
   using Order = std::array<SlotList, kLanes>;  // a use is in lane stamp % kLanes, coldest first
+  struct SizeClass {
+    Order own, guests;
+    std::uint32_t guest_count = 0;
+  };
 
   SlotList& lane_of(std::uint32_t slot, std::uint32_t size_class) {
-    return orders_[size_class][table_.note(slot).used_stamp % kLanes];
+    SizeClass& of_size = classes_[size_class];
+    return (table_.note(slot).guest != 0 ? of_size.guests : of_size.own)[table_.note(slot).used_stamp % kLanes];
   }
+  std::size_t take_oldest(const Order& order, std::span<std::uint32_t> slots) const;
 
   SlotTable& table_;
-  std::vector<Order> orders_;  // one a size class
+  std::vector<SizeClass> classes_;
 };
 
 }  // namespace larder::store

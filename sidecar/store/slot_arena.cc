@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint64_t kPageBytes = protocol::kSlotAlignBytes;
 constexpr std::uint32_t kFreeBit = 0x80000000;
 constexpr std::uint32_t kMaxExtents = 0xffff;          // SlotNote::extent has 16 bits
-constexpr std::uint64_t kMaxStamp = (1ULL << 45) - 1;  // enough for a year at a million uses a second
+constexpr std::uint64_t kMaxStamp = (1ULL << 42) - 1;  // enough for a year at a hundred thousand uses a second
 
 }  // namespace
 

@@ -32,7 +32,8 @@ struct SlotNote {
   std::uint64_t extent : 16;          // the extent of its place
   std::uint64_t pinned : 1;           // never evicted for room
   std::uint64_t written : kMaxTiers;  // a bit for each lower tier that has the chunk; valid while committed
-  std::uint64_t used_stamp : 45;      // the last use, in uses of all slots; valid while a candidate for eviction
+  std::uint64_t guest : 2;            // a copy of another larderd's chunk: so many uses until it counts as an own chunk
+  std::uint64_t used_stamp : 42;      // the last use, in uses of all slots; valid while a candidate for eviction
 };
 static_assert(sizeof(SlotNote) == 16);
 

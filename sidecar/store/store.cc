@@ -109,9 +109,10 @@ void Store::commit(SessionNumber number, const protocol::CommitRecord& record) {
   listeners_.committed(record.slot);
 }
 
-void Store::enter_committed(Session& session, std::uint32_t slot, std::uint64_t root) {
+void Store::enter_committed(Session& session, std::uint32_t slot, std::uint64_t root, std::uint32_t guest) {
   sessions_.take_out(session, session.granted, slot);
   index_.commit(slot, root);
+  table_.note(slot).guest = guest & 3;
   chunks_.enter_order(slot);
   chunks_.count_in(slot);
   namespaces_.touch(index_.key(slot).namespace_handle);

@@ -123,12 +123,21 @@ class Store {
   // the namespace, or the handle is not open.
   protocol::Grant promote(const protocol::Key& key, std::uint64_t payload_bytes, std::uint64_t piece_bytes);
   // The bytes of a promotion have arrived from `from`. `since_s`: the start of the time to live, 0
-  // if the tier does not know. False: the chunk was dropped in the meantime.
-  bool promoted(const protocol::SlotRef& slot, std::uint64_t root, TierNumber from, std::uint32_t since_s);
+  // if the tier does not know. `guest`: another larderd owns the chunk, so this copy is evicted
+  // before all own chunks until it was used kGuestUses times. False: the chunk was dropped in the
+  // meantime.
+  bool promoted(const protocol::SlotRef& slot, std::uint64_t root, TierNumber from, std::uint32_t since_s, bool guest = false);
+  static constexpr std::uint32_t kGuestUses = 2;
   // The promotion failed, and the tier has released the slot.
   void promotion_failed(const protocol::SlotRef& slot);
 
-  // ---- For lower tiers ----
+  // ---- For lower tiers and peers ----
+  // The committed chunk of the key; empty without one.
+  std::optional<protocol::EntryView> find(const protocol::Key& key) {
+    chunks_.spend(1);
+    const std::uint32_t slot = index_.find(key);
+    return slot == kNoSlot ? std::nullopt : chunks_.committed_chunk(slot, index_.generation(slot));
+  }
   // The chunk in a slot; empty if it is not committed at this generation.
   std::optional<protocol::EntryView> committed_chunk(std::uint32_t slot, std::uint64_t generation) const {
     return chunks_.committed_chunk(slot, generation);
@@ -172,7 +181,7 @@ class Store {
   Wanted wanted(const protocol::GroupLayout& layout);
   protocol::Grant grant_slot(SessionNumber number, Session& session, const protocol::Key& key, const Wanted& asked,
                              std::uint32_t& may_examine);
-  void enter_committed(Session& session, std::uint32_t slot, std::uint64_t root);
+  void enter_committed(Session& session, std::uint32_t slot, std::uint64_t root, std::uint32_t guest = 0);
 
   ChunkTable chunks_;
   IndexWriter& index_;  // these four are of chunks_

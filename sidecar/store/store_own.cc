@@ -21,7 +21,7 @@ protocol::Grant Store::promote(const protocol::Key& key, std::uint64_t payload_b
   return grant_slot(kOwnSession, sessions_.own(), key, wanted(*layout), may_examine);
 }
 
-bool Store::promoted(const protocol::SlotRef& ref, std::uint64_t root, TierNumber from, std::uint32_t since_s) {
+bool Store::promoted(const protocol::SlotRef& ref, std::uint64_t root, TierNumber from, std::uint32_t since_s, bool guest) {
   Session* own = sessions_.owner(kOwnSession, ref.slot, ref.generation);
   if (own == nullptr) return false;
   // A drop quarantined the slot during the read.
@@ -29,7 +29,7 @@ bool Store::promoted(const protocol::SlotRef& ref, std::uint64_t root, TierNumbe
     sessions_.give_back(*own, ref.slot);
     return false;
   }
-  enter_committed(*own, ref.slot, root);
+  enter_committed(*own, ref.slot, root, guest ? kGuestUses : 0);  // mutation: guest-cold
   table_.note(ref.slot).written = 1U << from & ((1U << kMaxTiers) - 1);
   ++stats_.chunks_promoted;
   listeners_.came_up(ref.slot, since_s);

@@ -67,7 +67,7 @@ TierWriter::~TierWriter() {
 
 void TierWriter::write_by(const WriteRules& rules) {
   if (rules.admit_after != rules_.admit_after) admission_ = Admission(rules.admit_after, fashion_);
-  if (rules.bytes_per_s != rules_.bytes_per_s) budget_ = ByteBudget(rules.bytes_per_s);
+  if (rules.bytes_per_s != rules_.bytes_per_s) budget_ = base::ByteBudget(rules.bytes_per_s);
   rules_.through = rules.through;
   rules_.admit_after = rules.admit_after;
   rules_.bytes_per_s = rules.bytes_per_s;

@@ -18,10 +18,10 @@
 #include <unordered_set>
 #include <vector>
 
+#include "sidecar/base/byte_budget.h"
 #include "sidecar/base/clock.h"
 #include "sidecar/config/config.h"
 #include "sidecar/store/store.h"
-#include "sidecar/tiering/byte_budget.h"
 #include "sidecar/tiering/chunk_age.h"
 #include "sidecar/tiering/frequency_sketch.h"
 #include "sidecar/tiering/refused_chunks.h"
@@ -135,7 +135,7 @@ class TierWriter final : public store::ChunkListener {
   const std::size_t fashion_;       // the number of chunks that the admission filter distinguishes
   const std::uint64_t most_bytes_;  // in flight
   Admission admission_;
-  ByteBudget budget_;
+  base::ByteBudget budget_;
   ChunkAge stored_;
   // With a time to live: by slot of a promoted chunk, the start of its time (Unix time; 0:
   // expired). The generation tells whether an entry is stale.

@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "shim/base/fd.h"
-#include "sidecar/tiers/remote/resp/resp.h"
+#include "sidecar/tiers/remote/resp/wire.h"
 #include "tests/bench/remote_arms.h"
 
 namespace larder::bench {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "shim/base/fd.h"
-#include "sidecar/tiers/remote/resp/resp.h"
+#include "sidecar/tiers/remote/resp/wire.h"
 
 namespace larder::test {
 

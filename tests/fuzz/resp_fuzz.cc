@@ -6,16 +6,16 @@
 #include <deque>
 #include <memory>
 
-#include "sidecar/tiers/remote/resp/connection.h"
+#include "sidecar/net/connection.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/ops.h"
-#include "tests/unit/tiers/remote/scripted_stream.h"
+#include "tests/unit/net/scripted_stream.h"
 
 namespace {
 
 using namespace larder;
 using namespace larder::fuzz;
-using namespace larder::remote;
+using namespace larder::net;
 
 constexpr std::size_t kMostCommands = 64, kMargin = 16;
 constexpr std::byte kUntouched{0xee};

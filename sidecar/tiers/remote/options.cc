@@ -17,12 +17,6 @@ Mode mode_of(config::BackendMode mode) {
 
 }  // namespace
 
-std::string text_of(const Endpoint& endpoint) {
-  if (!endpoint.unix_path.empty()) return endpoint.unix_path;
-  const bool six = endpoint.host.find(':') != std::string::npos;
-  return (six ? "[" + endpoint.host + "]" : endpoint.host) + ":" + std::to_string(endpoint.port);
-}
-
 RemoteOptions options_of(const config::BackendConfig& backend) {
   RemoteOptions options;
   options.mode = mode_of(backend.mode);
@@ -36,7 +30,7 @@ RemoteOptions options_of(const config::BackendConfig& backend) {
   options.sentinel_master = backend.sentinel_master;
   options.sentinel_user = backend.sentinel_user;
   options.sentinel_password_file = backend.sentinel_password_file;
-  options.tls = {backend.tls, backend.ca_file, backend.cert_file, backend.key_file, backend.server_name};
+  options.tls = {backend.tls, backend.ca_file, backend.cert_file, backend.key_file, backend.server_name, "backend"};
   options.user = backend.user;
   options.password_file = backend.password_file;
   options.database = backend.database;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "sidecar/tiers/remote/resp/wire.h"
 #include "sidecar/tiers/tier.h"
 
 namespace larder::config {
@@ -18,25 +19,6 @@ namespace larder::remote {
 
 // The kind of installation. Each kind recognises the others, and the error names the other kind.
 enum class Mode : std::uint8_t { kStandalone, kSentinel, kCluster };
-
-struct Endpoint {
-  std::string host;  // a name, or an IPv4 or IPv6 address
-  std::uint16_t port = 6379;
-  std::string unix_path = {};  // in place of host and port; standalone only
-  friend bool operator==(const Endpoint&, const Endpoint&) = default;
-};
-
-// "host:6379", "[::1]:6379", "/run/redis.sock".
-std::string text_of(const Endpoint& endpoint);
-
-// Files are read at each connect, so that rotated files need no restart.
-struct TlsOptions {
-  bool enabled = false;
-  std::string ca_file;      // PEM: only these authorities; empty: the authorities of the system
-  std::string cert_file;    // of the client, with key_file; both or none
-  std::string key_file;     // without a passphrase
-  std::string server_name;  // the name in the certificate of the server; empty: the host of the connection
-};
 
 struct RemoteOptions {
   Mode mode = Mode::kStandalone;

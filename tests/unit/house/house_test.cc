@@ -108,8 +108,7 @@ TEST(HouseTest, TheRulesBite) {
               ElementsAre("sidecar/tiers/remote/a.cc:2: sidecar/tiers/remote/ has no door to \"sidecar/tiers/disk/health.h\""));
   EXPECT_THAT(
       check("sidecar/tiers/remote/topology/links.cc", "#include <hiredis/hiredis.h>"),
-      ElementsAre(
-          "sidecar/tiers/remote/topology/links.cc:2: <hiredis/hiredis.h> belongs into sidecar/tiers/remote/resp/resp.cc alone"));
+      ElementsAre("sidecar/tiers/remote/topology/links.cc:2: <hiredis/hiredis.h> belongs into sidecar/net/resp.cc alone"));
   EXPECT_THAT(check("sidecar/app/a.cc", "#include <httplib.h>"),
               ElementsAre("sidecar/app/a.cc:2: <httplib.h> belongs into sidecar/pages/routes.cc alone"));
   EXPECT_THAT(check("sidecar/session/a.cc", "#include <boost/asio.hpp>"),

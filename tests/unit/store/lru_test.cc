@@ -18,8 +18,9 @@ class OrderModel {
     for (std::uint32_t n = 0; n < kSlots; ++n) table_.take();
   }
   // Becomes a candidate, or is used.
-  void use(std::uint32_t slot) {
+  void use(std::uint32_t slot, bool guest = false) {
     if (stamps_.contains(slot)) erase(slot);
+    table_.note(slot).guest = guest ? 1 : 0;
     table_.note(slot).used_stamp = ++uses_ & 0xffffffff;
     stamps_[slot] = uses_;
     lru_.insert(slot, slot % kClasses);
@@ -30,11 +31,11 @@ class OrderModel {
   }
   bool has(std::uint32_t slot) const { return stamps_.contains(slot); }
   void check(std::uint32_t size_class, std::size_t most) const {
-    std::map<std::uint64_t, std::uint32_t> by_use;
+    std::map<std::pair<bool, std::uint64_t>, std::uint32_t> by_use;  // guests first
     for (const auto& [slot, stamp] : stamps_)
-      if (slot % kClasses == size_class) by_use[stamp] = slot;
+      if (slot % kClasses == size_class) by_use[{table_.note(slot).guest == 0, stamp}] = slot;
     std::vector<std::uint32_t> expected, victims(most);
-    for (const auto& [stamp, slot] : by_use)
+    for (const auto& [order, slot] : by_use)
       if (expected.size() < most) expected.push_back(slot);
     victims.resize(lru_.first_victims(size_class, victims));
     ASSERT_EQ(victims, expected);
@@ -56,6 +57,22 @@ TEST(Lru, VictimsComeInTheOrderOfUse) {
       model.erase(slot);
     } else {
       model.use(slot);
+    }
+    if (step % 16 == 0) {
+      ASSERT_NO_FATAL_FAILURE(model.check(slot % kClasses, random() % (kSlots / 2)));
+    }
+  }
+}
+
+TEST(Lru, GuestsLeaveFirstInTheOrderOfUse) {
+  OrderModel model;
+  std::mt19937 random(20261126);
+  for (int step = 0; step < 20'000; ++step) {
+    const auto slot = static_cast<std::uint32_t>(random() % kSlots);
+    if (random() % 3 == 0 && model.has(slot)) {
+      model.erase(slot);
+    } else {
+      model.use(slot, random() % 4 == 0);
     }
     if (step % 16 == 0) {
       ASSERT_NO_FATAL_FAILURE(model.check(slot % kClasses, random() % (kSlots / 2)));

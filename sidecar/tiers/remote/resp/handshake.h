@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "shim/base/status.h"
-#include "sidecar/tiers/remote/resp/resp.h"
+#include "sidecar/tiers/remote/resp/wire.h"
 
 namespace larder::remote {
 

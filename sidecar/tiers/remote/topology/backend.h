@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "sidecar/base/clock.h"
+#include "sidecar/net/poller.h"
 #include "sidecar/tiers/remote/options.h"
 #include "sidecar/tiers/remote/resp/error_reply.h"
-#include "sidecar/tiers/remote/resp/poller.h"
 #include "sidecar/tiers/remote/topology/cluster_routing.h"
 #include "sidecar/tiers/remote/topology/master_follower.h"
 #include "sidecar/tiers/remote/topology/node_set.h"

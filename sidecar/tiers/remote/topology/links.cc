@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "sidecar/net/tls_stream.h"
 #include "sidecar/tiers/remote/format.h"
-#include "sidecar/tiers/remote/resp/tls_stream.h"
 
 namespace larder::remote {
 namespace {

@@ -15,12 +15,12 @@
 #include <vector>
 
 #include "sidecar/base/clock.h"
+#include "sidecar/net/breaker.h"
+#include "sidecar/net/connection.h"
+#include "sidecar/net/poller.h"
+#include "sidecar/net/resolver.h"
 #include "sidecar/tiers/remote/options.h"
-#include "sidecar/tiers/remote/resp/connection.h"
 #include "sidecar/tiers/remote/resp/handshake.h"
-#include "sidecar/tiers/remote/resp/poller.h"
-#include "sidecar/tiers/remote/resp/resolver.h"
-#include "sidecar/tiers/remote/topology/breaker.h"
 
 namespace larder::remote {
 

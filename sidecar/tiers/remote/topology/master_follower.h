@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "sidecar/base/clock.h"
+#include "sidecar/net/poller.h"
 #include "sidecar/tiers/remote/options.h"
-#include "sidecar/tiers/remote/resp/poller.h"
 #include "sidecar/tiers/remote/topology/node_set.h"
 #include "sidecar/tiers/remote/topology/sentinel_watch.h"
 

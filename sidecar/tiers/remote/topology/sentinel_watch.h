@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "sidecar/base/clock.h"
+#include "sidecar/net/poller.h"
 #include "sidecar/tiers/remote/options.h"
-#include "sidecar/tiers/remote/resp/poller.h"
 #include "sidecar/tiers/remote/topology/links.h"
 
 namespace larder::remote {

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sidecar/net/resp.h"
 #include "sidecar/tiers/remote/options.h"
-#include "sidecar/tiers/remote/resp/resp.h"
 
 namespace larder::remote {
 

@@ -4,16 +4,18 @@
 
 #include <random>
 
+#include "sidecar/net/connection.h"
 #include "sidecar/tiers/remote/chunks/remote_tier.h"
-#include "sidecar/tiers/remote/resp/connection.h"
 #include "tests/conformance/tier_chunks.h"
 #include "tests/long_form.h"
+#include "tests/unit/net/scripted_stream.h"
 #include "tests/unit/tiers/remote/fake_server.h"
-#include "tests/unit/tiers/remote/scripted_stream.h"
 
 namespace larder::remote::testing_support {
 namespace {
 
+using net::testing_support::ScriptedStream;
+using net::testing_support::Wire;
 using tiers::testing_support::key_of;
 using tiers::testing_support::Loop;
 

@@ -18,11 +18,11 @@
 #include <vector>
 
 #include "shim/base/status.h"
-#include "sidecar/tiers/remote/resp/receive_window.h"
-#include "sidecar/tiers/remote/resp/resp.h"
-#include "sidecar/tiers/remote/resp/stream.h"
+#include "sidecar/net/receive_window.h"
+#include "sidecar/net/resp.h"
+#include "sidecar/net/stream.h"
 
-namespace larder::remote {
+namespace larder::net {
 
 // The allowed types of a reply, by first byte. An error is always allowed; every other type is a
 // violation.
@@ -139,4 +139,4 @@ class Connection {
   std::array<std::byte, 16 << 10> discarded_;  // for payloads of cancelled commands
 };
 
-}  // namespace larder::remote
+}  // namespace larder::net

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace larder::tiering {
+namespace larder::base {
 
 class ByteBudget {
  public:
@@ -28,4 +28,4 @@ class ByteBudget {
   std::uint64_t counted_ns_ = 0;
 };
 
-}  // namespace larder::tiering
+}  // namespace larder::base

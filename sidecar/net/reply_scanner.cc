@@ -2,9 +2,9 @@
 #include <charconv>
 #include <cstring>
 
-#include "sidecar/tiers/remote/resp/resp.h"
+#include "sidecar/net/resp.h"
 
-namespace larder::remote {
+namespace larder::net {
 namespace {
 
 constexpr std::size_t kMaxDigits = 20;
@@ -83,4 +83,4 @@ ReplyScanner::Found ReplyScanner::item(std::span<const std::byte> bytes, std::si
   return Found::kWhole;
 }
 
-}  // namespace larder::remote
+}  // namespace larder::net

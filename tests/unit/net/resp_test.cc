@@ -1,10 +1,10 @@
-#include "sidecar/tiers/remote/resp/resp.h"
+#include "sidecar/net/resp.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 
-namespace larder::remote {
+namespace larder::net {
 namespace {
 
 std::span<const std::byte> bytes_of(std::string_view text) {
@@ -84,4 +84,4 @@ TEST(RespTest, RepliesAreParsed) {
 }
 
 }  // namespace
-}  // namespace larder::remote
+}  // namespace larder::net

@@ -1,4 +1,4 @@
-#include "sidecar/tiers/remote/resp/poller.h"
+#include "sidecar/net/poller.h"
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -8,7 +8,7 @@
 #include <array>
 #include <cerrno>
 
-namespace larder::remote {
+namespace larder::net {
 
 Status Poller::open() {
   epoll_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
@@ -53,4 +53,4 @@ void Poller::wake() const {
   [[maybe_unused]] const auto written = ::write(wake_fd_.get(), &one, sizeof(one));
 }
 
-}  // namespace larder::remote
+}  // namespace larder::net

@@ -1,10 +1,10 @@
-#include "sidecar/tiers/remote/resp/resp.h"
+#include "sidecar/net/resp.h"
 
 #include <hiredis/hiredis.h>
 
 #include <new>
 
-namespace larder::remote {
+namespace larder::net {
 namespace {
 
 std::string format(std::span<const std::string_view> words) {
@@ -84,4 +84,4 @@ Result<Reply> ReplyParser::parse(std::span<const std::byte> whole) {
   return reply;
 }
 
-}  // namespace larder::remote
+}  // namespace larder::net

@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace larder::remote {
+namespace larder::net {
 
 class ReceiveWindow {
  public:
@@ -66,4 +66,4 @@ class ReceiveWindow {
   bool held_back_ = false;
 };
 
-}  // namespace larder::remote
+}  // namespace larder::net

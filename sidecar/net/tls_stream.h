@@ -5,14 +5,14 @@
 #include <memory>
 #include <string>
 
-#include "sidecar/tiers/remote/options.h"
-#include "sidecar/tiers/remote/resp/stream.h"
+#include "sidecar/net/endpoint.h"
+#include "sidecar/net/stream.h"
 
-namespace larder::remote {
+namespace larder::net {
 
 // Takes over the socket. Reads the files of `options`; an error names the wrong file. The
 // certificate must name `host`, unless the options have a server_name.
 Result<std::unique_ptr<Stream>> open_tls_stream(std::unique_ptr<Stream> socket, const TlsOptions& options,
                                                 const std::string& host);
 
-}  // namespace larder::remote
+}  // namespace larder::net

@@ -1,4 +1,4 @@
-#include "sidecar/tiers/remote/resp/resolver.h"
+#include "sidecar/net/resolver.h"
 
 #include <fcntl.h>
 #include <netdb.h>
@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-namespace larder::remote {
+namespace larder::net {
 namespace {
 
 Result<std::vector<Address>> look_up(const std::string& host, std::uint16_t port, int flags) {
@@ -74,4 +74,4 @@ std::optional<Result<std::vector<Address>>> Resolver::poll() {
   return std::nullopt;
 }
 
-}  // namespace larder::remote
+}  // namespace larder::net

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "shim/base/fd.h"
-#include "sidecar/tiers/remote/options.h"
-#include "sidecar/tiers/remote/resp/stream.h"
+#include "sidecar/net/endpoint.h"
+#include "sidecar/net/stream.h"
 
-namespace larder::remote {
+namespace larder::net {
 
 class Resolver {
  public:
@@ -33,4 +33,4 @@ class Resolver {
   std::shared_ptr<Question> question_;  // shared with the thread, which may outlive this object
 };
 
-}  // namespace larder::remote
+}  // namespace larder::net

@@ -6,7 +6,7 @@
 #include "shim/base/fd.h"
 #include "shim/base/status.h"
 
-namespace larder::remote {
+namespace larder::net {
 
 class Poller {
  public:
@@ -27,4 +27,4 @@ class Poller {
   Fd epoll_, wake_fd_;
 };
 
-}  // namespace larder::remote
+}  // namespace larder::net

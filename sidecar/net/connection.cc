@@ -1,10 +1,10 @@
-#include "sidecar/tiers/remote/resp/connection.h"
+#include "sidecar/net/connection.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-namespace larder::remote {
+namespace larder::net {
 namespace {
 
 std::span<const std::byte> bytes_of(const std::string& text) {
@@ -317,4 +317,4 @@ bool Connection::cancel(std::uint64_t owner, bool keep) {
   return true;
 }
 
-}  // namespace larder::remote
+}  // namespace larder::net

@@ -1,4 +1,4 @@
-#include "sidecar/tiers/remote/resp/tls_stream.h"
+#include "sidecar/net/tls_stream.h"
 
 #include <arpa/inet.h>
 #include <openssl/err.h>
@@ -12,7 +12,7 @@
 #include <cstring>
 #include <utility>
 
-namespace larder::remote {
+namespace larder::net {
 namespace {
 
 // The first error in the queue of OpenSSL; clears the queue.
@@ -135,8 +135,8 @@ class TlsStream final : public Stream {
   std::array<std::byte, 16 << 10> together_;
 };
 
-Status wrong_file(const char* key, const std::string& path) {
-  return {Code::kFailedPrecondition, std::string("backend.") + key + ": " + path + ": " + ssl_error()};
+Status wrong_file(const TlsOptions& options, const char* key, const std::string& path) {
+  return {Code::kFailedPrecondition, options.section + "." + key + ": " + path + ": " + ssl_error()};
 }
 
 // Identifies a file and its last change, so that a rotated file is noticed.
@@ -150,9 +150,9 @@ struct Identity {
 
 // The default Identity for an empty path. Refuses anything but a regular file, for example a pipe:
 // OpenSSL would wait for a writer.
-Result<Identity> identity_of(const char* key, const std::string& path) {
+Result<Identity> identity_of(const TlsOptions& options, const char* key, const std::string& path) {
   if (path.empty()) return Identity();
-  const std::string what = std::string("backend.") + key + ": " + path;
+  const std::string what = options.section + "." + key + ": " + path;
   struct stat facts {};
   if (::stat(path.c_str(), &facts) != 0) return Status::from_errno(errno, what);
   if (!S_ISREG(facts.st_mode)) return Status(Code::kFailedPrecondition, what + " is no file");
@@ -166,7 +166,7 @@ Result<Files> files_of(const TlsOptions& options) {
   const std::pair<const char*, const std::string*> named[] = {
       {"ca_file", &options.ca_file}, {"cert_file", &options.cert_file}, {"key_file", &options.key_file}};
   for (std::size_t i = 0; i < files.size(); ++i) {
-    const Result<Identity> identity = identity_of(named[i].first, *named[i].second);
+    const Result<Identity> identity = identity_of(options, named[i].first, *named[i].second);
     if (!identity.ok()) return identity.status();
     files[i] = *identity;
   }
@@ -184,13 +184,13 @@ Result<std::unique_ptr<SSL_CTX, Free>> make_context(const TlsOptions& options) {
   if (options.ca_file.empty()) {
     if (SSL_CTX_set_default_verify_paths(context.get()) != 1) return Status(Code::kFailedPrecondition, ssl_error());
   } else if (SSL_CTX_load_verify_locations(context.get(), options.ca_file.c_str(), nullptr) != 1) {
-    return wrong_file("ca_file", options.ca_file);
+    return wrong_file(options, "ca_file", options.ca_file);
   }
   if (!options.cert_file.empty()) {
     if (SSL_CTX_use_certificate_chain_file(context.get(), options.cert_file.c_str()) != 1)
-      return wrong_file("cert_file", options.cert_file);
+      return wrong_file(options, "cert_file", options.cert_file);
     if (SSL_CTX_use_PrivateKey_file(context.get(), options.key_file.c_str(), SSL_FILETYPE_PEM) != 1)
-      return wrong_file("key_file", options.key_file);
+      return wrong_file(options, "key_file", options.key_file);
   }
   return context;
 }
@@ -232,4 +232,4 @@ Result<std::unique_ptr<Stream>> open_tls_stream(std::unique_ptr<Stream> socket, 
   return std::unique_ptr<Stream>(std::make_unique<TlsStream>(std::move(socket), std::move(ssl)));
 }
 
-}  // namespace larder::remote
+}  // namespace larder::net

@@ -15,7 +15,7 @@
 
 #include "shim/base/status.h"
 
-namespace larder::remote {
+namespace larder::net {
 
 struct Reply {
   enum class Kind : std::uint8_t { kNil, kStatus, kError, kInteger, kBulk, kArray, kPayload };
@@ -88,4 +88,4 @@ class ReplyParser {
   std::unique_ptr<Reader> reader_;
 };
 
-}  // namespace larder::remote
+}  // namespace larder::net

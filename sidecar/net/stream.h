@@ -12,7 +12,7 @@
 
 #include "shim/base/status.h"
 
-namespace larder::remote {
+namespace larder::net {
 
 struct Moved {
   std::size_t bytes = 0;
@@ -55,4 +55,4 @@ std::size_t waiting_bytes(int fd);
 // Starts to connect.
 Result<std::unique_ptr<Stream>> open_socket_stream(const Address& address);
 
-}  // namespace larder::remote
+}  // namespace larder::net

@@ -1,12 +1,12 @@
 // One connection over a stream in the test's hands: the answer of each command, and the end of the
 // connection.
-#include "sidecar/tiers/remote/resp/connection.h"
+#include "sidecar/net/connection.h"
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/tiers/remote/scripted_stream.h"
+#include "tests/unit/net/scripted_stream.h"
 
-namespace larder::remote::testing_support {
+namespace larder::net::testing_support {
 namespace {
 
 class ConnectionTest : public testing::Test {
@@ -389,4 +389,4 @@ TEST_F(ConnectionTest, AServerThatHangsUpHasItsSay) {
 }
 
 }  // namespace
-}  // namespace larder::remote::testing_support
+}  // namespace larder::net::testing_support

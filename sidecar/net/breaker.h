@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <random>
 
-namespace larder::remote {
+namespace larder::net {
 
 class Breaker {
  public:
@@ -47,4 +47,4 @@ class Breaker {
   bool trying_ = false, bad_ = false;
 };
 
-}  // namespace larder::remote
+}  // namespace larder::net

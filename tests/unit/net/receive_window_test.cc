@@ -1,11 +1,9 @@
 // The bytes asked for at once: by the length and the throughput of the link.
-#include "sidecar/tiers/remote/resp/receive_window.h"
+#include "sidecar/net/receive_window.h"
 
 #include <gtest/gtest.h>
 
-#include "sidecar/tiers/remote/format.h"
-
-namespace larder::remote {
+namespace larder::net {
 namespace {
 
 constexpr std::uint64_t kMs = 1'000'000, kPart = 2 << 20;
@@ -72,19 +70,5 @@ TEST(ReceiveWindowTest, OneOfAnySizeIsLet) {
   EXPECT_FALSE(window.lets(ReceiveWindow::kLeast, 1));
 }
 
-// Found by bench-remote: of chunks of 4 and 8 MiB only one part was under way most of the time.
-TEST(ReceiveWindowTest, TheShortPartThatEndsAChunkTakesNoPlaceOfALongOne) {
-  ReceiveWindow window;
-  window.round_trip(1000);
-  for (const std::uint64_t mib : {2, 4, 8, 16, 32}) {
-    Record record;
-    record.facts.payload_bytes = mib << 20;
-    record.facts.piece_bytes = 128 << 10;
-    const std::uint64_t last = record.part_size(record.parts() - 1);
-    EXPECT_TRUE(window.lets(last + kPartBytes, kPartBytes)) << mib;
-    EXPECT_FALSE(window.lets(2 * kPartBytes, kPartBytes)) << mib;
-  }
-}
-
 }  // namespace
-}  // namespace larder::remote
+}  // namespace larder::net

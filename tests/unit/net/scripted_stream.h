@@ -7,9 +7,9 @@
 #include <memory>
 #include <string>
 
-#include "sidecar/tiers/remote/resp/stream.h"
+#include "sidecar/net/stream.h"
 
-namespace larder::remote::testing_support {
+namespace larder::net::testing_support {
 
 struct Wire {
   std::string to_us, from_us;
@@ -75,4 +75,4 @@ class ScriptedStream final : public Stream {
   std::shared_ptr<Wire> wire_;  // shared with the test
 };
 
-}  // namespace larder::remote::testing_support
+}  // namespace larder::net::testing_support

@@ -12,9 +12,9 @@
 #include <cstring>
 
 #include "shim/base/fd.h"
-#include "sidecar/tiers/remote/resp/stream.h"
+#include "sidecar/net/stream.h"
 
-namespace larder::remote {
+namespace larder::net {
 namespace {
 
 constexpr std::size_t kMostParts = 64;  // per system call
@@ -83,7 +83,7 @@ void set_option(const Fd& fd, int level, int name, int value) {
 Result<Address> unix_address(const std::string& path) {
   sockaddr_un name{};
   if (path.empty() || path.size() >= sizeof(name.sun_path))
-    return Status(Code::kInvalidArgument, "backend.unix_path: \"" + path + "\" is no path of a Unix socket");
+    return Status(Code::kInvalidArgument, "unix_path: \"" + path + "\" is no path of a Unix socket");
   name.sun_family = AF_UNIX;
   std::memcpy(name.sun_path, path.c_str(), path.size() + 1);
   Address address;
@@ -116,4 +116,4 @@ Result<std::unique_ptr<Stream>> open_socket_stream(const Address& address) {
   return std::unique_ptr<Stream>(std::make_unique<SocketStream>(std::move(fd), connecting));
 }
 
-}  // namespace larder::remote
+}  // namespace larder::net

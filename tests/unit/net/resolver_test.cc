@@ -1,12 +1,12 @@
 // Names to addresses, also on a machine without a further thread.
-#include "sidecar/tiers/remote/resp/resolver.h"
+#include "sidecar/net/resolver.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
 
-namespace larder::remote {
+namespace larder::net {
 namespace {
 
 using Found = std::optional<Result<std::vector<Address>>>;
@@ -65,4 +65,4 @@ TEST(ResolverTest, AddressesAndPathsNeedNoThread) {
 }
 
 }  // namespace
-}  // namespace larder::remote
+}  // namespace larder::net

@@ -1,0 +1,51 @@
+#include "sidecar/net/breaker.h"
+
+#include <gtest/gtest.h>
+
+namespace larder::net {
+namespace {
+
+constexpr std::uint64_t kMs = 1'000'000;
+
+TEST(BreakerTest, WaitsGrowToABoundAndJitter) {
+  Breaker breaker(50, 300, 1);
+  std::uint64_t now = 5000 * kMs, longest = 0;
+  ASSERT_TRUE(breaker.may_try(now));
+  breaker.tried();
+  EXPECT_FALSE(breaker.may_try(now)) << "one attempt at a time";
+  breaker.failed(now);
+  EXPECT_TRUE(breaker.may_try(now)) << "the first failure is tried again at once";
+  for (int i = 0; i < 50; ++i) {
+    breaker.tried();
+    breaker.failed(now);
+    EXPECT_FALSE(breaker.may_try(now));
+    longest = std::max(longest, breaker.next_ns() - now);
+    now = breaker.next_ns();
+  }
+  EXPECT_GT(longest, 250 * kMs);
+  EXPECT_LE(longest, 375 * kMs);
+}
+
+TEST(BreakerTest, OnlyAWhileOfGoodServiceIsForgiven) {
+  Breaker breaker(50, 300, 1);
+  std::uint64_t now = 5000 * kMs;
+  for (int i = 0; i < 6; ++i) {  // a server that greets well and then breaks the protocol
+    breaker.tried();
+    breaker.succeeded(now);
+    breaker.failed(now + kMs);
+    now = breaker.next_ns();
+  }
+  EXPECT_FALSE(breaker.may_try(now - 1));
+  breaker.tried();
+  breaker.succeeded(now);
+  breaker.failed(now + 999 * kMs);
+  EXPECT_FALSE(breaker.may_try(now + 999 * kMs));
+  now = breaker.next_ns();
+  breaker.tried();
+  breaker.succeeded(now);
+  breaker.failed(now + 1001 * kMs);
+  EXPECT_TRUE(breaker.may_try(now + 1001 * kMs));
+}
+
+}  // namespace
+}  // namespace larder::net
