@@ -16,6 +16,7 @@ class TwoNodes:
 
     def __init__(self, model, here, there, folder, *sizes, **env):
         self.here, self.there = here, there
+        env["VLLM_HOST_IP"] = "127.0.0.1"
         nodes = ["--nnodes", "2", "--master-addr", "127.0.0.1", "--master-port", str(free_port()), *sizes]
         follow = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", str(model), "--headless", "--node-rank", "1",
                   *SHARED, *nodes, "--kv-transfer-config", json.dumps(CONNECTOR)]  # fmt: skip
