@@ -34,6 +34,7 @@ inline void PrintTo(const TierKind& kind, std::ostream* out) {
 }
 
 std::unique_ptr<TierBox> make_memory_box();
+std::unique_ptr<TierBox> make_peer_box();
 std::unique_ptr<TierBox> make_disk_box(bool allow_uring, bool allow_direct);
 // Nothing: that server is not on this machine (`make deps`).
 std::unique_ptr<TierBox> make_remote_box(const std::string& server, std::uint32_t connections);

@@ -1,4 +1,4 @@
-// What an input of session_fuzz.cc, of region_fuzz.cc and of resp_fuzz.cc may ask for: one byte an operation, then its operands as
+// What an input of session_fuzz.cc, region_fuzz.cc, resp_fuzz.cc and peer_fuzz.cc may ask for: one byte an operation, then its operands as
 // the target takes them. seeds.cc writes the same. A new one goes before kOps; the corpora hold the others by number.
 #pragma once
 
@@ -52,5 +52,10 @@ enum Op : std::uint8_t { kHoldsUsed, kWord, kHold, kHead, kEvent, kRing, kDrain,
 namespace resp_op {
 enum Op : std::uint8_t { kAsk, kBytes, kPayload, kError, kPieces, kCancel, kPump, kOps };
 }  // namespace resp_op
+
+// Of peer_fuzz.cc.
+namespace peer_op {
+enum Op : std::uint8_t { kFrame, kBytes, kAnswer, kPieces, kTime, kReply, kClose, kOps };
+}  // namespace peer_op
 
 }  // namespace larder::fuzz
