@@ -3,7 +3,7 @@
 # reported at once.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-BENCHES = bench-copy bench-curve bench-disk bench-equal bench-gpu bench-index bench-lookup bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-operator bench-rivals bench-serve bench-webhook bench-weights
+BENCHES = bench-copy bench-curve bench-disk bench-equal bench-gpu bench-index bench-lookup bench-peer bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-operator bench-rivals bench-serve bench-webhook bench-weights
 .PHONY: $(BENCHES) carry-gpu docs docs-map deps-docs help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs test-models test-mutations test-names test-asan test-crash test-fence test-gpu test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures test-dashboards deps-kserve e2e-kserve deps-dist dist deps-lint
 
 PREFIX ?= /usr/local
@@ -85,7 +85,7 @@ test-gpu: $(if $(GPU_CARRIED),,carry-gpu) ## copies between a real GPU and an ar
 test-crash: deps-python build ## engines and larderd killed at every point and 10,000 times at random, minutes; tests/crash/README.md
 	@.ci/test-crash.sh
 test-remote: deps-python deps-servers deps-tools build build/fuzz/build.ninja ## Redis and Valkey of every kind, killed, stopped, full, far away, resharded at length, minutes; tests/component
-	@cmake --build --preset fuzz -j$(JOBS) --target resp_fuzz && .ci/test-remote.sh
+	@cmake --build --preset fuzz -j$(JOBS) --target resp_fuzz peer_fuzz && .ci/test-remote.sh
 test-logs: deps-servers build ## 60 s idle beside a backend that refuses, an unread log, nine refused engines: ten lines at most; `make test` watches for seconds
 	@REMOTE_SUITE=whole build/dev/bin/remote_refusing_test
 	@REMOTE_SUITE=whole build/dev/bin/unread_log_test --gtest_filter='*WhileNothingRuns*'
@@ -120,7 +120,7 @@ fuzz: deps-tools build/fuzz/build.ninja ## hostile bytes into every interface, F
 
 bench-*: ## lookup, copy, curve (TRACE=FILE), disk, equal, gpu, index, recovery, remote, remote-lookup, remote-outage, restart, start, ttft, ttft-disk, ttft-remote, engine, operator, rivals, serve, webhook, weights: a table, and build/bench/NAME.json
 bench-disk: deps-bench
-bench-copy bench-disk bench-index bench-recovery: bench-%: release
+bench-copy bench-disk bench-index bench-peer bench-recovery: bench-%: release
 	@cmake --build --preset release -j$(JOBS) --target $*_bench
 	@build/release/bin/$*_bench build/bench
 bench-gpu: $(if $(GPU_CARRIED),,carry-gpu)

@@ -20,11 +20,11 @@ run() {
 
 started=$SECONDS
 for test in build/dev/bin/remote_*test; do run "$(basename "$test")"; done
-for test in shared_backend_test shared_modes_test backend_check_test; do run $test; done
-run tier_test --gtest_filter='*redis*:*valkey*'
+for test in net_test peer_test peers_test shared_backend_test shared_modes_test backend_check_test; do run $test; done
+run tier_test --gtest_filter="*peer*:*redis*:*valkey*"
 PYTHONPATH=$PWD/shim/python "$venv/bin/python" -m pytest tests/python/engine/test_shared.py -p no:cacheprovider --timeout 600 -v \
   --junitxml "$reports/pytest.xml" || echo "pytest ended with status $?"
-tests/fuzz/run.sh build/fuzz "${FUZZ_SECONDS:-60}" resp || failed=1
+tests/fuzz/run.sh build/fuzz "${FUZZ_SECONDS:-60}" resp peer || failed=1
 echo "the remote tests took $((SECONDS - started)) s"
 /usr/bin/python3 .ci/summary.py "$reports"/*.xml || failed=1
 exit $failed

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "sidecar/config/backend_url.h"
 
@@ -52,6 +53,22 @@ struct BackendConfig : BackendUrl {  // the parts of `url`
   std::uint64_t write_bytes_per_s = 0;       // budget of writes; 0: no budget
 };
 
+// Other larderd of the pool, straight from memory to memory.
+struct PeersConfig {
+  std::string listen;                        // as given; "": no peer is served
+  std::string listen_host;                   // of `listen`; "": every address of the machine
+  std::uint16_t listen_port = 0;             // of `listen`
+  std::string members;                       // as given; "": no peer is asked
+  std::vector<BackendHost> member_hosts;     // of `members`
+  bool members_by_dns = false;               // each address of the one host is a member
+  std::uint32_t fanout = 16;                 // the most peers that are asked
+  std::uint64_t serve_bytes_per_s = 0;       // 0: no limit
+  bool plaintext = false;                    // no TLS
+  std::string ca_file, cert_file, key_file;  // PEM, read at each connect
+  std::string server_name;                   // the name in the certificate of every peer
+  bool enabled() const { return !listen.empty() || !members.empty(); }
+};
+
 struct HttpConfig {
   std::string listen =
       "127.0.0.1:9464";                 // metrics and health; "" for none. Admin verbs only answer on loopback and on the socket
@@ -68,6 +85,7 @@ struct Config {
   MemoryConfig memory;
   DiskConfig disk;
   BackendConfig backend;
+  PeersConfig peers;
   HttpConfig http;
 };
 

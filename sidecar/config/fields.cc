@@ -4,7 +4,7 @@
 #include <array>
 #include <cctype>
 
-#include "sidecar/config/backend_url.h"
+#include "sidecar/config/section_fields.h"
 #include "sidecar/config/values.h"
 
 namespace larder::config {
@@ -13,17 +13,7 @@ namespace {
 constexpr std::uint64_t kLeastMemory = 1ULL << 20;
 constexpr std::uint64_t kMostMemory = 16ULL << 40;  // an index entry counts 4 KiB pages in 32 bits
 constexpr std::uint64_t kMostDisk = 64ULL << 40;
-// A smaller rate is a forgotten unit, or a backend that no chunk ever reaches.
-constexpr std::uint64_t kLeastWriteRate = 1ULL << 20;
-constexpr std::uint64_t kMostWriteRate = 1ULL << 40;
-constexpr std::size_t kMostServerName = 253, kMostUserName = 256;  // bytes; 253 by DNS
-constexpr std::uint32_t kMostSights = 15;                          // the largest value of a counter of the admission filter
-
-Status set(std::string_view text, std::string& target, Status (*check)(std::string_view)) {
-  if (Status status = check(text); !status.ok()) return status;
-  target = text;
-  return {};
-}
+constexpr std::uint32_t kMostSights = 15;  // the largest value of a counter of the admission filter
 
 Status set_memory_size(std::string_view text, Config& config) {
   const Result<std::uint64_t> bytes = parse_size(text);
@@ -84,11 +74,6 @@ Status set_on_mismatch(std::string_view text, Config& config) {
   return {};
 }
 
-// Accepts an empty text, which means none.
-Status set_path(std::string_view text, std::string& target) {
-  return text.empty() ? set(text, target, [](std::string_view) { return Status(); }) : set(text, target, check_absolute_path);
-}
-
 Status set_disk_path(std::string_view text, Config& config) {
   return set_path(text, config.disk.path);
 }
@@ -120,80 +105,6 @@ Status set_admit_after(std::string_view text, Config& config) {
   if (!parse_number(text, sights) || sights < 1 || sights > kMostSights)
     return {Code::kOutOfRange, "is out of range: 1 to " + std::to_string(kMostSights)};
   config.disk.admit_after = sights;
-  return {};
-}
-
-Status set_backend_url(std::string_view text, Config& config) {
-  const Result<BackendUrl> url = text.empty() ? BackendUrl() : parse_backend_url(text);
-  if (!url.ok()) return url.status();
-  config.backend.url = text;
-  // The parts of the URL stand beside the other keys of the backend: host, mode, user, database.
-  static_cast<BackendUrl&>(config.backend) = *url;
-  return {};
-}
-
-Status set_sentinel_user(std::string_view text, Config& config) {
-  // Redis has no users with a blank in the name: a blank is a slip in the file.
-  const bool plain = std::ranges::none_of(text, [](unsigned char c) { return c <= ' ' || c == 0x7f; });
-  if (!plain || text.size() > kMostUserName) return {Code::kInvalidArgument, "is no user's name"};
-  config.backend.sentinel_user = text;
-  return {};
-}
-
-Status set_server_name(std::string_view text, Config& config) {
-  if (text.size() > kMostServerName || !(is_host(text, false) || is_host(text, true)))
-    return {Code::kInvalidArgument, "is neither a host's name nor an address"};
-  config.backend.server_name = text;
-  return {};
-}
-
-Status set_read_replicas(std::string_view text, Config& config) {
-  if (text != "true" && text != "false") return {Code::kInvalidArgument, "is not one of: true, false"};
-  config.backend.read_replicas = text == "true";
-  return {};
-}
-
-Status set_prefix(std::string_view text, Config& config) {
-  if (!text.empty()) return set(text, config.backend.prefix, check_prefix);
-  config.backend.prefix.clear();
-  return {};
-}
-
-Status set_backend_ttl(std::string_view text, Config& config) {
-  const Result<std::uint32_t> seconds = parse_duration_s(text);
-  if (!seconds.ok()) return seconds.status();
-  config.backend.ttl_s = *seconds;
-  return {};
-}
-
-struct WriteName {
-  std::string_view name;
-  BackendWrite value;
-};
-constexpr std::array<WriteName, 3> kWrites{
-    {{"all", BackendWrite::kAll}, {"evicted", BackendWrite::kEvicted}, {"popular", BackendWrite::kPopular}}};
-
-Status set_backend_write(std::string_view text, Config& config) {
-  for (const WriteName& write : kWrites) {
-    if (write.name != text) continue;
-    config.backend.write = write.value;
-    return {};
-  }
-  return {Code::kInvalidArgument, "is not one of: all, evicted, popular"};
-}
-
-std::string print_backend_write(const Config& config) {
-  for (const WriteName& write : kWrites)
-    if (write.value == config.backend.write) return std::string(write.name);
-  return "?";
-}
-
-Status set_write_rate(std::string_view text, Config& config) {
-  const Result<std::uint64_t> bytes = parse_size(text);
-  if (!bytes.ok()) return bytes.status();
-  if (*bytes != 0 && (*bytes < kLeastWriteRate || *bytes > kMostWriteRate))
-    return {Code::kOutOfRange, "is out of range: 0, or " + print_size(kLeastWriteRate) + " to " + print_size(kMostWriteRate)};
-  config.backend.write_bytes_per_s = *bytes;
   return {};
 }
 
@@ -237,7 +148,7 @@ Status set_hosts(std::string_view text, Config& config) {
 // The table of all keys. The loader, --help, --check-config, docs/reference/configuration.md and the
 // environment variables come from these rows: a new key of larderd is one row here. The page has the
 // same order.
-constexpr std::array<Field, 34> kFields{{
+constexpr std::array<Field, 43> kFields{{
     {"pool", "name of this pool of sidecars; if not set, `socket` and `memory.shm_name` contain the name",
      [](std::string_view text, Config& c) { return set(text, c.pool, check_name); }, [](const Config& c) { return c.pool; }},
     {"socket", "Unix socket on which engines attach",
@@ -340,6 +251,35 @@ constexpr std::array<Field, 34> kFields{{
      set_backend_write, print_backend_write},
     {"backend.write_rate", "the most bytes a second that larderd writes to the backend, 1MiB to 1TiB; 0: no limit",
      set_write_rate, [](const Config& c) { return print_size(c.backend.write_bytes_per_s); }},
+    {"peers.listen",
+     "HOST:PORT at which larderd serves its chunks to the other larderd of the pool, e.g. 0.0.0.0:9465; not set: larderd serves "
+     "no "
+     "peer",
+     set_peers_listen, [](const Config& c) { return c.peers.listen; }},
+    {"peers.members",
+     "the larderd to ask for chunks: host:port,host:port,... or dns:NAME:PORT, where each address of NAME (a headless Service) "
+     "is "
+     "one larderd; larderd itself may be among them; not set: larderd asks no peer",
+     set_peers_members, [](const Config& c) { return c.peers.members; }},
+    {"peers.fanout", "1 to 16: the most peers that larderd asks for one prompt", set_peers_fanout,
+     [](const Config& c) { return std::to_string(c.peers.fanout); }},
+    {"peers.serve_rate", "the most bytes a second that larderd sends to peers, 1MiB to 1TiB; 0: no limit", set_serve_rate,
+     [](const Config& c) { return print_size(c.peers.serve_bytes_per_s); }},
+    {"peers.plaintext",
+     "false: TLS with certificates of both sides, from the files below; true: no encryption and no certificates. Everybody who "
+     "reaches the port can then read the cache",
+     set_peers_plaintext, [](const Config& c) { return std::string(c.peers.plaintext ? "true" : "false"); }},
+    {"peers.ca_file", "PEM: the only authorities that may sign certificates of peers",
+     [](std::string_view text, Config& c) { return set_path(text, c.peers.ca_file); },
+     [](const Config& c) { return c.peers.ca_file; }},
+    {"peers.cert_file", "PEM: the certificate of larderd for peers; larderd reads the file at each connect, so you can rotate it",
+     [](std::string_view text, Config& c) { return set_path(text, c.peers.cert_file); },
+     [](const Config& c) { return c.peers.cert_file; }},
+    {"peers.key_file", "PEM, without a passphrase: the key of cert_file",
+     [](std::string_view text, Config& c) { return set_path(text, c.peers.key_file); },
+     [](const Config& c) { return c.peers.key_file; }},
+    {"peers.server_name", "the name that the certificate of every peer must contain, e.g. POOL.NAMESPACE.larder",
+     set_peers_server_name, [](const Config& c) { return c.peers.server_name; }},
     {"http.listen", "HOST:PORT of metrics, health and status; \"\": no port; on loopback, the port also serves the admin verbs",
      set_listen, [](const Config& c) { return c.http.listen; }},
     {"http.hosts",

@@ -86,7 +86,7 @@ bool read_by_others(const std::string& name) {
 
 bool in_section(const std::string& name) {
   return name.starts_with("LARDER_MEMORY_") || name.starts_with("LARDER_DISK_") || name.starts_with("LARDER_BACKEND_") ||
-         name.starts_with("LARDER_HTTP_");
+         name.starts_with("LARDER_PEERS_") || name.starts_with("LARDER_HTTP_");
 }
 
 Names known_variables() {
@@ -96,7 +96,7 @@ Names known_variables() {
 }
 
 // A misspelt variable of a section (LARDER_MEMORY_..., LARDER_DISK_..., LARDER_BACKEND_...,
-// LARDER_HTTP_...) is an error. unknown_variables() lists other misspelt variables for a warning.
+// LARDER_PEERS_..., LARDER_HTTP_...) is an error. unknown_variables() lists other misspelt variables for a warning.
 Status check_names(const Environment& environment) {
   const Names known = known_variables();
   for (const auto& [name, value] : environment) {
@@ -215,11 +215,33 @@ Status check_backend(const Config& config, const Given& given) {
   return {};
 }
 
+// TLS needs all of its four keys; without TLS they would silently have no effect.
+Status check_peers(const Config& config, const Given& given) {
+  constexpr std::array<std::string_view, 4> kOfTls{"peers.ca_file", "peers.cert_file", "peers.key_file", "peers.server_name"};
+  const PeersConfig& peers = config.peers;
+  if (!peers.enabled()) {
+    std::vector<std::string_view> keys;
+    for (const Field& field : fields())
+      if (section_of(field.key) == "peers") keys.push_back(field.key);
+    return none_of(keys, config, given,
+                   "neither peers.listen nor peers.members is set: set one, e.g. peers.listen: 0.0.0.0:9465");
+  }
+  if (peers.plaintext) return none_of(kOfTls, config, given, "peers.plaintext is true: remove one of them");
+  const std::string_view begun = peers.listen.empty() ? "peers.members" : "peers.listen";
+  for (const std::string_view key : kOfTls)
+    if (find_field(key)->print(config).empty())
+      return {Code::kInvalidArgument, place_of(given, begun) + " is set and " + std::string(key) +
+                                          " is not: set peers.ca_file, cert_file, key_file and server_name for TLS, or "
+                                          "peers.plaintext: true for a network that you trust"};
+  return {};
+}
+
 // Sets derived values, and refuses settings that exclude each other.
 Status complete(Config& config, const Given& given) {
   if (Status status = follow_pool(config, given); !status.ok()) return status;
   if (Status status = check_disk(config.disk, given); !status.ok()) return status;
-  return check_backend(config, given);
+  if (Status status = check_backend(config, given); !status.ok()) return status;
+  return check_peers(config, given);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "sidecar/ctl/lmcache/lmcache_server.h"
 #include "sidecar/ctl/lmcache/lmcache_settings.h"
 #include "sidecar/ctl/payload.h"
+#include "sidecar/ctl/peers_screen.h"
 #include "sidecar/ctl/report.h"
 #include "sidecar/ctl/simulate.h"
 #include "sidecar/ctl/snapshot.h"
@@ -53,6 +54,14 @@ Result<std::string> status_report(const std::string& json) {
 }
 Result<std::string> status(const Arguments& arguments) {
   return ask(arguments, Verb::kGet, "/v1/status", status_report);
+}
+Result<std::string> peers_report(const std::string& json) {
+  const Result<Snapshot> snapshot = read_snapshot(json);
+  if (!snapshot.ok()) return snapshot.status();
+  return peers_screen(*snapshot);
+}
+Result<std::string> peers(const Arguments& arguments) {
+  return ask(arguments, Verb::kGet, "/v1/status", peers_report);
 }
 // alive, ready and started print the probe pages of larderd or of the supervisor, for probes that
 // can only run a program. A status other than 200 is an error.
@@ -158,6 +167,7 @@ constexpr auto kCommands = std::to_array<Command>({
     {"status", "", 0, 0, "", "show hits, saved prefill time, memory and sessions", plainly<status>},
     {"top", "", 0, 0, "", "show hits, tokens, bytes and evictions a second, memory and sessions, live; Ctrl-C ends top",
      plainly<top>},
+    {"peers", "", 0, 0, "", "show which larderd of the pool this larderd asks, and what it serves to them", plainly<peers>},
     {"ready", "", 0, 0, "", "ask whether larderd serves engines. Exit status 0 or 1: for a probe", plainly<ready>, 1, kForPods},
     {"alive", "", 0, 0, "", "ask whether the event loop of larderd runs. Exit status as above", plainly<alive>, 1, kForPods},
     {"started", "", 0, 0, "", "ask `larderd --supervise`, at its socket, whether the engine may start. Exit status as above",

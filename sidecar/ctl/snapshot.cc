@@ -89,6 +89,30 @@ TierState read_tier(const json& status, const char* name, const char* place) {
   return state;
 }
 
+TierState read_peers(const json& status) {
+  TierState state = read_tier(status, "peers", "members");
+  const json* peers = tier_of(status, "peers");
+  if (peers == nullptr) return state;
+  state.servers = number_at(peers->at("servers"), "known");
+  state.servers_reachable = number_at(peers->at("servers"), "reachable");
+  return state;
+}
+
+PeerServing read_peer_serving(const json& status) {
+  const json* serving = tier_of(status, "peer_serving");
+  if (serving == nullptr) return {};
+  const json& connections = serving->at("connections");
+  const json& looks = serving->at("looks");
+  return {text_at(*serving, "address"),
+          number_at(*serving, "peers"),
+          number_at(connections, "open"),
+          number_at(connections, "refused"),
+          number_at(looks, "chunks"),
+          number_at(looks, "found"),
+          number_at(serving->at("gets"), "bytes"),
+          number_at(*serving, "held_bytes")};
+}
+
 ProbeState read_probes(const json& status) {
   const json* backend = tier_of(status, "backend");
   if (backend == nullptr) return {};
@@ -135,6 +159,8 @@ Snapshot read(const json& status) {
   snapshot.memory = read_memory(status);
   snapshot.estimate = read_estimate(status);
   snapshot.disk = read_tier(status, "disk", "path");
+  snapshot.peers = read_peers(status);
+  snapshot.peer_serving = read_peer_serving(status);
   snapshot.backend = read_tier(status, "backend", "url");
   snapshot.probes = read_probes(status);
   snapshot.evicted_unwritten = number_at(status.at("memory").at("evicted"), "unwritten");

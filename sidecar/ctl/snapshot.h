@@ -46,6 +46,13 @@ struct TierState {
   bool serving = false;  // answers reads; with a reason it refuses chunks, or serves in part
   std::uint64_t capacity_bytes = 0, used_bytes = 0, chunks = 0, write_queue = 0;
   std::uint64_t put = 0, put_bytes = 0, got = 0, got_bytes = 0, failed = 0;
+  std::uint64_t servers = 0, servers_reachable = 0;  // of peers
+};
+
+// What larderd serves to peers.
+struct PeerServing {
+  std::string address;  // empty: nothing
+  std::uint64_t peers = 0, connections = 0, refused = 0, keys = 0, keys_found = 0, sent_bytes = 0, held_bytes = 0;
 };
 
 // Probes of a backend: chunks that neither memory nor disk had, and the number found in the
@@ -91,7 +98,8 @@ struct Snapshot {
   std::uint64_t loads_failed = 0, checksum_failures = 0;
   MemoryState memory;
   std::vector<EstimatedHit> estimate;  // empty: no requests yet, or an older larderd
-  TierState disk, backend;
+  TierState disk, peers, backend;
+  PeerServing peer_serving;
   ProbeState probes;
   std::uint64_t evicted_unwritten = 0, evicted_unwanted = 0;  // from memory, and in no lower tier
   std::vector<NamespaceState> namespaces;

@@ -1,6 +1,7 @@
 #include "sidecar/ctl/status_screen.h"
 
 #include "sidecar/base/text.h"
+#include "sidecar/ctl/peers_screen.h"
 
 namespace larder::ctl {
 namespace {
@@ -115,7 +116,7 @@ std::string backend(const Snapshot& now) {
 
 // Chunks that were evicted from memory and are in no lower tier.
 std::string lost(const Snapshot& now) {
-  if (now.disk.place.empty() && now.backend.place.empty()) return "";
+  if (now.disk.place.empty() && now.backend.place.empty()) return "";  // no peer takes a chunk
   return line("lost", base::grouped(now.evicted_unwritten) + " evicted from memory before the write, " +
                           base::grouped(now.evicted_unwanted) + " not meant for a tier");
 }
@@ -175,8 +176,9 @@ std::string fallbacks(const std::vector<Fallback>& fallbacks) {
 }  // namespace
 
 std::string status_screen(const Snapshot& now) {
-  return headline(now) + helping(now) + memory(now.memory) + with_more(now.estimate) + disk(now.disk) + backend(now) + lost(now) +
-         models(now.models) + namespaces(now.namespaces) + sessions(now.sessions) + fallbacks(now.fallbacks);
+  return headline(now) + helping(now) + memory(now.memory) + with_more(now.estimate) + disk(now.disk) + peers_lines(now) +
+         backend(now) + lost(now) + models(now.models) + namespaces(now.namespaces) + sessions(now.sessions) +
+         fallbacks(now.fallbacks);
 }
 
 }  // namespace larder::ctl

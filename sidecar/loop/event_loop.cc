@@ -42,6 +42,11 @@ std::unique_ptr<tiering::LowerTiers> make_lower_tiers(LoopParts& parts, store::S
   return std::make_unique<tiering::LowerTiers>(std::move(parts.tiers), parts.config, store, stats, clock, arena);
 }
 
+std::unique_ptr<tiering::PeerHolds> make_peer_holds(LoopParts& parts, store::Store& store) {
+  if (!parts.peer_server) return nullptr;
+  return std::make_unique<tiering::PeerHolds>(std::move(parts.peer_server), store, parts.arena.mapping.size());
+}
+
 std::unique_ptr<transfer::Transfers> make_transfers(LoopParts& parts) {
   if (parts.config.transfer != config::Transfer::kSidecar) return nullptr;
   const std::span<std::byte> arena(parts.arena.mapping.data(), parts.arena.mapping.size());
@@ -58,6 +63,7 @@ EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
       store_(parts_.shape, parts_.index.mapping.data(), parts_.arena.mapping.data(), stats_),
       reuse_tracker_(parts_.arena.mapping.size(), store_.namespaces()),
       lower_tiers_(make_lower_tiers(parts_, store_, stats_, clock_)),
+      peer_holds_(make_peer_holds(parts_, store_)),
       transfers_(make_transfers(parts_)),
       ended_(store_, transfers_.get(), loop_stats_, clock_),
       restart_(parts_, store_, ended_, loop_stats_, clock_),
@@ -92,6 +98,7 @@ Status EventLoop::run() {
   while (status.ok() && !stopping_) status = turn();
   running_ = false;
   admin_.close();
+  if (peer_holds_) peer_holds_->stop();
   sessions_.goodbye();
   write_rest();
   publish();
@@ -124,7 +131,8 @@ bool EventLoop::work() {
   const bool verified = store_.verify_next();
   const bool asked = admin_.go_on();
   const bool promoted = lower_tiers_ && lower_tiers_->go_on();
-  return sessions_.go_on() || verified || asked || promoted;
+  const bool served = peer_holds_ && peer_holds_->go_on();
+  return sessions_.go_on() || verified || asked || promoted || served;
 }
 
 // The time until the deadline of a fetch or a probe; -1 to wait for the timer.
@@ -171,6 +179,7 @@ void EventLoop::handle(const Wakeup& wakeup) {
       clear_wake(parts_.wake);  // work() finds the reason
       return;
     case WakeupSource::kTier: lower_tiers_->deliver(wakeup.session); return;
+    case WakeupSource::kPeers: peer_holds_->deliver(); return;
     case WakeupSource::kPidfd:
       sessions_.receive(wakeup.session);  // the messages that the engine sent before its death
       // A busy session ends later: the pidfd stays readable.
@@ -206,6 +215,7 @@ void EventLoop::publish() {
     view.fallbacks.push_back({"memory", base::mib(view.touched_bytes) + " of " + base::mib(view.arena_bytes) + ": " +
                                             std::generic_category().message(problem)});
   if (lower_tiers_) lower_tiers_->fill(view);
+  if (peer_holds_) peer_holds_->fill(view);
   loop_stats_.fill_refused(view, clock_.now_ms());
   store_.fill(view);
   reuse_tracker_.fill(view.estimate);

@@ -77,6 +77,7 @@ class EventLoop final : public Sidecar {
   store::Store store_;
   session::ReuseTracker reuse_tracker_;
   std::unique_ptr<tiering::LowerTiers> lower_tiers_;  // null without a lower tier
+  std::unique_ptr<tiering::PeerHolds> peer_holds_;    // null if no peer is served
   std::unique_ptr<transfer::Transfers> transfers_;    // null if engines copy by themselves
   FenceQueue fences_{[this](std::uint32_t session) { return sessions_.find(session) != nullptr; }};
   EndedSessions ended_;

@@ -14,6 +14,7 @@
 #include "sidecar/memory/namespace_journal.h"
 #include "sidecar/memory/previous_instance.h"
 #include "sidecar/tiering/lower_tiers.h"
+#include "sidecar/tiering/peer_holds.h"
 #include "sidecar/tiering/residency_filter.h"
 
 namespace larder::loop {
@@ -28,6 +29,7 @@ struct LoopParts {
   store::IndexShape shape{};
   std::vector<tiering::OpenTier> tiers;                        // lower tiers, nearest first
   std::shared_ptr<tiering::ResidencyFilter> residency_filter;  // for engines; null without a lower tier
+  std::unique_ptr<peer::PeerServer> peer_server;               // null: no peer is served
   Fd listener, epoll, timer, wake;
   std::uint64_t grant_age_ms = protocol::kGrantAgeMs;
 };

@@ -53,6 +53,9 @@ Status make_wakeups(LoopParts& parts) {
     if (Status status = watch(parts.epoll, tier.link->tier().message_fd(), {WakeupSource::kTier, tier.link->number()});
         !status.ok())
       return status;
+  if (parts.peer_server)
+    if (Status status = watch(parts.epoll, parts.peer_server->exchange().request_fd(), {WakeupSource::kPeers}); !status.ok())
+      return status;
   return watch(parts.epoll, parts.wake, {WakeupSource::kControl});
 }
 
@@ -86,27 +89,51 @@ Status make_disk(LoopParts& parts, const base::Clock& clock) {
   return {};
 }
 
-Status make_backend(LoopParts& parts, const base::Clock& clock) {
-  // A filter of size 0: engines do not see it, because other larderd write to the backend too.
-  // larderd uses it to find recent chunks, which it reads to measure the speed of the backend.
+// `open`: opens the tier, given the residency filter.
+template <typename Open>
+Status make_shared_tier(LoopParts& parts, const Open& open) {
+  // A filter of size 0: engines do not see it, because other larderd write to the tier too. larderd
+  // uses it to find recent chunks, which it reads to measure the speed of the tier.
   Result<std::shared_ptr<tiering::ResidencyFilter>> region = tiering::ResidencyFilter::create(0);
   if (!region.ok()) return region.status();
-  Result<std::unique_ptr<tiering::TierLink>> link = tiering::TierLink::open_backend(parts.config, *region, clock);
+  Result<std::unique_ptr<tiering::TierLink>> link = open(*region);
   if (!link.ok()) return link.status();
   parts.tiers.push_back({std::move(*link), std::move(*region)});
   return {};
 }
 
+Status make_backend(LoopParts& parts, const base::Clock& clock) {
+  return make_shared_tier(parts, [&](const std::shared_ptr<tiering::ResidencyFilter>& region) {
+    return tiering::TierLink::open_backend(parts.config, region, clock);
+  });
+}
+
+// Both halves of the peers: the server, and the tier that asks.
+Status make_peers(LoopParts& parts, const base::Clock& clock) {
+  const peer::Instance self = peer::make_instance(parts.config.pool, parts.shape.epoch);
+  if (!parts.config.peers.listen.empty()) {
+    Result<std::unique_ptr<peer::PeerServer>> server = tiering::open_peer_server(parts.config, self, clock);
+    if (!server.ok()) return server.status();
+    parts.peer_server = *std::move(server);
+  }
+  if (parts.config.peers.members.empty()) return {};
+  return make_shared_tier(parts, [&](const std::shared_ptr<tiering::ResidencyFilter>& region) {
+    return tiering::TierLink::open_peers(parts.config, self, region, clock);
+  });
+}
+
 // Without a disk, engines get an empty residency filter.
 Status make_below(LoopParts& parts, const base::Clock& clock) {
   const bool disk = !parts.config.disk.path.empty(), backend = !parts.config.backend.url.empty();
-  if (!disk && !backend) return {};
+  const bool peers = !parts.config.peers.members.empty();
+  if (!disk && !backend && !peers) return make_peers(parts, clock);
   Result<std::shared_ptr<tiering::ResidencyFilter>> region =
       tiering::ResidencyFilter::create(disk ? parts.config.disk.size_bytes : 0);
   if (!region.ok()) return region.status();
   parts.residency_filter = std::move(*region);
   if (disk)
     if (Status status = make_disk(parts, clock); !status.ok()) return status;
+  if (Status status = make_peers(parts, clock); !status.ok()) return status;
   if (backend)
     if (Status status = make_backend(parts, clock); !status.ok()) return status;
   parts.shape.tier = parts.tiers.front().link->id();  // mutation: own-tier-open

@@ -10,7 +10,7 @@
 
 namespace larder::loop {
 
-enum class WakeupSource : std::uint32_t { kListener, kTimer, kControl, kSocket, kPidfd, kTier };
+enum class WakeupSource : std::uint32_t { kListener, kTimer, kControl, kSocket, kPidfd, kTier, kPeers };
 
 struct Wakeup {
   WakeupSource source;

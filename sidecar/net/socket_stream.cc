@@ -78,6 +78,14 @@ void set_option(const Fd& fd, int level, int name, int value) {
   ::setsockopt(fd.get(), level, name, &value, sizeof(value));  // a failure only costs speed
 }
 
+void keep_alive(const Fd& fd) {
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 30);  // seconds
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 10);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+}
+
 }  // namespace
 
 Result<Address> unix_address(const std::string& path) {
@@ -98,16 +106,15 @@ std::size_t waiting_bytes(int fd) {
   return ::ioctl(fd, SIOCOUTQ, &bytes) == 0 && bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
 }
 
+std::unique_ptr<Stream> stream_over(Fd socket) {
+  keep_alive(socket);
+  return std::make_unique<SocketStream>(std::move(socket), false);
+}
+
 Result<std::unique_ptr<Stream>> open_socket_stream(const Address& address) {
   Fd fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return Status::from_errno(errno, "socket");
-  if (address.storage.ss_family != AF_UNIX) {
-    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 30);  // seconds
-    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 10);
-    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
-  }
+  if (address.storage.ss_family != AF_UNIX) keep_alive(fd);
   bool connecting = false;
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) != 0) {
     if (errno != EINPROGRESS) return Status::from_errno(errno, "connect");

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "shim/base/fd.h"
 #include "shim/base/status.h"
 
 namespace larder::net {
@@ -51,6 +52,9 @@ Result<Address> unix_address(const std::string& path);
 // The number of sent bytes of a connected socket that did not reach the other machine or process
 // yet.
 std::size_t waiting_bytes(int fd);
+
+// Over a connected, non-blocking socket. Sets the options of the socket.
+std::unique_ptr<Stream> stream_over(Fd socket);
 
 // Starts to connect.
 Result<std::unique_ptr<Stream>> open_socket_stream(const Address& address);

@@ -47,13 +47,14 @@ class TlsStream final : public Stream {
     }
     wants_write_ = false;
     ERR_clear_error();
-    const int done = SSL_connect(ssl_.get());
+    const int done = SSL_do_handshake(ssl_.get());
     if (done == 1) return true;
     const Moved moved = failed(done);
     if (moved.status.ok()) return false;
     const long verdict = SSL_get_verify_result(ssl_.get());
     if (verdict == X509_V_OK) return moved.status;
-    return Status(Code::kPermissionDenied, std::string("the server's certificate: ") + X509_verify_cert_error_string(verdict));
+    const std::string whose = SSL_is_server(ssl_.get()) == 1 ? "the client's certificate: " : "the server's certificate: ";
+    return Status(Code::kPermissionDenied, whose + X509_verify_cert_error_string(verdict));
   }
 
   Moved receive(std::span<std::byte> first, std::span<std::byte> second) override {
@@ -173,12 +174,20 @@ Result<Files> files_of(const TlsOptions& options) {
   return files;
 }
 
-Result<std::unique_ptr<SSL_CTX, Free>> make_context(const TlsOptions& options) {
+enum class Side { kClient, kServer };
+
+Result<std::unique_ptr<SSL_CTX, Free>> make_context(const TlsOptions& options, Side side) {
   ERR_clear_error();
-  std::unique_ptr<SSL_CTX, Free> context(SSL_CTX_new(TLS_client_method()));
+  const bool serves = side == Side::kServer;
+  std::unique_ptr<SSL_CTX, Free> context(SSL_CTX_new(serves ? TLS_server_method() : TLS_client_method()));
   if (context == nullptr) return Status(Code::kInternal, ssl_error());
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
-  SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
+  SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | (serves ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0), nullptr);
+  if (serves) {  // no session is resumed: each connection checks the certificate of the client
+    SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_options(context.get(), SSL_OP_NO_TICKET);
+    SSL_CTX_set_num_tickets(context.get(), 0);
+  }
   SSL_CTX_set_default_passwd_cb(context.get(), [](char*, int, int, void*) { return 0; });  // else OpenSSL asks at the terminal
   SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   if (options.ca_file.empty()) {
@@ -198,22 +207,26 @@ Result<std::unique_ptr<SSL_CTX, Free>> make_context(const TlsOptions& options) {
 // The context of the files, kept while the files are unchanged: an unreachable server is tried ten
 // times a second, and a CA file of a hundred certificates takes milliseconds to read. The
 // certificates of the system are read again each time, because their files are not known.
-Result<SSL_CTX*> context_of(const TlsOptions& options) {
+Result<SSL_CTX*> context_of(const TlsOptions& options, Side side) {
   thread_local std::unique_ptr<SSL_CTX, Free> kept;
   thread_local Files kept_files;
+  thread_local Side kept_side = Side::kClient;
   const Result<Files> files = files_of(options);
   if (!files.ok()) return files.status();
-  if (kept != nullptr && !options.ca_file.empty() && *files == kept_files) return kept.get();
-  Result<std::unique_ptr<SSL_CTX, Free>> context = make_context(options);
+  if (kept != nullptr && !options.ca_file.empty() && *files == kept_files && side == kept_side) return kept.get();
+  Result<std::unique_ptr<SSL_CTX, Free>> context = make_context(options, side);
   if (!context.ok()) return context.status();
   kept = *std::move(context);
   kept_files = *files;
+  kept_side = side;
   return kept.get();
 }
 
+// The name in the certificate of the other side; a client also tells the name to the server.
 bool expect_name(SSL* ssl, const std::string& name) {
   if (is_address(name)) return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name.c_str()) == 1;
   SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+  if (SSL_is_server(ssl) == 1) return SSL_set1_host(ssl, name.c_str()) == 1;
   // SSL_set_tlsext_host_name() without the cast in its macro.
   const long named = SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, const_cast<char*>(name.c_str()));
   return named == 1 && SSL_set1_host(ssl, name.c_str()) == 1;
@@ -223,13 +236,30 @@ bool expect_name(SSL* ssl, const std::string& name) {
 
 Result<std::unique_ptr<Stream>> open_tls_stream(std::unique_ptr<Stream> socket, const TlsOptions& options,
                                                 const std::string& host) {
-  const Result<SSL_CTX*> context = context_of(options);
+  const Result<SSL_CTX*> context = context_of(options, Side::kClient);
   if (!context.ok()) return context.status();
   std::unique_ptr<SSL, Free> ssl(SSL_new(*context));  // keeps the context
   const std::string& name = options.server_name.empty() ? host : options.server_name;
   if (ssl == nullptr || !expect_name(ssl.get(), name) || SSL_set_fd(ssl.get(), socket->fd()) != 1)
     return Status(Code::kInternal, ssl_error());
+  SSL_set_connect_state(ssl.get());
   return std::unique_ptr<Stream>(std::make_unique<TlsStream>(std::move(socket), std::move(ssl)));
+}
+
+Result<std::unique_ptr<Stream>> accept_tls_stream(std::unique_ptr<Stream> socket, const TlsOptions& options) {
+  const Result<SSL_CTX*> context = context_of(options, Side::kServer);
+  if (!context.ok()) return context.status();
+  std::unique_ptr<SSL, Free> ssl(SSL_new(*context));
+  if (ssl == nullptr) return Status(Code::kInternal, ssl_error());
+  SSL_set_accept_state(ssl.get());
+  if (!expect_name(ssl.get(), options.server_name) || SSL_set_fd(ssl.get(), socket->fd()) != 1)
+    return Status(Code::kInternal, ssl_error());
+  return std::unique_ptr<Stream>(std::make_unique<TlsStream>(std::move(socket), std::move(ssl)));
+}
+
+Status check_tls_files(const TlsOptions& options) {
+  if (const Result<Files> files = files_of(options); !files.ok()) return files.status();
+  return make_context(options, Side::kClient).status();
 }
 
 }  // namespace larder::net

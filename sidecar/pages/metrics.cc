@@ -4,6 +4,7 @@
 
 #include "sidecar/http/metrics_page.h"
 #include "sidecar/pages/metric_families.h"
+#include "sidecar/pages/peer_metrics.h"
 #include "sidecar/pages/tier_metrics.h"
 #include "sidecar/pages/utf8.h"
 
@@ -241,6 +242,7 @@ std::string metrics_text(const stats::Stats& stats, bool ready, const http::Coun
   add_estimate(out, stats);
   add_below(out, stats);
   add_fetches(out, stats);
+  add_peers(out, stats);
   add_stores(out, stats);
   add_verbs(out, stats);
   add_trust(out, stats);

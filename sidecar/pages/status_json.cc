@@ -125,6 +125,28 @@ Object backend_of(const stats::Stats& stats) {
   return backend;
 }
 
+Object peers_of(const stats::Stats& stats) {
+  Object peers = tier_of(stats.peers, "members");
+  if (peers.is_null()) return peers;
+  peers["servers"] = {{"known", stats.peers.servers}, {"reachable", stats.peers.servers_reachable}};
+  return peers;
+}
+
+Object peer_serving_of(const stats::PeerServingStats& serving) {
+  if (serving.address.empty()) return nullptr;
+  return {{"address", serving.address},
+          {"peers", serving.peers},
+          {"connections",
+           {{"open", serving.connections},
+            {"accepted", serving.accepted},
+            {"refused", serving.refused},
+            {"protocol_errors", serving.broken},
+            {"stalled", serving.stalled}}},
+          {"looks", {{"asked", serving.looks}, {"chunks", serving.keys}, {"found", serving.keys_found}}},
+          {"gets", {{"asked", serving.gets}, {"missed", serving.gets_missed}, {"bytes", serving.sent_bytes}}},
+          {"held_bytes", serving.held_bytes}};
+}
+
 Object stores_of(const stats::Stats& stats) {
   return {{"refused_no_space", stats.refused_no_space},
           {"refused_cap", stats.refused_cap},
@@ -226,6 +248,8 @@ std::string status_json(const stats::Stats& stats, bool healthy, bool ready) {
                   {"ready", ready},
                   {"memory", memory_of(stats)},
                   {"disk", disk_of(stats)},
+                  {"peers", peers_of(stats)},
+                  {"peer_serving", peer_serving_of(stats.peer_serving)},
                   {"backend", backend_of(stats)},
                   {"estimate", estimate_of(stats.estimate)},
                   {"decisions", decisions_of(stats)},

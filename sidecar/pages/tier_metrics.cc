@@ -14,13 +14,15 @@ struct Below {
   std::vector<const char*> modes;
 };
 std::vector<Below> below(const stats::Stats& stats) {
-  return {{"disk", stats.disk, {"io_uring", "threads"}}, {"backend", stats.backend, {"TCP", "TLS", "Unix socket"}}};
+  return {{"disk", stats.disk, {"io_uring", "threads"}},
+          {"peers", stats.peers, {"TCP", "TLS"}},
+          {"backend", stats.backend, {"TCP", "TLS", "Unix socket"}}};
 }
 
 void add_below_operations(Families& out, const stats::Stats& stats) {
   out.begin(MetricType::kCounter, "tier_operations_total",
-            "Operations of a tier by result. disk and backend: one chunk each; dram: stores and loads of engines, of many chunks "
-            "each.");
+            "Operations of a tier by result. disk, peers and backend: one chunk each; dram: stores and loads of engines, of many "
+            "chunks each.");
   // Memory has no device of its own: its operations are the loads and stores of engines.
   const auto dram = [&](const char* operation, const char* result, std::uint64_t count) {
     out.add(count, {{"tier", "dram"}, {"operation", operation}, {"result", result}});
@@ -52,8 +54,8 @@ void add_below_operations(Families& out, const stats::Stats& stats) {
     out.add(tier.stats.get_bytes, {{"tier", tier.name}, {"operation", "get"}});
   }
   out.begin(MetricType::kHistogram, "tier_operation_seconds",
-            "Duration of a successful operation of a tier. disk and backend: one chunk, from the request to the answer of the "
-            "tier; dram: the copy of a whole store or load.");
+            "Duration of a successful operation of a tier. disk, peers and backend: one chunk, from the request to the answer of "
+            "the tier; dram: the copy of a whole store or load.");
   out.add(stats.store_copy, {{"tier", "dram"}, {"operation", "put"}}, kNs);
   out.add(stats.load_copy, {{"tier", "dram"}, {"operation", "get"}}, kNs);
   for (const Below& tier : below(stats)) {
@@ -79,9 +81,9 @@ void add_tiers(Families& out, const stats::Stats& stats) {
   all("tier_capacity_bytes", "Bytes that a tier can hold; 0 without such a tier, or if the size is unknown.", stats.arena_bytes,
       &stats::TierStats::capacity_bytes);
   all("tier_used_bytes",
-      "Bytes of the chunks in a tier. dram: without digests and padding; backend: the chunks that this larderd knows.",
+      "Bytes of the chunks in a tier. dram: without digests and padding; peers and backend: the chunks that this larderd knows.",
       stats.used_bytes, &stats::TierStats::used_bytes);
-  all("tier_chunks", "Chunks in a tier; backend: the chunks that this larderd knows.", stats.slots_committed,
+  all("tier_chunks", "Chunks in a tier; peers and backend: the chunks that this larderd knows.", stats.slots_committed,
       &stats::TierStats::chunks);
   out.begin(MetricType::kCounter, "evictions_total", "Chunks removed from a tier, by reason.");
   out.add(stats.evicted_capacity, {{"tier", "dram"}, {"reason", "capacity"}});
@@ -154,11 +156,12 @@ void add_fetches(Families& out, const stats::Stats& stats) {
   out.counter("chunks_promoted_total", "Chunks promoted from a lower tier into memory.", stats.chunks_promoted);
   out.counter("promoted_bytes_total", "Bytes promoted from a lower tier into memory.", stats.promoted_bytes);
   out.counter("promotions_failed_total", "Failed promotions of chunks.", stats.promotions_failed);
-  out.counter("probes_total", "Probes of engines for the part of a prompt in memory, disk and backend together.", stats.probes);
-  out.counter("probes_late_total", "Probes that the backend did not answer before the deadline.", stats.probes_late);
-  out.counter("probes_failed_total", "Probes for which larderd could not ask the backend.", stats.probes_failed);
+  out.counter("probes_total", "Probes of engines for the part of a prompt in memory, disk, peers and backend together.",
+              stats.probes);
+  out.counter("probes_late_total", "Probes that peers or the backend did not answer before the deadline.", stats.probes_late);
+  out.counter("probes_failed_total", "Probes for which larderd could ask neither peers nor the backend.", stats.probes_failed);
   out.counter("probe_hits_total", "Families (all shards and KV groups of a chunk) found by probes.", stats.probe_hits);
-  out.counter("probe_hits_shared_total", "Chunks found by probes only in the backend.", stats.probe_hits_shared);
+  out.counter("probe_hits_shared_total", "Chunks found by probes only at peers or in the backend.", stats.probe_hits_shared);
 }
 
 }  // namespace larder::pages

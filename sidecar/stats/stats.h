@@ -140,6 +140,15 @@ struct TierStats {
   // As published to engines: whether the tier answers in time, and its speed.
   bool serving = false;
   std::uint64_t read_latency_ns = 0, read_bytes_per_s = 0;
+  std::uint64_t servers = 0, servers_reachable = 0;  // of a tier of several equal servers, such as peers; else 0
+};
+
+// What this larderd serves to peers.
+struct PeerServingStats {
+  std::string address;                                                                       // empty: no peer is served
+  std::uint64_t connections = 0, peers = 0, held_bytes = 0;                                  // gauges
+  std::uint64_t accepted = 0, refused = 0, broken = 0, stalled = 0;                          // connections
+  std::uint64_t looks = 0, keys = 0, keys_found = 0, gets = 0, gets_missed = 0, sent_bytes = 0;
 };
 
 // E.g. {"hugepages", "4 KiB pages: 3 of 2560 huge pages are free"}.
@@ -173,7 +182,8 @@ struct Stats {
   // not written in time; not wanted (seen too seldom, too old, too large).
   std::uint64_t evicted_unwritten = 0, evicted_unwanted = 0;
 
-  TierStats disk, backend;
+  TierStats disk, peers, backend;
+  PeerServingStats peer_serving;
 
   // The warm restart: chunks kept from the earlier larderd, and invalid chunks.
   std::uint64_t restored_chunks = 0, restore_dropped = 0;

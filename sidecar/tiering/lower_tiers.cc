@@ -14,23 +14,35 @@ WriteRules rules_of(const TierLink& link, const config::Config& config) {
   return link.kind() == TierKind::kDisk ? rules_for(config.disk) : rules_for(config.backend);
 }
 
+stats::TierStats& stats_of(const TierLink& link, stats::Stats& view) {
+  switch (link.kind()) {
+    case TierKind::kDisk: return view.disk;
+    case TierKind::kPeers: return view.peers;
+    case TierKind::kBackend: break;
+  }
+  return view.backend;
+}
+
 }  // namespace
 
 LowerTiers::LowerTiers(std::vector<OpenTier> tiers, const config::Config& config, store::Store& store, stats::Stats& stats,
                        const base::Clock& clock, std::span<std::byte> arena) {
   std::vector<ReadableTier*> sources;
+  std::vector<SharedTier> shared;
   for (OpenTier& open : tiers) {
     const WriteRules rules = rules_of(*open.link, config);
     Tier* tier = tiers_.emplace_back(std::make_unique<Tier>(std::move(open), rules, store, clock, arena.size())).get();
-    tier->source.set_hidden([tier](const protocol::NamespaceId& id) { return tier->write_down.waits_for_drop(id); });
+    if (tier->writer)
+      tier->source.set_hidden([tier](const protocol::NamespaceId& id) { return tier->writer->waits_for_drop(id); });
     sources.push_back(&tier->source);
+    if (tier->link->shared()) shared.push_back({tier->link.get(), &tier->source});
   }
   promoter_ = std::make_unique<Promoter>(sources, store, stats, clock, arena);
+  if (!shared.empty()) tier_probes_ = std::make_unique<TierProbes>(shared, sources, *promoter_, store, stats, clock);
   for (const auto& tier : tiers_) {
     tier->link->answer_to(Operation::kGet, [this](const Message& message) { promoter_->on_get(message); });
-    if (!tier->link->shared()) continue;
-    tier_probes_ = std::make_unique<TierProbes>(*tier->link, tier->source, sources, *promoter_, store, stats, clock);
-    tier->link->answer_to(Operation::kProbe, [this](const Message& message) { tier_probes_->on_probe(message); });
+    if (tier->link->shared())
+      tier->link->answer_to(Operation::kProbe, [this](const Message& message) { tier_probes_->on_probe(message); });
   }
 }
 
@@ -38,7 +50,7 @@ void LowerTiers::deliver(store::TierNumber number) {
   for (const auto& tier : tiers_) {
     if (tier->link->number() != number) continue;
     tier->link->deliver();
-    tier->write_down.pump();
+    if (tier->writer) tier->writer->pump();
   }
 }
 
@@ -62,45 +74,55 @@ void LowerTiers::end_session(store::SessionNumber session) {
 }
 
 void LowerTiers::write_by(const config::Config& config) {
-  for (const auto& tier : tiers_) tier->write_down.write_by(rules_of(*tier->link, config));
+  for (const auto& tier : tiers_)
+    if (tier->writer) tier->writer->write_by(rules_of(*tier->link, config));
 }
 
 void LowerTiers::tick(bool slept) {
-  for (const auto& tier : tiers_) tier->write_down.tick();
+  for (const auto& tier : tiers_)
+    if (tier->writer) tier->writer->tick();
   promoter_->tick(slept);
   if (tier_probes_) tier_probes_->tick();
 }
 
 LowerTierDrop LowerTiers::drop(const protocol::NamespaceId& id) {
-  for (const auto& tier : tiers_) tier->write_down.drop(id);
+  for (const auto& tier : tiers_)
+    if (tier->writer) tier->writer->drop(id);
   return last_drop();
 }
 
 LowerTierDrop LowerTiers::last_drop() const {
   LowerTierDrop drop;
   for (const auto& tier : tiers_)
-    drop.parts.push_back(
-        {tier->link->kind(), tier->link->name(), tier->write_down.last_drop(), tier->write_down.last_drop_chunks()});
+    if (tier->writer)
+      drop.parts.push_back({tier->link->kind(), tier->link->name(), tier->writer->last_drop(), tier->writer->last_drop_chunks()});
   return drop;
 }
 
 std::vector<PendingDrop> LowerTiers::drops_under_way(const protocol::NamespaceId& id) const {
   std::vector<PendingDrop> drops;
-  for (const auto& tier : tiers_)
-    if (std::shared_future<Status> drop = tier->write_down.drop_under_way(id); drop.valid())
+  for (const auto& tier : tiers_) {
+    if (!tier->writer) continue;
+    if (std::shared_future<Status> drop = tier->writer->drop_under_way(id); drop.valid())
       drops.push_back({std::move(drop), tier->link->shared()});
+  }
   return drops;
 }
 
 void LowerTiers::finish(std::uint64_t by_ns) {
-  for (const auto& tier : tiers_) tier->write_down.finish(by_ns);
+  for (const auto& tier : tiers_) {
+    if (tier->writer)
+      tier->writer->finish(by_ns);
+    else
+      tier->link->tier().close(0);
+  }
 }
 
 void LowerTiers::fill(stats::Stats& view) const {
   for (const auto& tier : tiers_) {
-    stats::TierStats& stats = tier->link->kind() == TierKind::kDisk ? view.disk : view.backend;
+    stats::TierStats& stats = stats_of(*tier->link, view);
     tier->link->fill(stats);
-    tier->write_down.fill(stats);
+    if (tier->writer) tier->writer->fill(stats);
     stats.get_time = tier->source.read_time();
     const protocol::ResidencySpeed speed = tier->source.speed();
     stats.serving = speed.serving;

@@ -81,11 +81,11 @@ class LowerTiers {
     Tier(OpenTier open, const WriteRules& rules, store::Store& store, const base::Clock& clock, std::uint64_t arena_bytes)
         : link(std::move(open.link)),
           region(std::move(open.region)),
-          write_down(*link, store, clock, rules, arena_bytes),
+          writer(link->read_only() ? nullptr : std::make_unique<TierWriter>(*link, store, clock, rules, arena_bytes)),
           source(*link, *region, clock) {}
     std::unique_ptr<TierLink> link;
     std::shared_ptr<ResidencyFilter> region;
-    TierWriter write_down;
+    std::unique_ptr<TierWriter> writer;  // null for a tier that is only read
     ReadableTier source;
   };
   std::vector<std::unique_ptr<Tier>> tiers_;

@@ -167,7 +167,7 @@ bool PromotionReads::on_message(const Message& message) {
   Status status = message.status;
   if (status.ok() && !same) status = {Code::kNotFound, "the chunk was stored anew, in another layout"};
   if (!status.ok() && !message.slot_busy) store_.promotion_failed(read.slot);  // mutation: busy-slot
-  if (status.ok() && !store_.promoted(read.slot, message.facts.root, source.number(), message.facts.since_s))
+  if (status.ok() && !store_.promoted(read.slot, message.facts.root, source.number(), message.facts.since_s, source.read_only()))
     status = {Code::kNotFound, "dropped meanwhile"};
   read.ended = message.slot_busy;
   if (message.slot_busy)

@@ -30,6 +30,9 @@ class ReadableTier {
   std::optional<tiers::ChunkFacts> probe(const tiers::ChunkKey& chunk) const;
 
   store::TierNumber number() const { return link_.number(); }
+  // See TierLink.
+  bool shared() const { return link_.shared(); }
+  bool read_only() const { return link_.read_only(); }
   // An accepted read counts as running until read_ended().
   tiers::Ticket next_ticket() { return link_.next_ticket(); }
   Status read(tiers::Ticket ticket, const tiers::ChunkKey& chunk, std::span<std::byte> slot, std::uint64_t deadline_ns);

@@ -5,6 +5,7 @@
 
 #include "shim/protocol/checksum.h"
 #include "sidecar/tiers/disk/disk_tier.h"
+#include "sidecar/tiers/peer/peer_tier.h"
 #include "sidecar/tiers/remote/chunks/remote_tier.h"
 
 namespace larder::tiering {
@@ -41,11 +42,29 @@ Result<std::unique_ptr<TierLink>> TierLink::open_backend(const config::Config& c
   return std::make_unique<TierLink>(TierKind::kBackend, std::move(*tier), config::without_user(config.backend.url));
 }
 
+Result<std::unique_ptr<TierLink>> TierLink::open_peers(const config::Config& config, const peer::Instance& self,
+                                                       std::shared_ptr<tiers::Residents> residents, const base::Clock& clock) {
+  peer::ClientOptions options = peer::client_options_of(config, self);
+  options.residents = std::move(residents);
+  Result<std::unique_ptr<tiers::Tier>> tier = peer::open_peer_tier(clock, options);
+  if (!tier.ok()) return tier.status();
+  return std::make_unique<TierLink>(TierKind::kPeers, std::move(*tier), config.peers.members);
+}
+
+std::string TierLink::name() const {
+  switch (kind_) {
+    case TierKind::kDisk: return "disk";
+    case TierKind::kPeers: return "peers";
+    case TierKind::kBackend: break;
+  }
+  return "backend";
+}
+
 // A disk is identified by its file: the lock of the file lasts until all requests have ended, even
 // after the end of the process (tiers/disk/FORMAT.md). Bytes from a socket are written by this
 // process alone, and end with it.
 std::uint64_t TierLink::id() const {
-  if (kind_ == TierKind::kBackend) return 1;
+  if (kind_ != TierKind::kDisk) return 1;
   struct stat file {};
   if (::stat((place_ + "/larder/chunks").c_str(), &file) != 0) return 0;
   const std::uint64_t words[] = {file.st_dev, file.st_ino};
@@ -73,6 +92,8 @@ void TierLink::fill(stats::TierStats& stats) const {
   stats.takes_puts = state.takes_puts;
   stats.takes_gets = state.takes_gets;
   stats.reason = state.reason;
+  stats.servers = state.servers;
+  stats.servers_reachable = state.servers_reachable;
   stats.capacity_bytes = counters.capacity_bytes;
   stats.used_bytes = counters.used_bytes;
   stats.chunks = counters.chunks;

@@ -16,12 +16,13 @@
 #include "sidecar/config/config.h"
 #include "sidecar/stats/stats.h"
 #include "sidecar/store/chunk_listener.h"
+#include "sidecar/tiers/peer/options.h"
 #include "sidecar/tiers/tier.h"
 
 namespace larder::tiering {
 
 // The kind of a tier, nearest first; also the number for the marks of the store.
-enum class TierKind : store::TierNumber { kDisk = 0, kBackend = 1 };
+enum class TierKind : store::TierNumber { kDisk = 0, kPeers = 1, kBackend = 2 };
 
 class TierLink {
  public:
@@ -39,6 +40,10 @@ class TierLink {
   // is set.
   static Result<std::unique_ptr<TierLink>> open_backend(const config::Config& config, std::shared_ptr<tiers::Residents> residents,
                                                         const base::Clock& clock);
+  // Errors name a wrong key of peers.*; members that cannot be reached are no error. `self`: this
+  // run of larderd. REQUIRES: peers.members is set.
+  static Result<std::unique_ptr<TierLink>> open_peers(const config::Config& config, const peer::Instance& self,
+                                                      std::shared_ptr<tiers::Residents> residents, const base::Clock& clock);
   // `place`: the place of the tier, for people. `wait`: waits for a message; without it the
   // descriptor of the tier is polled.
   TierLink(TierKind kind, std::unique_ptr<tiers::Tier> tier, std::string place, Wait wait = {})
@@ -49,9 +54,11 @@ class TierLink {
   TierKind kind() const { return kind_; }
   store::TierNumber number() const { return static_cast<store::TierNumber>(kind_); }
   // The name in log lines, fallbacks and errors.
-  std::string name() const { return kind_ == TierKind::kDisk ? "disk" : "backend"; }
+  std::string name() const;
   // Whether other larderd write to the tier too: this larderd does not know the whole content.
-  bool shared() const { return kind_ == TierKind::kBackend; }
+  bool shared() const { return kind_ != TierKind::kDisk; }
+  // Whether this larderd only reads from the tier: other larderd own the chunks.
+  bool read_only() const { return kind_ == TierKind::kPeers; }
   // Identifies the device that may still write into slots after the end of this process; equal in
   // every larderd that opens the tier. 0: unknown.
   std::uint64_t id() const;

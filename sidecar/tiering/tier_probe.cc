@@ -15,15 +15,11 @@ namespace {
 constexpr std::size_t kMaxKeys = std::min<std::size_t>(protocol::kMaxKeysPerProbe, tiers::kMaxProbeKeys);
 }  // namespace
 
-TierProbes::TierProbes(TierLink& backend, ReadableTier& shared, std::span<ReadableTier* const> sources,
-                       const Promoter& promotions, store::Store& store, stats::Stats& stats, const base::Clock& clock)
-    : backend_(backend),
-      shared_(shared),
-      sources_(sources.begin(), sources.end()),
-      promoter_(promotions),
-      store_(store),
-      stats_(stats),
-      clock_(clock) {}
+TierProbes::TierProbes(std::span<const SharedTier> shared, std::span<ReadableTier* const> sources, const Promoter& promotions,
+                       store::Store& store, stats::Stats& stats, const base::Clock& clock)
+    : sources_(sources.begin(), sources.end()), promoter_(promotions), store_(store), stats_(stats), clock_(clock) {
+  for (const SharedTier& tier : shared) shared_.push_back({tier, 0});
+}
 
 Status TierProbes::probe(SessionNumber session, std::uint32_t request, const protocol::Probe& asked,
                          std::span<const protocol::BlockHash> hashes) {
@@ -38,7 +34,7 @@ Status TierProbes::probe(SessionNumber session, std::uint32_t request, const pro
   probe.deadline_ns = probe.begun_ns + std::uint64_t{std::min(asked.deadline_ms, protocol::kMaxProbeMs)} * 1'000'000;
   const auto begin = tier_probes_.lower_bound({session, 0}), end = tier_probes_.upper_bound({session, UINT32_MAX});
   probe.over_bound = std::distance(begin, end) >= protocol::kMaxProbes;
-  probe.slow = !shared_.in_time();
+  probe.questions.resize(shared_.size());
   const Entry entered = tier_probes_.emplace(id, std::move(probe)).first;
   deadlines_.emplace(entered->second.deadline_ns, id);
   to_go_through_.push_back(id);
@@ -77,7 +73,7 @@ bool TierProbes::go_through(Probe& probe, std::uint64_t until) {
   return true;
 }
 
-// False: the probe ends at this family. A fetch would end there, or the backend may not be asked. A
+// False: the probe ends at this family. A fetch would end there, or no shared tier may be asked. A
 // probe of each family goes on behind one that is missing.
 bool TierProbes::add_family(Probe& probe, const protocol::BlockHash& hash) {
   store_.families().look_at(probe.handle, hash, members_);
@@ -89,91 +85,131 @@ bool TierProbes::add_family(Probe& probe, const protocol::BlockHash& hash) {
   if (!family.reachable) {
     family = {};
     probe.keys.resize(keys_before);
+    probe.key_bytes.resize(keys_before);
     if (!probe.each || probe.reason == ProbeEnd::kBound) return false;  // mutation: probe-each-gap
   }
   probe.families.push_back(family);
   return true;
 }
 
+// A tier of this larderd alone that has the chunk in time; null without one.
+const ReadableTier* TierProbes::own_place_of(const store::Member& member, const tiers::ChunkKey& chunk) const {
+  if (const ReadableTier* from = promoter_.coming(member.key); from != nullptr) return from;
+  for (const ReadableTier* source : sources_)
+    if (!source->shared() && source->in_time() && source->probe(chunk)) return source;
+  return nullptr;
+}
+
 bool TierProbes::add_member(Probe& probe, Family& family, const store::Member& member) {
   if (member.state == SlotState::kCommitted) return true;
-  const ReadableTier* from = promoter_.coming(member.key);
-  if (from == nullptr && member.state != SlotState::kFree) return false;  // an engine writes the chunk, and may give up
+  // An engine that writes the chunk may give up.
+  if (member.state != SlotState::kFree && promoter_.coming(member.key) == nullptr) return false;
   const std::uint64_t bytes = slot_bytes_of(store_, member.key);
   if (bytes == 0) return false;
   const tiers::ChunkKey chunk = chunk_key_of(store_, member.key);
-  for (const ReadableTier* source : sources_)
-    if (from == nullptr && source != &shared_ && source->in_time() && source->probe(chunk)) from = source;
-  if (from != nullptr) {
+  if (const ReadableTier* from = own_place_of(member, chunk); from != nullptr) {
     family.bytes[from->number()] += bytes;
     return true;
   }
-  if (shared_.hides(chunk.namespace_id)) return false;
+  if (std::ranges::all_of(shared_, [&](const Shared& tier) { return tier.source->hides(chunk.namespace_id); })) return false;
   if (probe.over_bound || probe.keys.size() >= kMaxKeys) {
     probe.reason = ProbeEnd::kBound;
     return false;
   }
   probe.keys.push_back(chunk);
+  probe.key_bytes.push_back(bytes);
   ++family.keys;
-  family.bytes[shared_.number()] += bytes;
   return true;
 }
 
-// False: the backend has too many questions at once.
+// False: a tier has too many questions at once.
 bool TierProbes::ask(Entry entry) {
   Probe& probe = entry->second;
   if (probe.keys.empty()) {
-    answer(entry, probe.reason, nullptr);
+    answer(entry, probe.reason);
     return true;
   }
-  const tiers::Ticket ticket = backend_.next_ticket();
-  if (probe.slow) {
+  bool all = true;
+  for (std::size_t tier = 0; tier < shared_.size(); ++tier) {
+    Question& question = probe.questions[tier];
+    if (question.state == Question::State::kUnasked) question.state = ask_tier(entry, tier);
+    all = all && question.state != Question::State::kUnasked;
+  }
+  answer_if_complete(entry);
+  return all;
+}
+
+// kUnasked: the tier has no room for the question now.
+TierProbes::Question::State TierProbes::ask_tier(const Entry& entry, std::size_t tier) {
+  Probe& probe = entry->second;
+  Shared& shared = shared_[tier];
+  if (shared.source->hides(probe.keys.front().namespace_id)) return Question::State::kFailed;  // a probe has one namespace
+  const tiers::Ticket ticket = shared.link->next_ticket();
+  if (!shared.source->in_time()) {
     const std::uint64_t by_ns = clock_.now_ns() + std::uint64_t{protocol::kMaxProbeMs} * 1'000'000;
-    if (asked_for_nobody_ == 0 && backend_.tier().probe(ticket, probe.keys, by_ns).ok()) asked_for_nobody_ = ticket;
-    answer(entry, ProbeEnd::kFailed, nullptr);
-    return true;
+    if (shared.asked_for_nobody == 0 && shared.link->tier().probe(ticket, probe.keys, by_ns).ok())
+      shared.asked_for_nobody = ticket;
+    return Question::State::kFailed;
   }
-  const Status taken = backend_.tier().probe(ticket, probe.keys, probe.deadline_ns);
-  if (taken.ok()) {
-    probe.ticket = ticket;
-    asked_.emplace(ticket, entry->first);
-  } else if (taken.code() != Code::kResourceExhausted) {
-    answer(entry, ProbeEnd::kFailed, nullptr);
-  }
-  return taken.code() != Code::kResourceExhausted;
+  const Status taken = shared.link->tier().probe(ticket, probe.keys, probe.deadline_ns);
+  if (taken.code() == Code::kResourceExhausted) return Question::State::kUnasked;
+  if (!taken.ok()) return Question::State::kFailed;
+  probe.questions[tier].ticket = ticket;
+  asked_.emplace(ticket, Asked{entry->first, tier});
+  return Question::State::kAsked;
 }
 
 void TierProbes::ask_waiting() {
   while (!to_ask_.empty()) {
-    const Entry entry = tier_probes_.find(to_ask_.front());
+    const ProbeId id = to_ask_.front();
+    const Entry entry = tier_probes_.find(id);
     to_ask_.pop_front();
     entry->second.waits = false;
     if (ask(entry)) continue;
     entry->second.waits = true;
-    return to_ask_.push_front(entry->first);
+    return to_ask_.push_front(id);
   }
 }
 
 void TierProbes::on_probe(const tiers::Message& message) {
-  if (message.ticket == asked_for_nobody_) asked_for_nobody_ = 0;
+  for (Shared& tier : shared_)
+    if (message.ticket == tier.asked_for_nobody) tier.asked_for_nobody = 0;
   if (const auto found = asked_.find(message.ticket); found != asked_.end()) {
-    const Entry entry = tier_probes_.find(found->second);
-    const bool told = message.status.ok() && message.there.size() == entry->second.keys.size();
-    if (told) stats_.probe.record(clock_.now_ns() - entry->second.begun_ns);
-    if (told)
-      answer(entry, entry->second.reason, &message.there);
-    else
-      answer(entry, message.status.code() == Code::kDeadlineExceeded ? ProbeEnd::kLate : ProbeEnd::kFailed, nullptr);
+    const Entry entry = tier_probes_.find(found->second.probe);
+    Question& question = entry->second.questions[found->second.tier];
+    asked_.erase(found);
+    question.ticket = 0;
+    if (message.status.ok() && message.there.size() == entry->second.keys.size()) {
+      stats_.probe.record(clock_.now_ns() - entry->second.begun_ns);
+      question.state = Question::State::kAnswered;
+      question.there = message.there;
+    } else {
+      const bool late = message.status.code() == Code::kDeadlineExceeded;
+      question.state = late ? Question::State::kLate : Question::State::kFailed;
+    }
+    answer_if_complete(entry);
   }
   ask_waiting();
 }
 
-// `there`: the reply of the backend for each key; null without a reply.
-void TierProbes::answer(Entry entry, ProbeEnd reason, const std::vector<bool>* there) {
+// Answers once no tier is to be asked or waited for. One tier that answered is enough for the reason
+// of the probe itself.
+void TierProbes::answer_if_complete(Entry entry) {
+  using State = Question::State;
+  const std::vector<Question>& questions = entry->second.questions;
+  const auto any = [&](State state) {
+    return std::ranges::any_of(questions, [state](const Question& q) { return q.state == state; });
+  };
+  if (any(State::kUnasked) || any(State::kAsked)) return;
+  const ProbeEnd without = any(State::kLate) ? ProbeEnd::kLate : ProbeEnd::kFailed;
+  answer(entry, any(State::kAnswered) ? entry->second.reason : without);
+}
+
+void TierProbes::answer(Entry entry, ProbeEnd reason) {
   const Probe& probe = entry->second;
   Answer told{entry->first.first, entry->first.second, {}, std::nullopt};
   protocol::Probed& probed = told.probed;
-  tell_speed(probe.each ? count_each(probe, there, told) : count_prefix(probe, there, probed), probed);
+  tell_speed(probe.each ? count_each(probe, told) : count_prefix(probe, probed), probed);
   const std::uint64_t elapsed_us = (clock_.now_ns() - probe.begun_ns) / 1000;
   probed.elapsed_us = static_cast<std::uint32_t>(std::min<std::uint64_t>(elapsed_us, UINT32_MAX));
   probed.reason = static_cast<std::uint32_t>(reason);
@@ -183,56 +219,68 @@ void TierProbes::answer(Entry entry, ProbeEnd reason, const std::vector<bool>* t
   forget(entry);
 }
 
-// `first`: the place of the family's keys in the reply.
-bool TierProbes::is_there(const Family& family, const std::vector<bool>* there, std::size_t first) {
-  if (!family.reachable || (family.keys != 0 && there == nullptr)) return false;
-  for (std::uint32_t i = 0; i < family.keys; ++i)
-    if (!(*there)[first + i]) return false;
-  return true;
+const ReadableTier* TierProbes::place_of(const Probe& probe, std::size_t key) const {
+  for (std::size_t tier = 0; tier < shared_.size(); ++tier)
+    if (key < probe.questions[tier].there.size() && probe.questions[tier].there[key]) return shared_[tier].source;
+  return nullptr;
 }
 
-std::array<std::uint64_t, TierProbes::kMaxSources> TierProbes::count_prefix(const Probe& probe, const std::vector<bool>* there,
-                                                                            protocol::Probed& probed) const {
-  std::array<std::uint64_t, kMaxSources> bytes{};
-  std::size_t next = 0;
-  for (const Family& family : probe.families) {
-    if (!is_there(family, there, next)) break;
-    next += family.keys;
-    ++probed.families;
-    probed.shared += family.bytes[shared_.number()] != 0;
-    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] += family.bytes[i];
+std::optional<TierProbes::Bytes> TierProbes::bytes_of(const Probe& probe, const Family& family, std::size_t first) const {
+  if (!family.reachable) return std::nullopt;
+  Bytes bytes = family.bytes;
+  for (std::size_t key = first; key < first + family.keys; ++key) {
+    const ReadableTier* place = place_of(probe, key);
+    if (place == nullptr) return std::nullopt;
+    bytes[place->number()] += probe.key_bytes[key];
   }
-  stats_.probe_hits += probed.families;
-  stats_.probe_hits_shared += probed.shared;
   return bytes;
 }
 
-std::array<std::uint64_t, TierProbes::kMaxSources> TierProbes::count_each(const Probe& probe, const std::vector<bool>* there,
-                                                                          Answer& answer) const {
-  std::array<std::uint64_t, kMaxSources> bytes{};
+bool TierProbes::any_shared(const Bytes& bytes) const {
+  return std::ranges::any_of(shared_, [&](const Shared& tier) { return bytes[tier.source->number()] != 0; });
+}
+
+TierProbes::Bytes TierProbes::count_prefix(const Probe& probe, protocol::Probed& probed) const {
+  Bytes all{};
+  std::size_t next = 0;
+  for (const Family& family : probe.families) {
+    const std::optional<Bytes> bytes = bytes_of(probe, family, next);
+    if (!bytes) break;
+    next += family.keys;
+    ++probed.families;
+    probed.shared += any_shared(*bytes);
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] += (*bytes)[i];
+  }
+  stats_.probe_hits += probed.families;
+  stats_.probe_hits_shared += probed.shared;
+  return all;
+}
+
+TierProbes::Bytes TierProbes::count_each(const Probe& probe, Answer& answer) const {
+  Bytes last{};
   protocol::ProbedEach each{};
   std::size_t next = 0, hash = probe.hashes.size();
   for (const Family& family : probe.families) {
     --hash;
-    const bool found = is_there(family, there, next);
+    const std::optional<Bytes> bytes = bytes_of(probe, family, next);
     next += family.keys;
-    if (!found) continue;
+    if (!bytes) continue;
     each.there[hash / 64] |= std::uint64_t{1} << hash % 64;
-    const bool shared = family.bytes[shared_.number()] != 0;
+    const bool shared = any_shared(*bytes);
     ++stats_.probe_hits;
     stats_.probe_hits_shared += shared;
     if (answer.probed.families != 0) continue;
     answer.probed.families = static_cast<std::uint32_t>(hash + 1);
     answer.probed.shared = shared;
-    bytes = family.bytes;
+    last = *bytes;
   }
   answer.each = each;
-  return bytes;
+  return last;
 }
 
 // Adds the times of all sources, although they read in parallel: the real time must not exceed the
 // promise.
-void TierProbes::tell_speed(const std::array<std::uint64_t, kMaxSources>& bytes, protocol::Probed& probed) const {
+void TierProbes::tell_speed(const Bytes& bytes, protocol::Probed& probed) const {
   std::uint64_t all_bytes = 0;
   double seconds = 0;
   for (const ReadableTier* source : sources_) {
@@ -252,7 +300,7 @@ void TierProbes::tell_speed(const std::array<std::uint64_t, kMaxSources>& bytes,
 void TierProbes::forget(Entry entry) {
   const auto [begin, end] = deadlines_.equal_range(entry->second.deadline_ns);
   deadlines_.erase(std::find_if(begin, end, [&](const auto& deadline) { return deadline.second == entry->first; }));
-  if (entry->second.ticket != 0) asked_.erase(entry->second.ticket);
+  for (const Question& question : entry->second.questions) asked_.erase(question.ticket);
   if (entry->second.waits) std::erase(to_ask_, entry->first);
   tier_probes_.erase(entry);
 }
@@ -260,7 +308,7 @@ void TierProbes::forget(Entry entry) {
 void TierProbes::miss_deadlines() {
   const std::uint64_t now_ns = clock_.now_ns();
   while (!deadlines_.empty() && deadlines_.begin()->first <= now_ns)
-    answer(tier_probes_.find(deadlines_.begin()->second), ProbeEnd::kLate, nullptr);
+    answer(tier_probes_.find(deadlines_.begin()->second), ProbeEnd::kLate);
 }
 
 }  // namespace larder::tiering

@@ -87,6 +87,7 @@ struct TierState {
   bool takes_gets = true;
   std::string reason;     // empty without a fault. With both flags true: a partial fault, such as one of several servers
   std::string mode = {};  // the access to the device, for people: "io_uring", "threads"
+  std::uint32_t servers = 0, servers_reachable = 0;  // of a tier of several equal servers; else 0
   bool degraded() const { return !takes_puts || !takes_gets; }
 };
 

@@ -37,6 +37,7 @@ inline void PrintTo(const TierKind& kind, std::ostream* out) {
 }
 
 std::unique_ptr<TierBox> make_memory_box();
+std::unique_ptr<TierBox> make_peer_box();
 std::unique_ptr<TierBox> make_disk_box(bool allow_uring, bool allow_direct);
 // Null: the server is not on this machine (`make deps`).
 std::unique_ptr<TierBox> make_remote_box(const std::string& server, std::uint32_t connections);

@@ -1,6 +1,6 @@
-// The operations in an input of session_fuzz.cc, of region_fuzz.cc and of resp_fuzz.cc: one byte an
-// operation, then its operands in the target's order. seeds.cc writes the same. A new operation
-// goes before kOps; the corpora hold the others by number.
+// The operations in an input of session_fuzz.cc, region_fuzz.cc, resp_fuzz.cc and peer_fuzz.cc: one
+// byte an operation, then its operands in the target's order. seeds.cc writes the same. A new
+// operation goes before kOps; the corpora hold the others by number.
 #pragma once
 
 #include <cstdint>
@@ -53,5 +53,10 @@ enum Op : std::uint8_t { kHoldsUsed, kWord, kHold, kHead, kEvent, kRing, kDrain,
 namespace resp_op {
 enum Op : std::uint8_t { kAsk, kBytes, kPayload, kError, kPieces, kCancel, kPump, kOps };
 }  // namespace resp_op
+
+// Of peer_fuzz.cc.
+namespace peer_op {
+enum Op : std::uint8_t { kFrame, kBytes, kAnswer, kPieces, kTime, kReply, kClose, kOps };
+}  // namespace peer_op
 
 }  // namespace larder::fuzz

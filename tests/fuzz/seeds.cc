@@ -235,6 +235,26 @@ void resp_seeds() {
   write("resp", "unasked", reply("+OK\r\n") + ask_small(1));
 }
 
+namespace peer_op = fuzz::peer_op;
+
+void peer_seeds() {
+  const std::string hello = u8({peer_op::kFrame, 1, 0}), look = u8({peer_op::kFrame, 3, 2}), get = u8({peer_op::kFrame, 5, 2}),
+                    done = u8({peer_op::kFrame, 4, 2}), held = u8({peer_op::kAnswer, 0}), nothing = u8({peer_op::kAnswer, 3});
+  write("peer", "look_get_done", hello + look + held + get + get + done);
+  write("peer", "get_alone", hello + get + held + get);
+  write("peer", "not_held", hello + get + u8({peer_op::kAnswer, 2}) + look + nothing);
+  write("peer", "no_hello", look + get + done + u8({peer_op::kFrame, 2, 0}) + look);
+  write("peer", "ends_while_held", hello + look + held + get + u8({peer_op::kClose}));
+  write("peer", "ends_while_asked", hello + look + u8({peer_op::kClose}) + held);
+  write("peer", "small_pieces", u8({peer_op::kPieces, 2, 0, 3, 0}) + hello + look + held + get + held + get);
+  write("peer", "time",
+        hello + look + held + u8({peer_op::kTime, 255}) + get + held + u8({peer_op::kTime, 255, peer_op::kTime, 255}));
+  write("peer", "bytes", hello + u8({peer_op::kBytes, 14}) + "*1\r\n$4\r\nPING" + u8({peer_op::kBytes, 2}) + "\r\n");
+  write("peer", "huge", u8({peer_op::kBytes, 10}) + "*100000000" + u8({peer_op::kBytes, 2}) + "\r\n");
+  write("peer", "replies",
+        u8({peer_op::kReply, 7, 3}) + std::string(3, '\1') + u8({6}) + "larder" + u8({1}) + "1" + u8({4}) + "chat");
+}
+
 // Two bytes first: the limits, whether admin verbs answer, chunks are taken and Host is checked;
 // the number of bytes that arrive at once.
 void http_seeds() {
@@ -285,6 +305,7 @@ int main(int argc, char** argv) {
   yaml_seeds();
   http_seeds();
   resp_seeds();
+  peer_seeds();
   operator_seeds();
   return 0;
 }

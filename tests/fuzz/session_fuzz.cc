@@ -400,7 +400,8 @@ class World {
   tiering::ReadableTier source_{link_, *below_, clock_};
   const std::array<tiering::ReadableTier*, 1> sources_{&source_};
   tiering::Promoter promoter_{sources_, box_.store(), box_.stats(), clock_, {box_.arena(), kSlots * 8192}};
-  tiering::TierProbes tier_probes_{link_, source_, sources_, promoter_, box_.store(), box_.stats(), clock_};
+  const std::array<tiering::SharedTier, 1> shared_{{{&link_, &source_}}};
+  tiering::TierProbes tier_probes_{shared_, sources_, promoter_, box_.store(), box_.stats(), clock_};
   std::uint32_t last_number_ = 0;
   std::array<protocol::SessionRegion*, kSessions> regions_{};
   std::array<std::optional<session::SessionProtocol>, kSessions> sessions_;

@@ -73,8 +73,8 @@ Status SimLarderd::start(const std::set<SessionNumber>& alive) {
     });
   }
   if (machine_.server) {
-    tier_probes_ = std::make_unique<tiering::TierProbes>(*backend_link_, *backend_source_, sources, *promoter_, *store_, stats_,
-                                                         machine_.clock);
+    const std::array<tiering::SharedTier, 1> shared{{{backend_link_.get(), backend_source_.get()}}};
+    tier_probes_ = std::make_unique<tiering::TierProbes>(shared, sources, *promoter_, *store_, stats_, machine_.clock);
     backend_link_->answer_to(Operation::kProbe, [this](const Message& message) { tier_probes_->on_probe(message); });
   }
 

@@ -181,13 +181,15 @@ TEST_F(LoaderTest, PathsFollowThePool) {
 }
 
 TEST_F(LoaderTest, UnknownKeysSayWhatIsAllowed) {
-  EXPECT_EQ(why("\nsise: 5G\n"),
-            ":2: unknown key 'sise'; allowed: pool, socket, socket_mode, transfer, log_level, memory, disk, backend, http");
+  EXPECT_EQ(
+      why("\nsise: 5G\n"),
+      ":2: unknown key 'sise'; allowed: pool, socket, socket_mode, transfer, log_level, memory, disk, backend, peers, http");
   EXPECT_EQ(why("memory:\n  sise: 5G\n"),
             ":2: unknown key 'memory.sise'; allowed in section 'memory': size, shm_name, directory, hugepages, "
             "hugepage_directory, numa, keep_on_exit, on_mismatch");
-  EXPECT_EQ(why("\nmem:\n  size: 5G\n"),
-            ":2: unknown section 'mem'; allowed: pool, socket, socket_mode, transfer, log_level, memory, disk, backend, http");
+  EXPECT_EQ(
+      why("\nmem:\n  size: 5G\n"),
+      ":2: unknown section 'mem'; allowed: pool, socket, socket_mode, transfer, log_level, memory, disk, backend, peers, http");
   EXPECT_EQ(
       why("memory: 5G\n"),
       ":1: 'memory' is a section: size, shm_name, directory, hugepages, hugepage_directory, numa, keep_on_exit, on_mismatch");

@@ -121,7 +121,7 @@ std::span<const Room> rooms() {
        {}},
       {"sidecar/tiers/peer/",
        {"shim/base/", "shim/protocol/", "sidecar/base/", "sidecar/net/", "sidecar/tiers/command.h", "sidecar/tiers/tier.h",
-        "sidecar/tiers/tier_front.h"},
+        "sidecar/tiers/tier_front.h", "sidecar/config/config.h"},
        {}},
       // The one room of larderd that uses CUDA.
       {"sidecar/transfer/", {"shim/base/", "shim/protocol/", "sidecar/base/", "cuda/memory_import.h", "cuda/copy_engine.h"}, {}},

@@ -17,7 +17,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::Field;
 
-constexpr store::TierNumber kDisk = 0, kBackend = 1;
+constexpr store::TierNumber kDisk = 0, kPeers = 1, kBackend = 2;
 
 class LowerTiersTest : public testing::Test {
  protected:
@@ -62,6 +62,66 @@ TEST_F(LowerTiersTest, MessagesAreThoseOfTheirTier) {
   EXPECT_EQ(answers(), 0U);
   below_->deliver(kBackend);
   EXPECT_EQ(answers(), 1U);
+}
+
+// The prefix goes on from one tier to the other: neither has all of it.
+TEST_F(LowerTiersTest, PeersAndTheBackendAreAskedSideBySide) {
+  HeldTier& peers = add<HeldTier>(TierKind::kPeers);
+  HeldTier& backend = add<HeldTier>(TierKind::kBackend);
+  open();
+  const auto put = [&](HeldTier& tier, std::uint64_t n) {
+    const protocol::NamespaceId id = box_.store().namespaces().at(box_.handle()).spec.id;
+    for (const protocol::Key& key : {box_.key(n), box_.sibling(n)})
+      tier.store({id, key.hash, key.shard, key.group}, {n, 4096, 4096, n}, std::vector<std::byte>(StoreBox::kSlotBytes));
+  };
+  put(peers, 1);
+  put(backend, 1);
+  put(backend, 2);
+  put(peers, 3);
+  const std::vector hashes{box_.key(1).hash, box_.key(2).hash, box_.key(3).hash, box_.key(4).hash};
+  ASSERT_TRUE(below_->probes()->probe(1, 7, {box_.handle(), 1000, 4, 0}, hashes).ok());
+  while (below_->go_on()) {
+  }
+  ASSERT_TRUE(peers.probes().size() == 1 && backend.probes().size() == 1);
+  EXPECT_EQ(peers.probes().front().keys, backend.probes().front().keys);
+  peers.finish_probe();
+  below_->deliver(kPeers);
+  EXPECT_EQ(answers(), 0U) << "the backend has not answered";
+  backend.finish_probe();
+  below_->deliver(kBackend);
+  const std::vector<TierProbes::Answer> told = below_->probes()->take_answers();
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].probed.families, 3U);
+  EXPECT_EQ(told[0].probed.shared, 3U);
+  EXPECT_EQ(told[0].probed.reason, static_cast<std::uint32_t>(protocol::ProbeEnd::kAll));
+}
+
+TEST_F(LowerTiersTest, ATierThatFailsLeavesTheAnswerOfTheOther) {
+  HeldTier& peers = add<HeldTier>(TierKind::kPeers);
+  HeldTier& backend = add<HeldTier>(TierKind::kBackend);
+  open();
+  peers.degrade();
+  probe(7);
+  backend.finish_probe();
+  below_->deliver(kBackend);
+  const std::vector<TierProbes::Answer> told = below_->probes()->take_answers();
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].probed.reason, static_cast<std::uint32_t>(protocol::ProbeEnd::kAll));
+}
+
+// What is another larderd's is neither written there nor dropped there.
+TEST_F(LowerTiersTest, PeersAreOnlyReadFrom) {
+  ScriptedTier& peers = add<ScriptedTier>(TierKind::kPeers);
+  ScriptedTier& backend = add<ScriptedTier>(TierKind::kBackend);
+  open();
+  box_.put(1, 1);
+  below_->tick(false);
+  EXPECT_EQ(peers.puts, 0U);
+  EXPECT_EQ(backend.puts, 1U);
+  EXPECT_EQ(below_->drop(protocol::namespace_id("field: a\n")).parts.size(), 1U);
+  EXPECT_TRUE(peers.drops.empty());
+  below_->finish(clock_.now_ns() + 1'000'000'000);
+  EXPECT_TRUE(peers.closed);
 }
 
 TEST_F(LowerTiersTest, ADiskAloneIsAskedNoLooks) {

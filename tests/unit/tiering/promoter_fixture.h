@@ -23,7 +23,7 @@ class PromoterBox {
         backend_region(*ResidencyFilter::create(0)),
         backend_source(backend_link, *backend_region, clock),
         promotions(sources, memory.store(), memory.stats(), clock, std::span(memory.arena(), slots * kSlotBytes)),
-        probes(backend_link, backend_source, sources, promotions, memory.store(), memory.stats(), clock) {}
+        probes(shared, sources, promotions, memory.store(), memory.stats(), clock) {}
 
   tiers::ChunkKey chunk(const protocol::Key& key) {
     return {memory.store().namespaces().at(key.namespace_handle).spec.id, key.hash, key.shard, key.group};
@@ -162,6 +162,7 @@ class PromoterBox {
   std::shared_ptr<ResidencyFilter> backend_region;
   ReadableTier backend_source;
   const std::array<ReadableTier*, 2> sources{&source, &backend_source};
+  const std::array<SharedTier, 1> shared{{{&backend_link, &backend_source}}};
   Promoter promotions;
   TierProbes probes;
 

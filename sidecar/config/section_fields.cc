@@ -1,0 +1,182 @@
+#include "sidecar/config/section_fields.h"
+
+#include <algorithm>
+#include <array>
+
+#include "sidecar/config/backend_url.h"
+#include "sidecar/config/values.h"
+
+namespace larder::config {
+namespace {
+
+// A smaller rate is a forgotten unit, or a backend or peer that no chunk ever reaches.
+constexpr std::uint64_t kLeastRate = 1ULL << 20;
+constexpr std::uint64_t kMostRate = 1ULL << 40;
+constexpr std::size_t kMostServerName = 253, kMostUserName = 256;  // bytes; 253 by DNS
+constexpr std::uint32_t kMostFanout = 16;
+constexpr std::size_t kMostMembers = 1024;
+
+struct WriteName {
+  std::string_view name;
+  BackendWrite value;
+};
+constexpr std::array<WriteName, 3> kWrites{
+    {{"all", BackendWrite::kAll}, {"evicted", BackendWrite::kEvicted}, {"popular", BackendWrite::kPopular}}};
+
+Status set_rate(std::string_view text, std::uint64_t& target) {
+  const Result<std::uint64_t> bytes = parse_size(text);
+  if (!bytes.ok()) return bytes.status();
+  if (*bytes != 0 && (*bytes < kLeastRate || *bytes > kMostRate))
+    return {Code::kOutOfRange, "is out of range: 0, or " + print_size(kLeastRate) + " to " + print_size(kMostRate)};
+  target = *bytes;
+  return {};
+}
+
+Status set_flag(std::string_view text, bool& target) {
+  if (text != "true" && text != "false") return {Code::kInvalidArgument, "is not one of: true, false"};
+  target = text == "true";
+  return {};
+}
+
+Status set_host(std::string_view text, std::string& target) {
+  if (text.size() > kMostServerName || !(is_host(text, false) || is_host(text, true)))
+    return {Code::kInvalidArgument, "is neither a host's name nor an address"};
+  target = text;
+  return {};
+}
+
+// "host:port", "[::1]:port".
+Result<BackendHost> parse_member(std::string_view text) {
+  const Status wrong(Code::kInvalidArgument, "is not host:port,host:port,... or dns:NAME:PORT: \"" + std::string(text) + "\"");
+  const Result<ListenAddress> address = parse_listen(text);
+  if (!address.ok() || address->host.empty() || address->port == 0) return wrong;
+  return BackendHost{address->host, address->port};
+}
+
+}  // namespace
+
+Status set(std::string_view text, std::string& target, Status (*check)(std::string_view)) {
+  if (Status status = check(text); !status.ok()) return status;
+  target = text;
+  return {};
+}
+
+// Accepts an empty text, which means none.
+Status set_path(std::string_view text, std::string& target) {
+  return text.empty() ? set(text, target, [](std::string_view) { return Status(); }) : set(text, target, check_absolute_path);
+}
+
+Status set_backend_url(std::string_view text, Config& config) {
+  const Result<BackendUrl> url = text.empty() ? BackendUrl() : parse_backend_url(text);
+  if (!url.ok()) return url.status();
+  config.backend.url = text;
+  // The parts of the URL stand beside the other keys of the backend: host, mode, user, database.
+  static_cast<BackendUrl&>(config.backend) = *url;
+  return {};
+}
+
+Status set_sentinel_user(std::string_view text, Config& config) {
+  // Redis has no users with a blank in the name: a blank is a slip in the file.
+  const bool plain = std::ranges::none_of(text, [](unsigned char c) { return c <= ' ' || c == 0x7f; });
+  if (!plain || text.size() > kMostUserName) return {Code::kInvalidArgument, "is no user's name"};
+  config.backend.sentinel_user = text;
+  return {};
+}
+
+Status set_server_name(std::string_view text, Config& config) {
+  return set_host(text, config.backend.server_name);
+}
+
+Status set_read_replicas(std::string_view text, Config& config) {
+  return set_flag(text, config.backend.read_replicas);
+}
+
+Status set_prefix(std::string_view text, Config& config) {
+  if (!text.empty()) return set(text, config.backend.prefix, check_prefix);
+  config.backend.prefix.clear();
+  return {};
+}
+
+Status set_backend_ttl(std::string_view text, Config& config) {
+  const Result<std::uint32_t> seconds = parse_duration_s(text);
+  if (!seconds.ok()) return seconds.status();
+  config.backend.ttl_s = *seconds;
+  return {};
+}
+
+Status set_backend_write(std::string_view text, Config& config) {
+  for (const WriteName& write : kWrites) {
+    if (write.name != text) continue;
+    config.backend.write = write.value;
+    return {};
+  }
+  return {Code::kInvalidArgument, "is not one of: all, evicted, popular"};
+}
+
+std::string print_backend_write(const Config& config) {
+  for (const WriteName& write : kWrites)
+    if (write.value == config.backend.write) return std::string(write.name);
+  return "?";
+}
+
+Status set_write_rate(std::string_view text, Config& config) {
+  return set_rate(text, config.backend.write_bytes_per_s);
+}
+
+Status set_peers_listen(std::string_view text, Config& config) {
+  config.peers.listen = text;
+  config.peers.listen_host.clear();
+  config.peers.listen_port = 0;
+  if (text.empty()) return {};
+  const Result<ListenAddress> address = parse_listen(text);
+  if (!address.ok()) return Status(address.status().code(), address.status().text() + ", or \"\" for none");
+  config.peers.listen_host = address->host;
+  config.peers.listen_port = address->port;
+  return {};
+}
+
+Status set_peers_members(std::string_view text, Config& config) {
+  constexpr std::string_view kDns = "dns:";
+  PeersConfig& peers = config.peers;
+  peers.members = text;
+  peers.member_hosts.clear();
+  peers.members_by_dns = text.starts_with(kDns);
+  std::string_view rest = peers.members_by_dns ? text.substr(kDns.size()) : text;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(','), rest.size());
+    Result<BackendHost> host = parse_member(rest.substr(0, end));
+    if (!host.ok()) return host.status();
+    if (std::ranges::find(peers.member_hosts, *host) == peers.member_hosts.end()) peers.member_hosts.push_back(*std::move(host));
+    if (end + 1 == rest.size()) return {Code::kInvalidArgument, "ends with a comma"};
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  if (peers.members_by_dns && peers.member_hosts.size() != 1)
+    return {Code::kInvalidArgument, "is not dns:NAME:PORT with one name"};
+  if (peers.member_hosts.size() > kMostMembers)
+    return {Code::kOutOfRange, "names more than " + std::to_string(kMostMembers) + " members: use dns:NAME:PORT"};
+  return {};
+}
+
+Status set_peers_fanout(std::string_view text, Config& config) {
+  std::uint32_t fanout = 0;
+  if (!parse_number(text, fanout) || fanout < 1 || fanout > kMostFanout)
+    return {Code::kOutOfRange, "is out of range: 1 to " + std::to_string(kMostFanout)};
+  config.peers.fanout = fanout;
+  return {};
+}
+
+Status set_serve_rate(std::string_view text, Config& config) {
+  return set_rate(text, config.peers.serve_bytes_per_s);
+}
+
+Status set_peers_plaintext(std::string_view text, Config& config) {
+  return set_flag(text, config.peers.plaintext);
+}
+
+Status set_peers_server_name(std::string_view text, Config& config) {
+  if (!text.empty()) return set_host(text, config.peers.server_name);
+  config.peers.server_name.clear();
+  return {};
+}
+
+}  // namespace larder::config

@@ -1,0 +1,43 @@
+#include "sidecar/ctl/peers_screen.h"
+
+#include "sidecar/base/text.h"
+
+namespace larder::ctl {
+namespace {
+
+std::string line(std::string_view name, const std::string& value) {
+  return "  " + base::column(name, 16) + value + "\n";
+}
+
+std::string asked(const Snapshot& now) {
+  const TierState& peers = now.peers;
+  if (peers.place.empty()) return "";
+  return line("members", peers.place) +
+         line("reachable", base::grouped(peers.servers_reachable) + " of " + base::grouped(peers.servers) +
+                               (peers.reason.empty() ? "" : ", DEGRADED: " + peers.reason)) +
+         line("brought up", base::plural(peers.got, "chunk") + ", " + base::bytes_text(peers.got_bytes)) +
+         line("failed", base::grouped(peers.failed) + " reads");
+}
+
+std::string served(const PeerServing& serving) {
+  if (serving.address.empty()) return "";
+  return line("served at", serving.address) +
+         line("served", base::plural(serving.peers, "peer") + " over " + base::plural(serving.connections, "connection") + ", " +
+                            base::grouped(serving.refused) + " refused") +
+         line("asked about", base::plural(serving.keys, "chunk") + ", " + base::grouped(serving.keys_found) + " here") +
+         line("sent", base::bytes_text(serving.sent_bytes) + ", " + base::bytes_text(serving.held_bytes) + " held now");
+}
+
+}  // namespace
+
+std::string peers_lines(const Snapshot& now) {
+  const std::string lines = asked(now) + served(now.peer_serving);
+  return lines.empty() ? "" : "\nPeers\n" + lines;
+}
+
+std::string peers_screen(const Snapshot& now) {
+  const std::string lines = peers_lines(now);
+  return headline(now) + (lines.empty() ? "\nPeers           none: set peers.listen and peers.members\n" : lines);
+}
+
+}  // namespace larder::ctl

@@ -1,0 +1,80 @@
+#include "sidecar/tiers/peer/holds.h"
+
+#include <algorithm>
+
+namespace larder::peer {
+
+void Holds::add(const tiers::ChunkKey& key, const HeldChunk& chunk, std::uint64_t until_ns) {
+  const auto found = chunks_.find(key);
+  if (found != chunks_.end() && found->second.chunk.facts.generation == chunk.facts.generation) {
+    found->second.until_ns = std::max(found->second.until_ns, until_ns);
+    return exchange_.give_back({chunk});  // held twice
+  }
+  // A chunk of another generation under the key was replaced in the store: it ends by its own time.
+  if (found != chunks_.end() || chunks_.size() >= kMost) return exchange_.give_back({chunk});
+  chunks_.emplace(key, Hold{chunk, until_ns, 0});
+  bytes_ += chunk.slot.size();
+  next_ns_ = std::min(next_ns_, until_ns);
+}
+
+const HeldChunk* Holds::find(const tiers::ChunkKey& key, std::uint64_t generation) const {
+  const auto found = chunks_.find(key);
+  return found == chunks_.end() || found->second.chunk.facts.generation != generation ? nullptr : &found->second.chunk;
+}
+
+void Holds::extend(const tiers::ChunkKey& key, std::uint64_t until_ns) {
+  if (const auto found = chunks_.find(key); found != chunks_.end())
+    found->second.until_ns = std::max(found->second.until_ns, until_ns);
+}
+
+void Holds::done(const tiers::ChunkKey& key) {
+  const auto found = chunks_.find(key);
+  if (found == chunks_.end()) return;
+  found->second.until_ns = 0;
+  next_ns_ = 0;
+  if (found->second.sending != 0) return;
+  std::vector<HeldChunk> gone;
+  drop(found, gone);
+  exchange_.give_back(std::move(gone));
+}
+
+void Holds::begin_send(const tiers::ChunkKey& key) {
+  ++chunks_.at(key).sending;
+}
+
+void Holds::end_send(const tiers::ChunkKey& key) {
+  const auto found = chunks_.find(key);
+  if (found == chunks_.end() || found->second.sending == 0) return;
+  if (--found->second.sending != 0) return;
+  if (found->second.until_ns == 0) return done(key);
+  next_ns_ = std::min(next_ns_, found->second.until_ns);
+}
+
+void Holds::expire(std::uint64_t now_ns) {
+  if (now_ns < next_ns_) return;
+  next_ns_ = UINT64_MAX;
+  std::vector<HeldChunk> gone;
+  for (auto at = chunks_.begin(); at != chunks_.end();) {
+    if (at->second.until_ns <= now_ns && at->second.sending == 0) {
+      at = drop(at, gone);
+      continue;
+    }
+    if (at->second.sending == 0) next_ns_ = std::min(next_ns_, at->second.until_ns);
+    ++at;
+  }
+  exchange_.give_back(std::move(gone));
+}
+
+void Holds::clear() {
+  std::vector<HeldChunk> gone;
+  for (auto at = chunks_.begin(); at != chunks_.end();) at = drop(at, gone);
+  exchange_.give_back(std::move(gone));
+}
+
+Holds::Chunks::iterator Holds::drop(Chunks::iterator at, std::vector<HeldChunk>& gone) {
+  bytes_ -= at->second.chunk.slot.size();
+  gone.push_back(at->second.chunk);
+  return chunks_.erase(at);
+}
+
+}  // namespace larder::peer

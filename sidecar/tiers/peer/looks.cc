@@ -1,0 +1,168 @@
+#include "sidecar/tiers/peer/looks.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "sidecar/tiers/peer/wire.h"
+
+namespace larder::peer {
+namespace {
+
+constexpr std::uint64_t kNsPerMs = 1'000'000;
+
+}  // namespace
+
+Looks::Looks(const ClientOptions& options, const base::Clock& clock, Members& members, Offers& offers)
+    : options_(options), clock_(clock), members_(members), offers_(offers) {}
+
+std::vector<Looks::Group> Looks::groups_of(std::span<const tiers::ChunkKey> keys) {
+  std::vector<std::vector<tiers::ChunkKey>> of_namespace;
+  std::vector<Group> groups;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    std::size_t group = 0;
+    while (group < of_namespace.size() && !(of_namespace[group].front().namespace_id == keys[i].namespace_id)) ++group;
+    if (group == of_namespace.size()) {
+      of_namespace.emplace_back();
+      groups.emplace_back();
+    }
+    of_namespace[group].push_back(keys[i]);
+    groups[group].places.push_back(i);
+  }
+  for (std::size_t i = 0; i < groups.size(); ++i)
+    groups[i].keys = std::make_shared<const std::vector<tiers::ChunkKey>>(std::move(of_namespace[i]));
+  return groups;
+}
+
+void Looks::begin(std::uint64_t serial, std::span<const tiers::ChunkKey> keys, std::uint64_t deadline_ns, Done done) {
+  const std::uint64_t now_ns = clock_.now_ns();
+  Look look;
+  look.groups = groups_of(keys);
+  look.keys = keys.size();
+  look.found.resize(keys.size());
+  look.by_ns = std::min(deadline_ns, now_ns + options_.look_ms * kNsPerMs);
+  look.done = std::move(done);
+  const auto entered = looks_.emplace(serial, std::move(look)).first;
+  for (Member* member : members_.askable())
+    for (std::size_t group = 0; group < entered->second.groups.size(); ++group) ask(entered->second, serial, *member, group);
+  if (entered->second.waiting == 0) end(entered);
+}
+
+void Looks::ask(Look& look, std::uint64_t serial, Member& member, std::size_t group) {
+  const Keys& keys = look.groups[group].keys;
+  net::Request request;
+  request.around.before = format_look(*keys, options_.hold_ms);
+  request.expect.types = "$";
+  // Without an owner: a late reply still tells which chunks the member holds in vain.
+  request.then = [this, serial, number = member.number, group, keys](const Status& lost, const net::Reply& reply) {
+    on_reply(serial, number, group, keys, lost, reply);
+  };
+  if (!member.questions.ask(std::move(request)).ok()) return;
+  ++look.waiting;
+  ++look.asked;
+}
+
+void Looks::on_reply(std::uint64_t serial, std::uint64_t member, std::size_t group, const Keys& keys, const Status& lost,
+                     const net::Reply& reply) {
+  const auto at = looks_.find(serial);
+  std::vector<std::optional<tiers::ChunkFacts>> chunks;
+  if (lost.ok() && reply.kind == net::Reply::Kind::kBulk) {
+    Result<std::vector<std::optional<tiers::ChunkFacts>>> parsed = parse_look_reply(reply.text, keys->size());
+    if (parsed.ok())
+      chunks = *std::move(parsed);
+    else
+      ++malformed_;
+  }
+  if (at == looks_.end()) {
+    late_ += lost.ok() ? 1 : 0;
+    for (std::size_t i = 0; i < chunks.size(); ++i)
+      if (chunks[i]) done_with(member, (*keys)[i]);
+    return;
+  }
+  Look& look = at->second;
+  --look.waiting;
+  look.answered += chunks.empty() ? 0 : 1;
+  for (std::size_t i = 0; i < chunks.size(); ++i)
+    if (chunks[i]) look.found[look.groups[group].places[i]].push_back({member, *chunks[i]});
+  if (look.waiting == 0) end(at);
+}
+
+void Looks::cancel(std::uint64_t serial) {
+  const auto at = looks_.find(serial);
+  if (at == looks_.end()) return;
+  at->second.done = nullptr;
+  end(at);
+}
+
+void Looks::end_late(std::uint64_t now_ns) {
+  for (auto at = looks_.begin(); at != looks_.end();) {
+    const auto next = std::next(at);
+    if (at->second.by_ns <= now_ns) end(at);  // mutation: peer-look-time
+    at = next;
+  }
+}
+
+std::uint64_t Looks::next_ns() const {
+  std::uint64_t next = done_with_.empty() ? UINT64_MAX : 0;
+  for (const auto& [serial, look] : looks_) next = std::min(next, look.by_ns);
+  return next;
+}
+
+void Looks::end(std::map<std::uint64_t, Look>::iterator at) {
+  const Look look = std::move(at->second);
+  looks_.erase(at);
+  const std::vector<bool> there = choose(look);
+  const bool failed = look.asked != 0 && look.answered == 0;
+  if (look.done) look.done(there, failed ? Status(Code::kDeadlineExceeded, "no peer answered in time") : Status());
+}
+
+// A chunk goes to the member with the fewest bytes to send; the chunks of one prompt thus come from
+// several members.
+std::vector<bool> Looks::choose(const Look& look) {
+  const std::uint64_t now_ns = clock_.now_ns(), until_ns = now_ns + options_.hold_ms * kNsPerMs;
+  std::vector<bool> there(look.keys);
+  std::vector<tiers::ChunkKey> keys;
+  std::map<std::uint64_t, std::uint64_t> load;  // bytes, by member
+  for (const Group& group : look.groups) {
+    for (std::size_t i = 0; i < group.places.size(); ++i) {
+      const std::size_t place = group.places[i];
+      const tiers::ChunkKey& key = (*group.keys)[i];
+      const Found* best = nullptr;
+      for (const Found& one : look.found[place]) {
+        Member* const member = members_.find(one.member);
+        if (member == nullptr) continue;
+        load.try_emplace(one.member, member->payloads.bytes());
+        if (best == nullptr || load.at(one.member) < load.at(best->member)) best = &one;
+      }
+      const bool wanted = best != nullptr && look.done != nullptr;
+      for (const Found& one : look.found[place])
+        if (!wanted || &one != best) done_with(one.member, key);
+      if (!wanted) {
+        offers_.erase(key);  // an earlier one
+        continue;
+      }
+      load.at(best->member) += best->facts.slot_bytes();
+      offers_.insert(key, {best->facts, best->member, until_ns}, now_ns);
+      there[place] = true;
+      keys.push_back(key);
+    }
+  }
+  if (!keys.empty() && options_.residents) options_.residents->added_all(keys);
+  return there;
+}
+
+void Looks::flush() {
+  for (auto& [number, keys] : std::exchange(done_with_, {})) {
+    Member* const member = members_.find(number);
+    if (member == nullptr) continue;
+    for (const Group& group : groups_of(keys)) {
+      for (std::size_t at = 0; at < group.keys->size(); at += kMostKeys) {
+        net::Request request;
+        request.around.before = format_done(std::span(*group.keys).subspan(at, std::min(kMostKeys, group.keys->size() - at)));
+        request.expect.types = "+";
+        static_cast<void>(member->questions.ask(std::move(request)).ok());  // else the hold ends by its time
+      }
+    }
+  }
+}
+
+}  // namespace larder::peer

@@ -1,0 +1,214 @@
+#include "sidecar/tiers/peer/peer_engine.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "sidecar/tiers/peer/wire.h"
+
+namespace larder::peer {
+
+using tiers::Command;
+using tiers::Message;
+using tiers::Operation;
+
+PeerEngine::PeerEngine(const ClientOptions& options, const base::Clock& clock, Offers& offers)
+    : options_(options),
+      clock_(clock),
+      offers_(offers),
+      members_(options, clock, poller_),
+      looks_(options, clock, members_, offers) {}
+
+// Nothing is written to peers: a put is done at once, and a drop forgets the offers alone.
+void PeerEngine::accept(Command command) {
+  if (command.kind == Command::Kind::kForget) return offers_.erase(command.key, command.facts.generation);
+  if (command.kind == Command::Kind::kEvict) return offers_.erase(command.key);
+  const std::uint64_t serial = ++last_serial_;
+  const Operation operation = command.operation;
+  const protocol::NamespaceId id = command.key.namespace_id;
+  operations_.emplace(serial, Op{std::move(command), false, {}, 0, 0, {}});
+  switch (operation) {
+    case Operation::kPut:
+    case Operation::kFlush: return finish(serial, {});
+    case Operation::kDrop: offers_.erase_namespace(id); return finish(serial, {});
+    case Operation::kClear: offers_.erase_namespace({}); return finish(serial, {});
+    case Operation::kProbe: return begin_probe(serial);
+    case Operation::kGet: return begin_get(serial);
+  }
+}
+
+void PeerEngine::turn(std::uint64_t timeout_ns) {
+  members_.flush();
+  poller_.wait(outcomes_.empty() ? timeout_ns : 0);
+  members_.turn();
+  looks_.end_late(clock_.now_ns());
+  miss_deadlines();
+  pump_gets();
+  looks_.flush();
+  members_.flush();
+  const bool degraded = !state().takes_gets;
+  counters_.times_degraded += degraded && !degraded_ ? 1 : 0;
+  degraded_ = degraded;
+}
+
+std::uint64_t PeerEngine::next_turn_ns() const {
+  const std::uint64_t now_ns = clock_.now_ns();
+  std::uint64_t next = std::min(members_.next_ns(), looks_.next_ns());
+  for (const auto& [serial, op] : operations_) next = std::min(next, op.command.deadline_ns);
+  return next <= now_ns ? 0 : next - now_ns;
+}
+
+void PeerEngine::finish(std::uint64_t serial, Status status, tiers::ChunkFacts facts, std::vector<bool> there) {
+  const auto at = operations_.find(serial);
+  if (at == operations_.end()) return;
+  const Op op = std::move(at->second);
+  operations_.erase(at);
+  count(op, status, facts);
+  reading_bytes_ -= op.moving;
+  tiers::Outcome outcome;
+  outcome.message = {Message::Kind::kDone, op.command.operation, false, op.command.ticket, std::move(status), facts};
+  outcome.message.there = std::move(there);
+  outcome.freed_bytes = op.command.slot.size();
+  outcomes_.push_back(std::move(outcome));
+  if (!op.started) return;
+  offers_.erase(op.command.key, op.offer.facts.generation);
+  looks_.done_with(op.offer.member, op.command.key);
+}
+
+void PeerEngine::count(const Op& op, const Status& status, const tiers::ChunkFacts& facts) {
+  if (status.code() == Code::kDeadlineExceeded) ++counters_.deadlines_missed;
+  if (op.command.operation == Operation::kPut) ++(status.ok() ? counters_.puts : counters_.puts_failed);
+  if (op.command.operation != Operation::kGet) return;
+  ++(status.ok() ? counters_.gets : status.code() == Code::kNotFound ? counters_.gets_missed : counters_.gets_failed);
+  if (status.ok()) counters_.get_bytes += facts.slot_bytes();
+}
+
+void PeerEngine::begin_probe(std::uint64_t serial) {
+  const Command& command = operations_.at(serial).command;
+  const std::vector<tiers::ChunkKey> keys = command.keys;
+  looks_.begin(serial, keys, command.deadline_ns,
+               [this, serial](const std::vector<bool>& there, const Status& failed) { finish(serial, failed, {}, there); });
+}
+
+// A chunk that no member offered is asked for first.
+void PeerEngine::begin_get(std::uint64_t serial) {
+  const Command& command = operations_.at(serial).command;
+  const tiers::ChunkKey key = command.key;
+  if (offers_.find(key, clock_.now_ns())) return ready_gets_.push_back(serial);
+  looks_.begin(serial, {&key, 1}, command.deadline_ns, [this, serial](const std::vector<bool>& there, const Status& failed) {
+    if (!failed.ok()) return finish(serial, failed);
+    if (!there.front()) return finish(serial, {Code::kNotFound, "no peer has the chunk"});
+    ready_gets_.push_back(serial);
+  });
+}
+
+void PeerEngine::pump_gets() {
+  while (!ready_gets_.empty()) {
+    const std::uint64_t serial = ready_gets_.front();
+    if (operations_.contains(serial)) {
+      const std::optional<Offer> offer = offers_.find(operations_.at(serial).command.key, clock_.now_ns());
+      if (offer && reading_bytes_ != 0 && reading_bytes_ + offer->facts.slot_bytes() > options_.read_bytes_in_flight) return;
+      if (!offer || !start_get(serial, *offer)) {
+        offers_.erase(operations_.at(serial).command.key);
+        finish(serial, {Code::kNotFound, "the peer has the chunk no more"});
+      }
+    }
+    ready_gets_.pop_front();
+  }
+}
+
+// False: the peer is gone.
+bool PeerEngine::start_get(std::uint64_t serial, const Offer& offer) {
+  Op& op = operations_.at(serial);
+  Member* const member = members_.find(offer.member);
+  if (member == nullptr || !member->payloads.ready()) return false;
+  op.started = true;
+  op.offer = offer;
+  const std::uint64_t bytes = offer.facts.slot_bytes();
+  if (bytes > op.command.slot.size()) {
+    finish(serial, {Code::kInvalidArgument, "the slot is smaller than the chunk"});
+    return true;
+  }
+  op.moving = bytes;
+  reading_bytes_ += bytes;
+  for (std::uint64_t offset = 0; offset < bytes; offset += kMostPartBytes) {
+    const std::uint64_t part = std::min(kMostPartBytes, bytes - offset);
+    net::Request request;
+    request.around.before = format_get(op.command.key, offer.facts.generation, offset, part);
+    request.expect = {"$", part, op.command.slot.subspan(offset, part)};
+    request.owner = serial;
+    request.then = [this, serial, part](const Status& lost, const net::Reply& reply) { on_part(serial, part, lost, reply); };
+    if (!member->payloads.ask(std::move(request)).ok()) break;
+    ++op.waiting;
+  }
+  return true;
+}
+
+// The operation ends with its last part: until then other parts are written into the slot.
+void PeerEngine::on_part(std::uint64_t serial, std::uint64_t part_bytes, const Status& lost, const net::Reply& reply) {
+  const auto at = operations_.find(serial);
+  if (at == operations_.end()) return;
+  Op& op = at->second;
+  Status status;
+  if (!lost.ok())
+    status = {Code::kUnavailable, lost.text()};
+  else if (reply.kind != net::Reply::Kind::kPayload)
+    status = {Code::kNotFound, "the peer has the chunk no more"};
+  else if (static_cast<std::uint64_t>(reply.integer) != part_bytes)  // mutation: peer-part-whole
+    status = {Code::kDataLoss, "a part of another length"};
+  counters_.records_corrupt += status.code() == Code::kDataLoss ? 1 : 0;
+  if (op.failed.ok()) op.failed = status;
+  if (--op.waiting == 0) finish(serial, op.failed, op.offer.facts);
+}
+
+void PeerEngine::miss_deadlines() {
+  const std::uint64_t now_ns = clock_.now_ns();
+  std::vector<std::uint64_t> late;
+  for (const auto& [serial, op] : operations_)
+    if (op.command.deadline_ns <= now_ns) late.push_back(serial);
+  for (const std::uint64_t serial : late) {
+    const bool started = operations_.at(serial).started;
+    looks_.cancel(serial);
+    if (started) members_.cancel(serial);  // the slot is free from here on
+    finish(serial, {Code::kDeadlineExceeded, "no peer answered in time"});
+  }
+}
+
+void PeerEngine::abandon(const Status& why) {
+  while (!operations_.empty()) {
+    const std::uint64_t serial = operations_.begin()->first;
+    looks_.cancel(serial);
+    members_.cancel(serial);
+    finish(serial, why);
+  }
+}
+
+void PeerEngine::take_outcomes(std::vector<tiers::Outcome>& out) {
+  out.insert(out.end(), std::make_move_iterator(outcomes_.begin()), std::make_move_iterator(outcomes_.end()));
+  outcomes_.clear();
+}
+
+tiers::TierState PeerEngine::state() const {
+  const Members::View view = members_.view();
+  tiers::TierState state;
+  state.mode = options_.tls.enabled ? "TLS" : "TCP";
+  state.servers = static_cast<std::uint32_t>(view.known);
+  state.servers_reachable = static_cast<std::uint32_t>(view.reachable);
+  state.takes_gets = view.reachable != 0 || view.failure.empty();
+  if (!view.failure.empty())
+    state.reason = std::to_string(view.known - view.reachable) + " of " + std::to_string(view.known) +
+                   " peers cannot be reached: " + view.failure;
+  return state;
+}
+
+tiers::TierCounters PeerEngine::counters() const {
+  tiers::TierCounters counters = counters_;
+  counters.records_corrupt += looks_.malformed();
+  counters.written_bytes = members_.sent_bytes();
+  counters.read_bytes = members_.received_bytes();
+  counters.chunks = offers_.chunks();
+  counters.used_bytes = offers_.slot_bytes();
+  return counters;
+}
+
+}  // namespace larder::peer

@@ -1,0 +1,113 @@
+// Requests and replies of peers: what one formats the other parses, and hostile ones are refused.
+#include "sidecar/tiers/peer/wire.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace larder::peer {
+namespace {
+
+using tiers::ChunkFacts;
+using tiers::ChunkKey;
+
+ChunkKey key_of(std::uint64_t n) {
+  return {{7, 8}, {n * 0x9e3779b97f4a7c15ULL, n}, static_cast<std::uint16_t>(n % 3), 1};
+}
+
+net::Reply parse(const std::string& bytes) {
+  net::ReplyScanner scanner;
+  const auto span = std::as_bytes(std::span(bytes.data(), bytes.size()));
+  EXPECT_EQ(scanner.scan(span), net::ReplyScanner::Found::kWhole);
+  EXPECT_EQ(scanner.bytes(), bytes.size());
+  return *net::ReplyParser().parse(span);
+}
+
+TEST(PeerWire, RequestsComeBackAsTheyWere) {
+  const Instance self{"chat", "0123456789abcdef", 42};
+  const Request hello = *parse_request(parse(format_hello(self)));
+  EXPECT_EQ(hello.kind, Request::Kind::kHello);
+  EXPECT_EQ(hello.protocol, kProtocol);
+  EXPECT_EQ(hello.other, self);
+  std::vector<ChunkKey> keys;
+  for (std::uint64_t n = 0; n < kMostKeys; ++n) keys.push_back(key_of(n));
+  const Request look = *parse_request(parse(format_look(keys, 1500)));
+  EXPECT_EQ(look.kind, Request::Kind::kLook);
+  EXPECT_EQ(look.hold_ms, 1500U);
+  EXPECT_EQ(look.keys, keys);
+  EXPECT_EQ(parse_request(parse(format_done(keys)))->keys, keys);
+  const Request get = *parse_request(parse(format_get(key_of(5), 99, 4096, kMostPartBytes)));
+  EXPECT_EQ(get.keys, std::vector{key_of(5)});
+  EXPECT_EQ(get.generation, 99U);
+  EXPECT_EQ(get.offset, 4096U);
+  EXPECT_EQ(get.length, kMostPartBytes);
+  EXPECT_EQ(parse_request(parse(format_ping()))->kind, Request::Kind::kPing);
+}
+
+TEST(PeerWire, RepliesComeBackAsTheyWere) {
+  const Instance self{"chat", "0123456789abcdef", 42};
+  EXPECT_EQ(*parse_hello_reply(parse(hello_reply(self))), self);
+  std::vector<std::optional<ChunkFacts>> chunks(1024);
+  for (std::size_t i = 0; i < chunks.size(); i += 3) chunks[i] = ChunkFacts{i + 1, 8192, 4096, i * 7, 5};
+  const auto told = parse_look_reply(parse(look_reply(chunks)).text, chunks.size());
+  ASSERT_TRUE(told.ok());
+  EXPECT_EQ(*told, chunks);
+  EXPECT_EQ((*told)[3]->since_s, 5U);
+}
+
+// covers F-272
+TEST(PeerWire, AnotherPoolOrProtocolIsNamed) {
+  EXPECT_EQ(parse_hello_reply(parse(error_reply("WRONGPOOL x"))).status().code(), Code::kFailedPrecondition);
+  EXPECT_EQ(parse_hello_reply(parse(error_reply("NOPROTO x"))).status().code(), Code::kFailedPrecondition);
+  EXPECT_EQ(parse_hello_reply(parse(error_reply("SECRET"))).status().text().find("SECRET"), std::string::npos);
+  EXPECT_EQ(parse_hello_reply(parse("+OK\r\n")).status().code(), Code::kDataLoss);
+}
+
+// covers F-271
+TEST(PeerWire, RequestsOutOfBoundsAreRefused) {
+  const auto refused = [](std::vector<std::string_view> words) {
+    return parse_request(parse(net::format_command(words))).status().code();
+  };
+  const std::string id(32, '0'), key(kKeyBytes, 'k'), keys((kMostKeys + 1) * kKeyBytes, 'k');
+  EXPECT_EQ(refused({"FLUSHALL"}), Code::kUnsupported);
+  EXPECT_EQ(refused({"PING", "x"}), Code::kUnsupported);
+  EXPECT_EQ(refused({"HELLO", "3"}), Code::kInvalidArgument);
+  EXPECT_EQ(refused({"HELLO", "larder", "1", "a pool", "i", "1"}), Code::kInvalidArgument);
+  EXPECT_EQ(refused({"HELLO", "larder", "1", "pool", "i", "-1"}), Code::kInvalidArgument);
+  EXPECT_EQ(refused({"LOOK", "xyz", "1", key}), Code::kInvalidArgument);
+  EXPECT_EQ(refused({"LOOK", id, "2001", key}), Code::kInvalidArgument);
+  EXPECT_EQ(refused({"LOOK", id, "1", ""}), Code::kInvalidArgument);
+  EXPECT_EQ(refused({"LOOK", id, "1", std::string_view(key).substr(1)}), Code::kInvalidArgument);
+  EXPECT_EQ(refused({"LOOK", id, "1", keys}), Code::kInvalidArgument);
+  EXPECT_EQ(refused({"GET", id, key, "1", "0", "0"}), Code::kInvalidArgument);
+  EXPECT_EQ(refused({"GET", id, key, "1", "0", "4194305"}), Code::kInvalidArgument);
+  EXPECT_EQ(refused({"GET", id, key, "1", "-1", "1"}), Code::kInvalidArgument);
+  EXPECT_EQ(refused({"DONE", id}), Code::kInvalidArgument);
+}
+
+// covers F-271
+TEST(PeerWire, AReplyToLookThatDoesNotFitIsRefused) {
+  const auto code = [](const std::string& bulk, std::size_t keys) { return parse_look_reply(bulk, keys).status().code(); };
+  EXPECT_EQ(code("", 1), Code::kDataLoss);
+  EXPECT_EQ(code(std::string(1, '\1'), 1), Code::kDataLoss) << "the facts are missing";
+  EXPECT_EQ(code(std::string(2, '\0'), 1), Code::kDataLoss) << "more than the map";
+  EXPECT_EQ(code("\1" + std::string(kFactsBytes, '\xff'), 1), Code::kDataLoss) << "an impossible size";
+  EXPECT_EQ(code(std::string(1, '\0'), 8), Code::kOk);
+  EXPECT_EQ(code(std::string(1, '\0'), 9), Code::kDataLoss);
+}
+
+TEST(PeerWire, RandomBytesNeverBreakIt) {
+  std::mt19937_64 random(34);
+  for (int round = 0; round < 20'000; ++round) {
+    std::string bulk(random() % 200, '\0');
+    for (char& byte : bulk) byte = static_cast<char>(random());
+    const std::size_t keys = 1 + random() % 40;
+    const auto told = parse_look_reply(bulk, keys);
+    if (!told.ok()) continue;
+    EXPECT_EQ(told->size(), keys);
+    for (const auto& facts : *told) EXPECT_TRUE(!facts || tiers::plausible(*facts));
+  }
+}
+
+}  // namespace
+}  // namespace larder::peer
