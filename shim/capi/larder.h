@@ -71,8 +71,8 @@ LARDER_API larder_status larder_open(const larder_options* options, larder_clien
 LARDER_API void larder_close(larder_client* client);
 
 typedef struct larder_group {
-  uint64_t piece_bytes; /* one layer's part of one block */
-  uint32_t layers; /* 0: a stage of a pipeline (layout_of_shard) without a layer of the group; larder_set_parts() */
+  uint64_t piece_bytes;      /* one layer's part of one block */
+  uint32_t layers;           /* 0: a stage of a pipeline (layout_of_shard) without a layer of the group; larder_set_parts() */
   uint32_t blocks_per_chunk; /* a chunk is layers * blocks_per_chunk pieces */
 } larder_group;
 

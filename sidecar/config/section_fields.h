@@ -12,7 +12,7 @@ namespace larder::config {
 
 // Sets a text that passes `check`.
 Status set(std::string_view text, std::string& target, Status (*check)(std::string_view));
-// Accepts an empty text, which means none.
+// Accepts an empty text, for a field without a value.
 Status set_path(std::string_view text, std::string& target);
 
 Status set_backend_url(std::string_view text, Config& config);

@@ -49,7 +49,7 @@ struct TierState {
   std::uint64_t servers = 0, servers_reachable = 0;  // of peers
 };
 
-// What larderd serves to peers.
+// The chunks that larderd serves to peers.
 struct PeerServing {
   std::string address;  // empty: nothing
   std::uint64_t peers = 0, connections = 0, refused = 0, keys = 0, keys_found = 0, sent_bytes = 0, held_bytes = 0;

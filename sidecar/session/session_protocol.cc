@@ -197,7 +197,8 @@ Result<Reply> SessionProtocol::reserve(Decoder& decoder) {
     return malformed(decoder.type(), "count " + std::to_string(reserve.count) + " is over the limit or the packet");
   const Result<bool> open = may_use("RESERVE", reserve.namespace_handle);
   if (!open.ok()) return open.status();
-  if (*open && store_.namespaces().at(reserve.namespace_handle).layout(reserve.shard, reserve.group) == nullptr)
+  // A RESERVE of no keys is a question about the namespace: any shard and group will do.
+  if (*open && reserve.count != 0 && store_.namespaces().at(reserve.namespace_handle).layout(reserve.shard, reserve.group) == nullptr)
     return malformed(decoder.type(), "the namespace has no shard " + std::to_string(reserve.shard) + " of group " +
                                          std::to_string(reserve.group) + ", or no engine has reported the layout");
   // Refused by default: all keys of a closed namespace.

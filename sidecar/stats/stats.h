@@ -143,11 +143,11 @@ struct TierStats {
   std::uint64_t servers = 0, servers_reachable = 0;  // of a tier of several equal servers, such as peers; else 0
 };
 
-// What this larderd serves to peers.
+// Counts of chunks served to peers.
 struct PeerServingStats {
-  std::string address;                                                                       // empty: no peer is served
-  std::uint64_t connections = 0, peers = 0, held_bytes = 0;                                  // gauges
-  std::uint64_t accepted = 0, refused = 0, broken = 0, stalled = 0;                          // connections
+  std::string address;                                               // empty: no peer is served
+  std::uint64_t connections = 0, peers = 0, held_bytes = 0;          // gauges
+  std::uint64_t accepted = 0, refused = 0, broken = 0, stalled = 0;  // connections
   std::uint64_t looks = 0, keys = 0, keys_found = 0, gets = 0, gets_missed = 0, sent_bytes = 0;
 };
 

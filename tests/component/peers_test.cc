@@ -140,7 +140,7 @@ TEST(PeersTest, WhatOneStoredTheOtherLoads) {
   EXPECT_THAT(screen.text, AllOf(HasSubstr("reachable       1 of 1"), HasSubstr("sent            8"))) << screen.text;
 }
 
-// Whoever is asked asks nobody: three in a row, and the first has nothing of the last.
+// One hop: of three larderd in a row, the first gets no chunk of the last.
 TEST(PeersTest, OneHopAlone) {
   const std::uint16_t ports[] = {free_port(), free_port()};
   Node last({ports[1], {}}), middle({ports[0], {ports[1]}}), first({0, {ports[0]}});

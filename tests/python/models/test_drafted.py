@@ -110,7 +110,8 @@ def test_a_head_drafts_as_if_it_had_computed_the_prompt(kind, larderd, models, t
 @slow
 @pytest.mark.parametrize("kind", HEADS)
 def test_blocks_of_vllms_own_cache_that_a_fork_hits(kind, larderd, models, tmp_path):
-    """vLLM hits the blocks before the fork by hashes that do not cover the next token. What Larder stores of such a request is right all the same."""
+    """vLLM hits the blocks before the fork by hashes that do not cover the next token. Larder stores right
+    chunks of such a request all the same."""
     with record.named(f"{kind}_own_cache", f"{HEADS[kind].split(',')[0]}: forks that hit vLLM's own cache are stored", SHORT) as told:
         walk, (whole, fork, other) = headed(kind, larderd, tmp_path, models), texts(SHORT)
         cold, cold_fork, cold_other, stored, own, third = walk.run([*alone(whole, fork, other), *map(asked, (whole, fork, other)), *walk.settled()])

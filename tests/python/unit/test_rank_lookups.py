@@ -1,4 +1,5 @@
-"""An engine over several larderds: the ranks are asked about a hit, and nothing is believed that one of them lacks."""
+"""An engine over several larderds: the ranks are asked about a hit, and a hit has only chunks that
+all ranks have."""
 
 import pickle
 
@@ -47,7 +48,7 @@ def request_(client):
 
 
 def asked(half, request):
-    """What the ranks are asked in the next step."""
+    """The look-ups for the ranks in the next step."""
     assert half.get_num_new_matched_tokens(request, 0) == LATER
     (lookup,) = half.build_connector_meta(step()).lookups
     return pickle.loads(pickle.dumps(lookup))
@@ -81,7 +82,7 @@ def test_one_report_may_have_the_answers_of_both(half, request_):
 # covers F-289
 def test_ranks_that_do_not_answer_in_time_make_a_miss(half, request_, monkeypatch):
     asked(half, request_)
-    now = rank_lookups.time.monotonic() + rank_lookups.WAIT_S + half._worth.longest(512)
+    now = rank_lookups.time.monotonic() + rank_lookups.ANSWER_WAIT_S + half._worth.longest(512)
     half._ranks._clock = lambda: now
     assert half.get_num_new_matched_tokens(request_, 0) == (0, False)
 
@@ -90,7 +91,7 @@ def test_an_old_answer_is_asked_for_again(half, request_):
     lookup = asked(half, request_)
     answers(half, lookup.number, 4, 4)
     assert half.get_num_new_matched_tokens(request_, 0) == (512, True), "vLLM may have no blocks yet"
-    now = rank_lookups.time.monotonic() + rank_lookups.WAIT_S
+    now = rank_lookups.time.monotonic() + rank_lookups.COUNTS_S
     half._ranks._clock = lambda: now
     assert asked(half, request_).number == lookup.number + 1
 
@@ -100,12 +101,35 @@ def test_a_prompt_that_misses_here_is_not_asked_about(half):
     assert half.build_connector_meta(step()).lookups == ()
 
 
-def test_questions_are_bounded_and_end_with_their_request(half, request_, monkeypatch):
-    monkeypatch.setattr(rank_lookups, "MOST", 1)
-    asked(half, request_)
-    assert half.get_num_new_matched_tokens(Request("q", range(600)), 0) == (0, False)
-    half.request_finished(request_)
-    assert half.get_num_new_matched_tokens(Request("q", range(600)), 0) == LATER
+def test_an_answer_of_the_next_second_still_counts(half, request_):
+    """Steps with much prefill take longer, and asynchronous scheduling looks before they end."""
+    lookup = asked(half, request_)
+    now = rank_lookups.time.monotonic() + 5
+    half._ranks._clock = lambda: now
+    assert half.get_num_new_matched_tokens(request_, 0) == LATER
+    answers(half, lookup.number, 4, 4)
+    assert half.get_num_new_matched_tokens(request_, 0) == (512, True)
+
+
+def test_a_hit_ends_with_the_chunks_that_are_left_here(half, client, request_):
+    lookup = asked(half, request_)
+    answers(half, lookup.number, 4, 4)
+    for key in chunk_keys(request_)[1:]:
+        client.stored.discard(key)
+    assert half.get_num_new_matched_tokens(request_, 0) == (128, True)
+
+
+# covers F-289
+def test_further_requests_wait_while_look_ups_are_open(half, request_, monkeypatch):
+    monkeypatch.setattr(rank_lookups, "MOST_OPEN", 1)
+    lookup, other = asked(half, request_), Request("q", range(600))
+    assert half.get_num_new_matched_tokens(other, 0) == LATER
+    assert half.build_connector_meta(step()).lookups == ()
+    answers(half, lookup.number, 4, 4)
+    assert asked(half, other).number == lookup.number + 1
+    half.request_finished(other)
+    third = Request("t", range(600))
+    assert asked(half, third).number == lookup.number + 2, "an ended request leaves its place"
 
 
 def test_on_one_larderd_nobody_is_asked(client, request_):
@@ -174,6 +198,13 @@ class TestWorker:
         assert half.report() is None
         client.present, client.fetch_done = 3, True
         assert half.report().answers == {7: (1, 3)} and client.fetch_ends == [1]
+
+    def test_before_a_sleep_its_fetches_end(self, half, client):
+        client.present = 1
+        half.bind_connector_metadata(StepWork(lookups=(RankLookup(7, bytes(range(96)), 32, "", 250),)))
+        half.pages_leave()
+        assert client.fetch_ends == [1]
+        assert half.report().answers == {7: (1, 1)}
 
     @pytest.mark.parametrize("without", ["tier", "fetch"])
     def test_a_fetch_that_cannot_begin_leaves_the_answer_of_the_memory(self, half, client, without):

@@ -121,6 +121,21 @@ TEST_F(PartsTest, AStageWithoutALayerOfAGroupHasNoPartInAChunk) {
   EXPECT_TRUE(wait([&] { return scheduler.present(1); })) << "the next life of larderd knows the parts too";
 }
 
+// covers F-286
+TEST_F(PartsTest, ADropEndsWhereTheFirstPartIsLeftOut) {
+  start();
+  Stage first(config_.socket, 1, false, kNoFullInFirst), second(config_.socket, 2, true, kNoFullInFirst);
+  ASSERT_TRUE(first.await_open() && second.await_open());
+  EXPECT_EQ(first.store(1, 0, 1) + second.store(1, 1, 0) + second.store(1, 1, 1), 3U);
+  ASSERT_TRUE(wait([&] { return first.present(1); }));
+  const std::uint32_t attachments = first.client->state().attachments;
+  ASSERT_TRUE(first.client->drop_namespace().ok());
+  EXPECT_TRUE(wait([&] { return !second.present(1); }));
+  EXPECT_EQ(first.store(1, 0, 1) + second.store(1, 1, 0) + second.store(1, 1, 1), 3U);
+  EXPECT_TRUE(wait([&] { return first.present(1); })) << "the drop is done";
+  EXPECT_EQ(first.client->state().attachments, attachments) << "larderd ended the session";
+}
+
 // As with a rank on another node: each larderd has a part, and is asked for that alone.
 TEST_F(PartsTest, AShardOfAnotherLarderdIsNotAskedForHere) {
   start();

@@ -109,7 +109,7 @@ TEST_F(LowerTiersTest, ATierThatFailsLeavesTheAnswerOfTheOther) {
   EXPECT_EQ(told[0].probed.reason, static_cast<std::uint32_t>(protocol::ProbeEnd::kAll));
 }
 
-// What is another larderd's is neither written there nor dropped there.
+// Another larderd's chunks are neither written nor dropped by this one.
 TEST_F(LowerTiersTest, PeersAreOnlyReadFrom) {
   ScriptedTier& peers = add<ScriptedTier>(TierKind::kPeers);
   ScriptedTier& backend = add<ScriptedTier>(TierKind::kBackend);

@@ -1,7 +1,8 @@
-"""A worker's answers to the scheduler's look-ups (rank_lookups): how many of the chunks its own larderd has.
+"""A worker's answers to the scheduler's look-ups (rank_lookups): the number of chunks in its own
+larderd.
 
-What its memory lacks is fetched from the tiers below, as long as the scheduler finds that worth, and
-the answer comes when the fetch has ended. Owned by the worker's thread."""
+The worker fetches missing chunks from the lower tiers if the scheduler finds the fetch worthwhile.
+The answer then comes at the end of the fetch. Owned by the worker's thread."""
 
 from larder.client import LarderError
 
@@ -19,7 +20,8 @@ class RankAnswers:
         """number: of the namespace."""
         chunks = self._client.lookup(lookup.hashes, lookup.stride, number)
         missing = lookup.hashes[chunks * lookup.stride :]
-        if missing and lookup.deadline_ms and self._client.lower_tiers() is not None:
+        below = self._client.lower_tiers() if missing and lookup.deadline_ms else None
+        if below is not None and below.serving:
             try:
                 ticket = self._client.fetch(missing, lookup.stride, lookup.deadline_ms, number)
             except LarderError:  # over a bound, or larderd is away
@@ -31,6 +33,13 @@ class RankAnswers:
 
     def answer(self, lookup, chunks):
         self._answers[lookup.number] = 1, chunks
+
+    def reset(self):
+        """Ends the fetches: larderd holds their chunks no longer. The memory answers."""
+        for ticket, lookup, number in self._running.values():
+            self._client.fetch_end(ticket)
+            self.answer(lookup, self._client.lookup(lookup.hashes, lookup.stride, number))
+        self._running.clear()
 
     def wait(self, wait_ms):
         """Waits for one fetch, in a step without work, so that larderd gets the processor."""

@@ -1,24 +1,28 @@
-"""Look-ups by an engine's ranks in their own larderds. The scheduler's half sees the memory of its own
-larderd alone; where ranks use others, a hit is what all of them have.
+"""Look-ups by an engine's ranks in their own larderds. The scheduler's half sees the memory of its
+own larderd alone. If ranks use other larderds, a hit is the smallest answer of all ranks.
 
-A request with a hit here is asked about in the next step, and each worker answers in that step's
-report, or when a fetch from its lower tiers has ended. vLLM hears "not yet" meanwhile. An answer may be wrong by the time of the load: the load fails
-then, and the request is computed. Owned by the scheduler's thread."""
+The next step asks about a request with a hit here. Each worker answers in the report of that step,
+or at the end of a fetch from its lower tiers. vLLM hears "not yet" meanwhile. An answer may be wrong
+by the time of the load: the load then fails, and the request is computed. Owned by the scheduler's
+thread."""
 
 import time
 from dataclasses import dataclass
 
 from larder.vllm.messages import RankLookup
 
-MOST = 128  # requests asked about at one time; a further one misses
-WAIT_S = 1.0  # for the answers, besides a fetch, and how long an answer counts
+MOST_OPEN = 128  # look-ups without all answers at one time; further requests wait
+# For all answers, besides the time of a fetch. A silent worker holds up the steps too: this deadline
+# is the last resort.
+ANSWER_WAIT_S = 10.0
+COUNTS_S = 1.0  # the age at which an answer is too old for a load
 
 
 @dataclass
 class Asked:
     number: int
     key: tuple  # (number of the namespace, first chunk)
-    until: float
+    until: float  # the deadline of the answers; afterwards the end of their use
     workers: int = 0  # that have answered
     chunks: int = 0  # that all of these have
 
@@ -28,32 +32,36 @@ class RankLookups:
         """workers: of the engine."""
         self._workers, self._clock = workers, clock
         self._number = 0
-        self._asked: dict[str, Asked] = {}  # by request
+        self._asked: dict[str, Asked] = {}  # by request; each until forget()
         self._to_send: list[RankLookup] = []
 
     def reach(self, request_id, space, first, hashes, stride, fetch_s):
-        """The chunks of a hit that all ranks have, of the chunks with these hashes, which begin with chunk
-        `first`. None: not known yet. fetch_s: how long the ranks may fetch what they lack; 0: they do
-        not."""
+        """The number of chunks that all ranks have, of a hit with these hashes that begins with
+        chunk `first`. None: not known yet. fetch_s: the time that ranks may take to fetch missing
+        chunks; 0: they fetch none."""
         asked = self._asked.get(request_id)
         if asked is not None and (asked.key != (space.number, first) or self._is_old(asked)):
             asked = None
         if asked is None:
-            if len(self._asked) - (request_id in self._asked) >= MOST:
-                return first
+            if sum(map(self._is_open, self._asked.values())) >= MOST_OPEN:
+                return None
             self._number += 1
-            chunks, until = len(hashes) // stride, self._clock() + fetch_s + WAIT_S
+            chunks, until = len(hashes) // stride, self._clock() + fetch_s + ANSWER_WAIT_S
             asked = self._asked[request_id] = Asked(self._number, (space.number, first), until, chunks=chunks)
             self._to_send.append(RankLookup(self._number, hashes, stride, space.line, int(fetch_s * 1e3)))
         if asked.workers < self._workers:
             return None if self._clock() < asked.until else first  # mutation: rank-silent
-        return first + asked.chunks
+        # This larderd may have evicted chunks since the question.
+        return first + min(asked.chunks, len(hashes) // stride)
+
+    def _is_open(self, asked):
+        return asked.workers < self._workers and self._clock() < asked.until
 
     def _is_old(self, asked):
         return asked.workers >= self._workers and self._clock() >= asked.until
 
     def take(self):
-        """What the workers are asked in this step."""
+        """The look-ups for the workers in this step."""
         sent, self._to_send = self._to_send, []
         return tuple(sent)
 
@@ -64,7 +72,7 @@ class RankLookups:
             asked.workers += workers
             asked.chunks = min(asked.chunks, chunks)  # mutation: rank-least
             if workers and asked.workers >= self._workers:
-                asked.until = self._clock() + WAIT_S
+                asked.until = self._clock() + COUNTS_S
 
     def forget(self, request_id):
         """The request has its blocks, or ended."""

@@ -132,6 +132,7 @@ class LarderConnectorWorker(FailSafe):
         """The memory of the pages is about to go: no copy runs until pages_are_back().
         RuntimeError: copies may still run, and the memory must stay."""
         self._abandon()
+        self._answers.reset()
         self._under_way.overtake()
         if running := await_copies(self.client, time.monotonic() + SLEEP_WAIT_S):
             raise RuntimeError(

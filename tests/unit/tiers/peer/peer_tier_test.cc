@@ -24,7 +24,7 @@ class PeerTierTest : public testing::Test {
     return look_reply(
         std::vector<std::optional<tiers::ChunkFacts>>(look.keys.size(), tiers::ChunkFacts{1, payload, kPieceBytes, 7, 0}));
   }
-  // What a get ends with, and how long it took.
+  // The result of a get, and its duration.
   static std::pair<Status, milliseconds> timed_get(Asker& asker, std::uint64_t number) {
     const auto from = steady_clock::now();
     const Status status = asker.loop->get(number);
