@@ -51,9 +51,10 @@ def ask_until_hit(nodes, tokens, wanted):
 
 
 # covers F-288, F-289, F-290
-def test_tensor_parallel_over_two_larderds(model, tmp_path):
+def test_tensor_parallel_over_two_larderds(model, tmp_path, monkeypatch):
     unverified = tmp_path / "unverified"
-    env = {"LARDER_LIBRARY": str(TEST_LIBRARY), "LARDER_TEST_SKIP_VERIFY": str(unverified), "OMP_NUM_THREADS": "1"}
+    monkeypatch.setenv("LARDER_LIBRARY", str(TEST_LIBRARY))
+    env = {"LARDER_TEST_SKIP_VERIFY": str(unverified), "OMP_NUM_THREADS": "1"}
     whole, gone, tail = prompt("nodes", 600), prompt("nodes gone", 600), prompt("nodes tail", 40)
     folder = Path(tmp_path)
     with (
