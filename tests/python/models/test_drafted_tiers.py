@@ -5,7 +5,7 @@ import os
 
 import pytest
 import record
-from engines import PATIENCE_S, prompt, start_larderd, wait_for
+from engines import PATIENCE_S, start_larderd, wait_for
 from heads import make_like
 from test_drafted import HEADS, SHORT, Drafted, alone, asked, differing, headed, named, texts
 from test_models import slow
@@ -77,7 +77,7 @@ def test_as_many_drafts_are_accepted_with_larder_as_without(models, tmp_path):
     with start_larderd(tmp_path, "512MiB") as larderd, record.named("acceptance", "acceptance length of 200 prompts, cold and hit", 140) as told:
         draft = make_like(tmp_path, models("llama"))
         walk = Drafted(larderd, tmp_path, models("llama"), {"method": "draft_model", "model": str(draft)})
-        every = {"ask_all": [prompt(f"acceptance {i}", 140) for i in range(200)], "max_tokens": 24}
+        every = {"ask_many": [200, 140], "max_tokens": 24}
         cold, stored, hit = walk.run([{**every, "off": True}, {"reset": True}, every, *walk.settled(), every])
         assert (cold["hit"], stored["hit"], hit["hit"]) == (0, 0, 200 * 128)
         without, with_larder = (1 + one["accepted"] / one["drafted"] for one in (cold, hit))
