@@ -14,7 +14,7 @@ namespace {
 // The known fallbacks, which show 0 while they are not in force. A fallback in force that is missing
 // here shows as well.
 constexpr const char* kFallbackKinds[] = {"backend", "config", "disk",  "engines", "hugepages",
-                                          "memory",  "numa",   "pidfd", "transfer"};
+                                          "memory",  "numa",   "peers", "pidfd",   "transfer"};
 
 void add_identity(Families& out, const stats::Stats& stats, bool ready) {
   out.gauge("build_info", "Version and pool of this larderd.", 1, {{"version", stats.version}, {"pool", stats.pool}});

@@ -30,7 +30,7 @@ std::set<std::string> series(const std::string& text) {
 TEST(MetricsTest, EverythingIsThereFromTheStart) {
   const std::string empty = text_of({});
   EXPECT_THAT(empty, HasSubstr("larder_tokens_hit_total{model=\"other\"} 0"));
-  for (const char* kind : {"backend", "disk", "engines", "hugepages", "memory", "numa", "pidfd"})
+  for (const char* kind : {"backend", "disk", "engines", "hugepages", "memory", "numa", "peers", "pidfd"})
     EXPECT_THAT(empty, HasSubstr(std::string("larder_fallback{kind=\"") + kind + "\"} 0"));
   EXPECT_THAT(empty, HasSubstr("larder_operation_seconds_count{operation=\"lookup\"} 0"));
   EXPECT_THAT(empty, HasSubstr("larder_evictions_total{tier=\"dram\",reason=\"bad\"} 0"));
