@@ -2,15 +2,11 @@
 step, "accepted", the number of accepted drafts, and "drafted", the number of steps of requests with
 drafts.
 
-<<<<<<< HEAD
 More steps, for controls: {"rule": "off"} makes keys that do not cover the next tokens and stores
 all draft KV. {"drafts": "zero"} zeroes the pages of draft layers at the end of a load, before the
-request computes. {"rule": "on"} and {"drafts": "kept"} end these."""
-=======
-Steps besides, for controls: {"rule": "off"} makes keys that do not cover the next tokens and stores all draft KV; {"drafts": "zero"} zeroes the pages of
-draft layers when a load ends, before the request computes. {"rule": "on"} and {"drafts": "kept"} end them. {"ask_many": [number, tokens]} is an
-"ask_all" of so many random prompts, always the same, which are too long for a command line."""
->>>>>>> spec9
+request computes. {"rule": "on"} and {"drafts": "kept"} end these. {"ask_many": [number,
+tokens]} is an "ask_all" of so many random prompts, always the same: they are too long for a command
+line."""
 
 import random
 import re
