@@ -72,7 +72,7 @@ HARMLESS = {
     "model_config.use_fp64_gumbel": _SAMPLING,
     "model_config.enable_return_routed_experts": "more outputs of the same computation",
     "model_config.return_sampling_mask": _SAMPLING,
-    "model_config.max_model_len": "rope_max_model_len and attn_temperature_tuning have the length for models that depend on the length",
+    "model_config.max_model_len": "rope_max_model_len and attn_temperature_tuning have the length where the model uses it",
     "model_config.original_max_model_len": "as max_model_len",
     "model_config.spec_target_max_model_len": "as max_model_len",
     "model_config.enforce_eager": "compilation_config.mode has the result",
@@ -219,7 +219,7 @@ HARMLESS.update(
     {
         f"{_DRAFTS}.disable_eagle_block_drop": "vLLM's own cache, whose hits DraftKv checks",
         f"{_DRAFTS}.disable_lookahead_block_hashes": "0 hashed tokens ahead in engines with a connector",
-        f"{_DRAFTS}.max_model_len": "draft_rope_max_model_len has the length for models that depend on the length; steps without the drafter are not stored",
+        f"{_DRAFTS}.max_model_len": "draft_rope_max_model_len has the length where the model uses it; steps without the drafter are not stored",
         f"{_DRAFTS}.target_model_config": "model_config",
         f"{_DRAFTS}.target_parallel_config": "parallel_config",
         f"{_DRAFTS}.model": _WEIGHTS,
