@@ -2,10 +2,8 @@
 number of steps of requests with drafts.
 
 Steps besides, for controls: {"rule": "off"} makes keys that do not cover the next tokens and stores all draft KV; {"drafts": "zero"} zeroes the pages of
-draft layers when a load ends, before the request computes. {"rule": "on"} and {"drafts": "kept"} end them. {"ask_many": [number, tokens]} is an
-"ask_all" of so many random prompts, always the same, which are too long for a command line."""
+draft layers when a load ends, before the request computes. {"rule": "on"} and {"drafts": "kept"} end them."""
 
-import random
 import re
 import sys
 from pathlib import Path
@@ -57,11 +55,6 @@ def note_drafts(scheduler):
         setattr(scheduler, name, noting)
 
 
-def prompts(number, tokens):
-    generator = random.Random(1)
-    return [[generator.randrange(3, 1000) for _ in range(tokens)] for _ in range(number)]
-
-
 def run(llm, step):
     scheduler = llm.llm_engine.engine_core.engine_core.scheduler
     if "update_draft_token_ids" not in vars(scheduler):
@@ -69,8 +62,6 @@ def run(llm, step):
     if set(step) <= set(HOW):
         HOW.update(step)
         return None
-    if "ask_many" in step:
-        step = {**step, "ask_all": prompts(*step["ask_many"])}
     PROPOSED.clear()
     result = of_offline_run(llm, step)
     return {**result, "proposed": list(PROPOSED)} if isinstance(result, dict) else result
