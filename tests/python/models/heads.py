@@ -1,5 +1,4 @@
-"""Drafters with random weights for the tiny models of shapes.py: heads of EAGLE and EAGLE-3 for Llama, an MTP module for GLM-4.5, and a draft model
-that is right now and then.
+"""Drafters with random weights for the tiny models of shapes.py: heads of EAGLE and EAGLE-3 for Llama, and an MTP module for GLM-4.5.
 
 Attention of random weights reads all tokens alike, and no draft shows wrong KV of one position
 among 512. These drafters attend to the tokens one to three positions back: queries and keys have a
@@ -80,19 +79,6 @@ def make_mtp(folder, model, seed=7):
     tensors[f"{layer}eh_proj.weight"] = _random(HIDDEN, 2 * HIDDEN)
     save_file(tensors | _ones(f"{layer}{name}.weight" for name in ("enorm", "hnorm", "shared_head.norm")), path / "model.safetensors")
     (path / "config.json").write_text(json.dumps(config))
-    return path
-
-
-def make_like(folder, model, noise=0.002, seed=7):
-    """Path of a model with weights close to those of `model`: its drafts are accepted now and then."""
-    import torch
-    from safetensors.torch import load_file, save_file
-
-    path = Path(folder) / "like"
-    shutil.copytree(model, path)
-    torch.manual_seed(seed)
-    tensors = load_file(path / "model.safetensors")
-    save_file({name: one + (torch.randn(one.shape) * noise).to(one.dtype) for name, one in tensors.items()}, path / "model.safetensors")
     return path
 
 

@@ -108,22 +108,6 @@ def test_a_head_drafts_as_if_it_had_computed_the_prompt(kind, larderd, models, t
 
 
 @slow
-@pytest.mark.parametrize("kind", HEADS)
-def test_blocks_of_vllms_own_cache_that_a_fork_hits(kind, larderd, models, tmp_path):
-    """vLLM hits the blocks before the fork by hashes that do not cover the next token. Larder stores right
-    chunks of such a request all the same."""
-    with record.named(f"{kind}_own_cache", f"{HEADS[kind].split(',')[0]}: forks that hit vLLM's own cache are stored", SHORT) as told:
-        walk, (whole, fork, other) = headed(kind, larderd, tmp_path, models), texts(SHORT)
-        cold, cold_fork, cold_other, stored, own, third = walk.run([*alone(whole, fork, other), *map(asked, (whole, fork, other)), *walk.settled()])
-        assert [one["hit"] for one in (stored, own, third)] == [0, 0, 0] and own["local"] == third["local"] == 384
-        again = walk.run([named(), *(step for text in (whole, fork, other) for step in (asked(text), *walk.settled()))])[1:]
-        assert [one["hit"] for one in again] == [512] * 3
-        for one, right in zip((stored, own, third, *again), (cold, cold_fork, cold_other) * 2):
-            assert one["tokens"] == right["tokens"] and differing(one, right) == 0
-        told(result="equal tokens and drafts", hits=again[1]["hit"], local=own["local"])
-
-
-@slow
 @pytest.mark.parametrize("kind", ["draft_same", "draft_small"])
 def test_a_draft_model(kind, larderd, models, tmp_path):
     what = {"draft_same": "a draft model: the target itself, 3 drafts a step (float32)", "draft_small": "a draft model of two layers (float32)"}[kind]

@@ -1,4 +1,4 @@
-"""Draft KV from the disk and from Redis, and how many drafts are accepted with and without it, in real vLLM."""
+"""Draft KV from the disk and from Redis, in real vLLM."""
 
 import glob
 import os
@@ -6,19 +6,12 @@ import os
 import pytest
 import record
 from engines import PATIENCE_S, start_larderd, wait_for
-from heads import make_like
-from test_drafted import HEADS, SHORT, Drafted, alone, asked, differing, headed, named, texts
+from test_drafted import HEADS, SHORT, alone, asked, differing, headed, named, texts
 from test_models import slow
 from test_states import redis  # noqa: F401
 
-KINDS = {"draft_small": "a draft model of two layers", **{kind: HEADS[kind].split(",")[0] for kind in ("eagle", "eagle3")}}
+KINDS = {kind: HEADS[kind].split(",")[0] for kind in ("eagle", "eagle3")}
 CHUNKS = 4  # of 512 tokens
-
-
-def drafted(kind, folder, models):
-    if kind == "draft_small":
-        return Drafted(None, folder, models("llama"), {"method": "draft_model", "model": str(models("llama_small", 3))})
-    return headed(kind, None, folder, models)
 
 
 def first_engine(walk, whole):
@@ -44,7 +37,7 @@ def test_draft_kv_comes_back_from_disk(kind, models, tmp_path):
     """larderd is killed and started anew with an empty memory."""
     (tmp_path / "disk").mkdir()
     how = "512MiB", f"larder-drafts-{os.getpid()}", f"disk:\n  path: {tmp_path}/disk\n  size: 1GiB\n  write: through\n"
-    walk, whole = drafted(kind, tmp_path, models), texts(SHORT)[0]
+    walk, whole = headed(kind, None, tmp_path, models), texts(SHORT)[0]
     with record.named(f"drafts_disk_{kind}", f"{KINDS[kind]}: from the disk after a kill of larderd", SHORT) as told:
         with start_larderd(tmp_path, *how) as walk.larderd:
             cold = first_engine(walk, whole)
@@ -62,26 +55,10 @@ def test_draft_kv_comes_back_from_disk(kind, models, tmp_path):
 def test_draft_kv_comes_from_redis(kind, models, redis, tmp_path):  # noqa: F811
     """A second larderd, whose memory is empty, and a second engine."""
     extra = f"backend:\n  url: {redis.url}\n  prefix: shared\n"
-    walk, whole = drafted(kind, tmp_path, models), texts(SHORT)[0]
+    walk, whole = headed(kind, None, tmp_path, models), texts(SHORT)[0]
     with record.named(f"drafts_redis_{kind}", f"{KINDS[kind]}: of another larderd, by Redis", SHORT) as told:
         with start_larderd(tmp_path / "first", extra=extra) as walk.larderd:
             cold = first_engine(walk, whole)
             redis.wait_settled(2 * CHUNKS)
         with start_larderd(tmp_path / "second", extra=extra) as walk.larderd:
             told(**judge(walk, whole, cold))
-
-
-@slow
-def test_as_many_drafts_are_accepted_with_larder_as_without(models, tmp_path):
-    """The acceptance length is the number of tokens of a request's step with drafts: one, and the accepted drafts."""
-    with start_larderd(tmp_path, "512MiB") as larderd, record.named("acceptance", "acceptance length of 200 prompts, cold and hit", 140) as told:
-        draft = make_like(tmp_path, models("llama"))
-        walk = Drafted(larderd, tmp_path, models("llama"), {"method": "draft_model", "model": str(draft)})
-        every = {"ask_many": [200, 140], "max_tokens": 24}
-        cold, stored, hit = walk.run([{**every, "off": True}, {"reset": True}, every, *walk.settled(), every])
-        assert (cold["hit"], stored["hit"], hit["hit"]) == (0, 0, 200 * 128)
-        without, with_larder = (1 + one["accepted"] / one["drafted"] for one in (cold, hit))
-        print(f"acceptance length: {without:.3f} tokens without Larder, {with_larder:.3f} with hits")
-        assert 1.2 < without < 3.8, "drafts must be accepted and rejected"
-        assert abs(with_larder - without) < 0.02 * without
-        told(result=f"{without:.2f} and {with_larder:.2f} tokens", hits=hit["hit"])

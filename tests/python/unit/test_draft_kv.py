@@ -84,6 +84,18 @@ class TestHits:
         engine.compute("R4", [*P, 7, 9], [1, 2, 3, 4, 8], local=16)
         assert engine.good("R4") == [True, True]
 
+    def test_a_block_that_a_running_request_is_given_loses_its_entry(self):
+        engine = Engine()
+        engine.compute("R1", [*P, 7], [1, 2, 3, 4, 5])
+        engine.kv.forget("R1")
+        engine.compute("R2", P[:12], [1, 2, 3])
+        request, _ = engine.requests["R2"]
+        request.tokens += P[12:]
+        engine.requests["R2"] = request, [1, 2, 3, 4]
+        engine.step(cached=[("R2", 12, 4)])
+        engine.compute("R3", [*P, 7, 9], [1, 2, 3, 4, 6], local=16)
+        assert engine.good("R3") == [True, False]
+
     def test_a_chunk_that_is_hit_in_part(self):
         engine = Engine()
         engine.compute("r", [*P, 1], [1, 2, 3, 4, 5], local=4)

@@ -198,6 +198,15 @@ class TestDraftKv:
         assert sum(map(len, looked_up)) <= 3 * 40 and half.off is None
 
     # covers F-300
+    def test_chunks_behind_a_hole_that_are_in_the_index_are_not_stored_again(self):
+        half, request = self.half(1000), Request("r", range(513))
+        half.client.stored.update(keys_of(request, 1)[1:3])
+        half.get_num_new_matched_tokens(request, 32)
+        half.update_state_after_alloc(request, blocks(range(1, 18)), 0)
+        stores = half.build_connector_meta(step(new=[("r", 32, 481)], tables={"r": list(range(1, 18))})).stores
+        assert [part.hashes for move in stores for part in move.parts] == keys_of(request, 1)[3:]
+
+    # covers F-300
     def test_a_hole_is_filled_by_a_request_that_is_computed_anew(self):
         half, request, *_ = self.prefill_behind_a_hole(2)
         half.get_num_new_matched_tokens(request, 0)
