@@ -20,6 +20,7 @@ class ByteBudget {
     counted_ns_ = now_ns;
     return left_ > 0;
   }
+  bool limited() const { return bytes_per_s_ != 0; }
   void spend(std::uint64_t bytes) { left_ -= static_cast<double>(bytes); }
 
  private:

@@ -197,7 +197,8 @@ bool Evictor::release_family(std::span<const std::uint32_t> slots) {
   const bool held = std::any_of(slots.begin(), slots.end(),
                                 [this](std::uint32_t slot) { return readers_.held(slot); });  // mutation: evict-held, family-hold
   for (const std::uint32_t slot : slots) {
-    if (held) {                                       // that counts as use
+    if (held) {  // that counts as a use, also of a guest: kept guests do not stay the first victims
+      if (table_.note(slot).guest != 0) --table_.note(slot).guest;
       index_.set_state(slot, SlotState::kCommitted);  // mutation: evict-recommit
       chunks_.enter_order(slot);
       continue;

@@ -48,7 +48,8 @@ Status ServerConnection::turn(std::uint64_t now_ns) {
     established_ = true;
   }
   holds_.expire(now_ns);
-  for (bool going = true; going;) {
+  bool going = true;
+  for (std::uint64_t taken = 0; going && taken < kMostTaken; taken += kRead) {
     if (Status status = send(now_ns); !status.ok()) return status;
     going = false;
     if (!may_read()) break;
@@ -56,6 +57,7 @@ Status ServerConnection::turn(std::uint64_t now_ns) {
     if (may_read())
       if (Status status = receive(now_ns, going); !status.ok()) return status;
   }
+  ready = going;  // further bytes may wait in the socket, or inside TLS without an event
   if (!may_read() && closed(fd())) return over("the peer closed the connection");
   return send(now_ns);
 }
@@ -215,15 +217,18 @@ Status ServerConnection::send(std::uint64_t now_ns) {
     }
     std::array<std::span<const std::byte>, kMostSegments> segments;
     std::size_t count = 0, wanted = 0, skip = part_sent_;
-    for (auto piece = out_.begin(); piece != out_.end() && count < segments.size(); ++piece) {
+    const std::size_t most = services_.budget.limited() ? std::max(kRateSlice, stream_->held()) : SIZE_MAX;
+    for (auto piece = out_.begin(); piece != out_.end() && count < segments.size() && wanted < most; ++piece) {
       const std::span<const std::byte> all =
           piece->payload.empty() ? std::as_bytes(std::span(piece->text.data(), piece->text.size())) : piece->payload;
-      segments[count] = all.subspan(std::exchange(skip, 0));
+      const std::span<const std::byte> rest = all.subspan(std::exchange(skip, 0));
+      segments[count] = rest.first(std::min(rest.size(), most - wanted));
       wanted += segments[count++].size();
     }
     const net::Moved moved = stream_->send(std::span(segments).first(count));
     if (moved.bytes != 0) moved_ns_ = now_ns;
     moved_bytes += moved.bytes;
+    services_.budget.spend(moved.bytes);
     account(moved.bytes);
     if (!moved.status.ok()) return moved.status;
     if (moved.bytes < wanted) return {};
@@ -241,7 +246,6 @@ void ServerConnection::account(std::size_t bytes) {
     if (!piece.payload.empty()) {
       holds_.end_send(piece.key);
       services_.counters.sent_bytes += piece.payload.size();
-      services_.budget.spend(piece.payload.size());
     }
     replies_ -= piece.reply_ends ? 1 : 0;
     out_.pop_front();

@@ -92,7 +92,8 @@ class ReachableTest : public testing::Test {
   ReachableTest() { spec_.id = protocol::namespace_id("some\n"); }
   std::size_t reachable(std::uint64_t count) {
     const auto hashes = some_hashes(count);
-    return count_reachable(*session_.attachment, {2, 2}, hashes_of(hashes), spec_.id);
+    const std::vector<Part> parts{{0, 0}, {0, 1}, {1, 0}, {1, 1}};
+    return count_reachable(*session_.attachment, parts, hashes_of(hashes), spec_.id);
   }
   void show(std::uint64_t number, int parts) {
     for (int part = 0; part < parts; ++part)

@@ -43,6 +43,19 @@ TEST_F(Guest, AfterTwoUsesItIsAnOwnChunk) {
   EXPECT_FALSE(box_.find(1));
 }
 
+TEST_F(Guest, AHoldThatKeepsItCountsAsAUse) {
+  protocol::Grant grant{};
+  grant.slot = guest_.slot;
+  grant.generation = guest_.generation;
+  StoreBox::hold(box_.region(1), 0, grant);
+  box_.put(1, 5);
+  box_.put(1, 6);
+  ASSERT_TRUE(box_.find(kGuest));
+  box_.region(1).holds[0].exchange(0);
+  box_.put(1, 7);
+  EXPECT_TRUE(box_.find(kGuest)) << "an own chunk by now";
+}
+
 TEST_F(Guest, TheSlotOfAGuestMakesNoGuestOfTheNextChunk) {
   box_.put(1, 5);
   box_.put(1, 6);

@@ -235,6 +235,31 @@ TEST_F(PeerServerTest, ManyRequestsAtOnceAreAnsweredInOrder) {
   }
 }
 
+// A sender that outran the parsing once kept the thread in one turn.
+TEST_F(PeerServerTest, AClientThatSendsWithoutEndHoldsUpNoOther) {
+  Holder holder(clock_);
+  RawClient flood(port(holder));
+  flood.hello();
+  std::string large = "*2\r\n$4\r\nNOPE\r\n$60000\r\n" + std::string(60'000, 'x') + "\r\n";
+  std::jthread reader([&](const std::stop_token& stop) {
+    while (!stop.stop_requested() && !flood.receive(1).empty()) {
+    }
+  });
+  std::jthread sender([&](const std::stop_token& stop) {
+    while (!stop.stop_requested() && flood.send(large)) {
+    }
+  });
+  RawClient other(port(holder));
+  other.hello();
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE(other.send(format_ping()));
+    ASSERT_EQ(other.line(), "+PONG\r\n") << i;
+  }
+  const auto from = std::chrono::steady_clock::now();
+  holder.server->stop();
+  EXPECT_LT(std::chrono::steady_clock::now() - from, std::chrono::seconds(5));
+}
+
 TEST_F(PeerServerTest, TheRateIsABoundOnAllPeers) {
   ServerOptions options;
   options.bytes_per_s = 4 << 20;

@@ -50,6 +50,17 @@ TEST_F(PeerTierTest, WhatAnotherHasIsFoundAndRead) {
   EXPECT_TRUE(eventually([&] { return holder.memory->held() == 0; }, 1500, 2)) << "given back before its time";
 }
 
+// The budget once paid for whole pieces: a slow rate made pauses, and the reader gave up.
+TEST_F(PeerTierTest, ASlowRateMakesASlowReadAndNoMiss) {
+  ServerOptions options;
+  options.bytes_per_s = 1 << 20;
+  Holder holder(clock_, options);
+  holder.put(1, 1, 3 << 20);
+  Asker asker(clock_, client_options({holder.endpoint()}));
+  ASSERT_TRUE(asker.reaches(1));
+  EXPECT_TRUE(asker.loop->get(1, 1, 3 << 20).ok());
+}
+
 TEST_F(PeerTierTest, AGetAsksForAChunkThatNobodyLookedFor) {
   Holder holder(clock_);
   holder.put(1);
