@@ -59,8 +59,8 @@ def answers(half, number, *chunks):
         half.update_connector_output(ended(meta=WorkerReport(answers={number: (1, one)})))
 
 
-# covers F-288
 @pytest.mark.parametrize(("told", "hit"), [((4, 4), 512), ((4, 2), 256), ((0, 4), 0)])
+# covers F-288
 def test_a_hit_is_what_all_ranks_have(half, client, request_, told, hit):
     lookup = asked(half, request_)
     assert lookup.hashes == b"".join(chunk_keys(request_)) and lookup.stride == 32
