@@ -198,19 +198,20 @@ Result<Reply> SessionProtocol::reserve(Decoder& decoder) {
   const Result<bool> open = may_use("RESERVE", reserve.namespace_handle);
   if (!open.ok()) return open.status();
   // A RESERVE of no keys is a question about the namespace: any shard and group will do.
-  if (*open && reserve.count != 0 && store_.namespaces().at(reserve.namespace_handle).layout(reserve.shard, reserve.group) == nullptr)
+  const bool reserves = *open && reserve.count != 0;
+  if (reserves && store_.namespaces().at(reserve.namespace_handle).layout(reserve.shard, reserve.group) == nullptr)
     return malformed(decoder.type(), "the namespace has no shard " + std::to_string(reserve.shard) + " of group " +
                                          std::to_string(reserve.group) + ", or no engine has reported the layout");
   // Refused by default: all keys of a closed namespace.
   grants_.assign(hashes_.size(), {static_cast<std::uint32_t>(protocol::GrantStatus::kRefused), 0, 0, 0});
-  if (*open) store_.reserve(facts_.number, {{}, reserve.namespace_handle, reserve.shard, reserve.group}, hashes_, grants_);
-  if (*open && reuse_tracker_ != nullptr) reuse_tracker_->stored(reserve.namespace_handle, hashes_);
+  if (reserves) store_.reserve(facts_.number, {{}, reserve.namespace_handle, reserve.shard, reserve.group}, hashes_, grants_);
+  if (reserves && reuse_tracker_ != nullptr) reuse_tracker_->stored(reserve.namespace_handle, hashes_);
   Encoder encoder(MessageType::kGranted, decoder.request());
   encoder.append(protocol::Granted{reserve.count, 0}).append_all(std::span<const protocol::Grant>(grants_));
   stats_.reserve.record(clock_.now_ns() - start_ns);
   Reply reply{finish(encoder)};
   // An empty RESERVE is a question: the reply waits until drops of the namespace are done.
-  if (*open && reserve.count == 0) reply.fence = reserve.namespace_handle;
+  if (*open && !reserves) reply.fence = reserve.namespace_handle;
   return reply;
 }
 
