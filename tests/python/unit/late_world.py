@@ -9,7 +9,7 @@ from collections import Counter, deque
 from types import SimpleNamespace
 
 import torch
-from fakes import Client, split
+from fakes import Client, ended, split
 from vllm.sampling_params import SamplingParams
 from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
 from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec, SlidingWindowSpec
@@ -17,7 +17,9 @@ from vllm.v1.outputs import KVConnectorOutput, ModelRunnerOutput
 from vllm.v1.request import Request, RequestStatus
 from vllm.v1.structured_output import StructuredOutputManager
 
+from larder.vllm.hosts import larderd_of
 from larder.vllm.messages import WorkerReport
+from larder.vllm.places import Place
 
 BLOCK, CHUNK = 32, 64
 
@@ -68,6 +70,9 @@ class Worker:
         # begun: the work of the last step, if that step stores
         self.reads_later, self.begun = reads_later, None
         self.ranks = half.setup.shards.stages * half.setup.shards.ranks
+        layers = tuple(len(group.layers) for group in half.setup.groups)
+        places = frozenset(Place(shard, 0, layers, larderd_of(half.setup)) for shard in range(half.setup.shards.count))
+        half.update_connector_output(ended(meta=WorkerReport(places=places)))
         self.tables, self.ended, self.kept, self.live, self.loads = {}, {}, set(), {}, {}
         self.step, self.counts = 0, Counter()
 

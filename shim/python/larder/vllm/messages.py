@@ -55,8 +55,8 @@ class Move:
 
 @dataclass(frozen=True)
 class RankLookup:
-    """How many of these chunks, from the first on, does the worker's larderd have in memory? What is
-    missing may be fetched."""
+    """How many of these chunks, from the first on, does the worker's larderd have in memory? The
+    worker may fetch missing chunks first."""
 
     number: int
     hashes: bytes
