@@ -200,7 +200,7 @@ class TestWorker:
         assert half.report().answers == {7: (1, 3)} and client.fetch_ends == [1]
 
     def test_before_a_sleep_its_fetches_end(self, half, client):
-        client.present, client.copies, client.pages_leave = 1, lambda: 0, lambda: None
+        client.present, client.copies, client.pages_leave = 1, lambda: 0, lambda *_: None
         half.bind_connector_metadata(StepWork(lookups=(RankLookup(7, bytes(range(96)), 32, "", 250),)))
         half.pages_leave()
         assert client.fetch_ends == [1] and half._answers.take() == {7: (1, 1)}
