@@ -154,7 +154,7 @@ TEST(DiskTooSmallForAChunk, SaysWhichSizeHoldsItAndThatSizeDoes) {
     EngineClient engine(larderd.socket(), layout);
     ASSERT_TRUE(engine.client->wait_attached(30'000).ok());
     EXPECT_THAT(reason_of(larderd), HasSubstr("memory.size: ")) << "a fetch has a quarter of it, before any chunk is stored";
-    EXPECT_THAT(reason_of(larderd), HasSubstr("Set it to at least 129 MiB"));
+    EXPECT_THAT(reason_of(larderd), HasSubstr("Set memory.size to at least 129 MiB"));
   }
   std::filesystem::remove_all(disk);
 }

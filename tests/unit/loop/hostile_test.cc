@@ -165,7 +165,7 @@ TEST_F(HostileTest, AShardThatTheNamespaceLacks) {
   hostile_->attach();
   const std::uint32_t handle = hostile_->open_namespace("a: 1");
   Encoder encoder(MessageType::kReserve, 0);
-  encoder.append(protocol::Reserve{handle, 1, 0, 0, 0});
+  encoder.append(protocol::Reserve{handle, 1, 0, 1, 0}).append(protocol::BlockHash{});
   ASSERT_TRUE(hostile_->send(encoder).ok());
   expect_ended(Code::kInvalidArgument, "no shard 1 of group 0");
 }

@@ -196,7 +196,8 @@ TEST_F(LowerTiersTest, ChunksThatNoFetchBringsUpAreSaidWithTheSettingToChange) {
   EXPECT_EQ(said(), "");
   // 20 KiB for each of two shards; a quarter of memory has 32
   const std::uint32_t large = box_.open("field: large\n", 16'384);
-  EXPECT_THAT(said(), testing::AllOf(testing::HasSubstr("memory.size: "), testing::HasSubstr("Set it to at least 1 MiB")));
+  EXPECT_THAT(said(),
+              testing::AllOf(testing::HasSubstr("memory.size: "), testing::HasSubstr("Set memory.size to at least 1 MiB")));
   box_.store().join_namespace(large);
   box_.store().leave_namespace(large);
   EXPECT_EQ(said(), "") << "it is closed, and no chunk of it is left";

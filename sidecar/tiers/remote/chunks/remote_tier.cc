@@ -65,7 +65,8 @@ Status check_options(const RemoteOptions& options) {
   if (Status status = check_endpoints(options); !status.ok()) return status;
   if (options.unix_path.empty() && options.port == 0) return wrong("backend.port: 0 is none");
   if (!options.unix_path.empty()) {
-    if (const Result<Address> address = unix_address(options.unix_path); !address.ok()) return address.status();
+    if (const Result<Address> address = unix_address(options.unix_path); !address.ok())
+      return wrong("backend." + address.status().text());
     if (options.tls.enabled && options.tls.server_name.empty())
       return wrong("backend.server_name: over a Unix socket it must say whom the certificate names");
   }
