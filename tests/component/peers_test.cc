@@ -131,8 +131,8 @@ TEST(PeersTest, WhatOneStoredTheOtherLoads) {
   EXPECT_EQ(one.look(100), kChunks);
   EXPECT_EQ(one.fetch(100), kChunks);
   EXPECT_TRUE(one.loads(100));
-  EXPECT_EQ(one.larderd.status_number({"peer_serving", "gets", "asked"}), kChunks);
-  EXPECT_EQ(two.larderd.status_number({"peers", "gets", "ok"}), kChunks);
+  EXPECT_TRUE(eventually([&] { return one.larderd.status_number({"peer_serving", "gets", "asked"}) == kChunks; }));
+  EXPECT_TRUE(eventually([&] { return two.larderd.status_number({"peers", "gets", "ok"}) == kChunks; }));
   EXPECT_TRUE(eventually([&] { return one.larderd.status_number({"peer_serving", "held_bytes"}) == 0; })) << "given back";
   const std::string& socket = one.larderd.socket();
   const std::string admin = socket.substr(0, socket.size() - 5) + ".admin";
