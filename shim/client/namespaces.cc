@@ -230,7 +230,8 @@ void Namespaces::send_open(Attachment& attachment, const Place& place) {
   if (!serves(attachment)) {
     if (log_ != nullptr)
       log_->add("warning", "larderd speaks protocol 1." + std::to_string(attachment.welcome().version_minor) +
-                               ", and this engine needs 1.8, for a pipeline stage without a layer of some KV group or for ranks "
+                               ", and this engine needs 1." + std::to_string(kPartsSince) +
+                               ", for a pipeline stage without a layer of some KV group or for ranks "
                                "on several nodes: upgrade larderd; until then the engine runs without the cache");
     return;
   }

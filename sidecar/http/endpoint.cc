@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sidecar/base/log_throttle.h"
+#include "sidecar/base/tcp_listener.h"
 
 namespace larder::http {
 namespace {
@@ -154,7 +155,7 @@ void Endpoint::ran_out() {
 
 void Endpoint::accept_all() {
   for (std::size_t i = 0; i < kAcceptsARound; ++i) {
-    Accepted accepted = accept_next(listener_);
+    base::Accepted accepted = base::accept_next(listener_.socket.get());
     if (!accepted.socket.valid()) {
       if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) ran_out();
       return;

@@ -1,115 +1,24 @@
 #include "sidecar/http/listener.h"
 
-#include <arpa/inet.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include <array>
-#include <memory>
+#include <utility>
 
+#include "sidecar/base/tcp_listener.h"
 #include "sidecar/base/unix_listener.h"
 
 namespace larder::http {
-namespace {
-
-constexpr int kBacklog = 4096;  // in a flood honest clients wait here; a dropped SYN would cost them a second
-
-bool is_loopback(const sockaddr* address) {
-  if (address->sa_family == AF_INET) return (ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24) == 127;
-  return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
-}
-
-// Fills in "HOST:PORT" of a bound socket, and whether the address is a loopback address.
-Status describe(Listener& listener) {
-  sockaddr_storage storage{};
-  socklen_t size = sizeof(storage);
-  auto* address = reinterpret_cast<sockaddr*>(&storage);
-  if (::getsockname(listener.socket.get(), address, &size) != 0) return Status::from_errno(errno, "getsockname");
-  std::array<char, NI_MAXHOST> host{};
-  std::array<char, NI_MAXSERV> port{};
-  if (::getnameinfo(address, size, host.data(), host.size(), port.data(), port.size(), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-    return {Code::kInternal, "getnameinfo of the listening socket"};
-  const bool v6 = address->sa_family == AF_INET6;
-  listener.address = std::string(v6 ? "[" : "") + host.data() + (v6 ? "]:" : ":") + port.data();
-  listener.loopback = is_loopback(address);
-  return {};
-}
-
-// Binds and listens. An IPv6 socket on the wildcard address also accepts IPv4.
-Result<Fd> open_at(const addrinfo& one, const std::string& name) {
-  Fd socket(::socket(one.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket.valid()) return Status::from_errno(errno, name);
-  const int on = 1, off = 0;
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (one.ai_family == AF_INET6) ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-  if (::bind(socket.get(), one.ai_addr, one.ai_addrlen) != 0 || ::listen(socket.get(), kBacklog) != 0)
-    return Status::from_errno(errno, name);
-  return socket;
-}
-
-struct FreeAddresses {
-  void operator()(addrinfo* addresses) const { ::freeaddrinfo(addresses); }
-};
-using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
-
-// The first address of the host. For the wildcard (`every`): the IPv6 wildcard, if the machine has
-// IPv6.
-const addrinfo& chosen(const addrinfo& first, bool every) {
-  for (const addrinfo* one = &first; every && one != nullptr; one = one->ai_next)
-    if (one->ai_family == AF_INET6) return *one;
-  return first;
-}
-
-}  // namespace
 
 Result<Listener> listen_tcp(const config::ListenAddress& address, const std::string& key) {
-  const std::string port = std::to_string(address.port);
-  const std::string name = key + " " + address.host + ":" + port + " (choose another address, or \"\" for none)";
-  const bool every = address.host.empty();
-  addrinfo hints{};
-  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int error = ::getaddrinfo(every ? nullptr : address.host.c_str(), port.c_str(), &hints, &found);
-  if (error != 0) return Status(Code::kInvalidArgument, name + ": " + ::gai_strerror(error));
-  const Addresses addresses(found);
-
-  const addrinfo& one = chosen(*found, every);
-  Result<Fd> socket = open_at(one, name);
-  // getaddrinfo() gives the IPv6 wildcard even on a kernel without IPv6.
-  if (!socket.ok() && every && one.ai_family == AF_INET6 && found->ai_family != AF_INET6) socket = open_at(*found, name);
-  if (!socket.ok()) return socket.status();
-  Listener listener;
-  listener.socket = std::move(*socket);
-  if (Status status = describe(listener); !status.ok()) return status;
-  listener.hosts = Hosts::of(address, listener.loopback);
-  return listener;
-}
-
-Accepted accept_next(const Listener& listener) {
-  sockaddr_storage storage{};
-  socklen_t size = sizeof(storage);
-  Accepted accepted{
-      Fd(::accept4(listener.socket.get(), reinterpret_cast<sockaddr*>(&storage), &size, SOCK_NONBLOCK | SOCK_CLOEXEC)), "local"};
-  const auto take = [&](const auto& bytes) {
-    std::array<char, INET6_ADDRSTRLEN> text{};
-    accepted.peer = ::inet_ntop(storage.ss_family, &bytes, text.data(), text.size());
-  };
-  // An answer may be written in pieces (TLS tickets, then the answer). Without TCP_NODELAY a later
-  // piece would wait for the delayed acknowledgement of the client.
-  const int at_once = 1;
-  if (storage.ss_family == AF_INET || storage.ss_family == AF_INET6)
-    ::setsockopt(accepted.socket.get(), IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof(at_once));
-  if (storage.ss_family == AF_INET) take(reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr);
-  if (storage.ss_family == AF_INET6) take(reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_addr);
-  return accepted;
+  Result<base::TcpListener> opened = base::listen_tcp(address.host, address.port, key);
+  if (!opened.ok()) return opened.status();
+  return Listener{std::move(opened->socket), std::move(opened->address), opened->loopback, Hosts::of(address, opened->loopback)};
 }
 
 Result<Listener> listen_unix(const std::string& path, std::uint32_t mode) {
-  Result<Fd> socket = base::listen_unix({path, mode, SOCK_STREAM, kBacklog, "http.admin_socket", "set another http.admin_socket",
-                                         "the folder must exist and be writable, or set another"});
+  Result<Fd> socket =
+      base::listen_unix({path, mode, SOCK_STREAM, base::kListenBacklog, "http.admin_socket", "set another http.admin_socket",
+                         "the folder must exist and be writable, or set another"});
   if (!socket.ok()) return socket.status();
   return Listener{.socket = std::move(*socket), .address = path};
 }

@@ -20,12 +20,6 @@ struct Listener {
 // `key`: the setting to name in errors. The listener gets Hosts::of(address).
 Result<Listener> listen_tcp(const config::ListenAddress& address, const std::string& key = "http.listen");
 
-struct Accepted {
-  Fd socket;         // non-blocking; invalid: no client waits, or errno has the error
-  std::string peer;  // the address of the client without the port; "local" on a Unix socket
-};
-Accepted accept_next(const Listener& listener);
-
 // Replaces a socket file without a listener; refuses a path that is in use.
 Result<Listener> listen_unix(const std::string& path, std::uint32_t mode);
 

@@ -98,6 +98,10 @@ class ChunkTable {
   void touch_order(std::uint32_t slot) {
     if (table_.note(slot).pinned) return;
     leave_order(slot);
+    enter_order_used(slot);
+  }
+  // As enter_order(), after a use: a guest comes closer to an own chunk.
+  void enter_order_used(std::uint32_t slot) {
     if (table_.note(slot).guest != 0) --table_.note(slot).guest;  // mutation: guest-used
     enter_order(slot);
   }

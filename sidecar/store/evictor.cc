@@ -198,9 +198,8 @@ bool Evictor::release_family(std::span<const std::uint32_t> slots) {
                                 [this](std::uint32_t slot) { return readers_.held(slot); });  // mutation: evict-held, family-hold
   for (const std::uint32_t slot : slots) {
     if (held) {  // that counts as a use, also of a guest: kept guests do not stay the first victims
-      if (table_.note(slot).guest != 0) --table_.note(slot).guest;
       index_.set_state(slot, SlotState::kCommitted);  // mutation: evict-recommit
-      chunks_.enter_order(slot);
+      chunks_.enter_order_used(slot);
       continue;
     }
     if (const auto age_ms = ages_.age_ms(table_.note(slot).used_stamp)) stats_.age_at_eviction.record(*age_ms);

@@ -18,7 +18,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "sidecar/net/tcp_listener.h"
+#include "sidecar/base/tcp_listener.h"
 #include "sidecar/tiers/peer/peer_server.h"
 #include "sidecar/tiers/peer/peer_tier.h"
 #include "tests/bench/child.h"
@@ -62,14 +62,14 @@ struct Ports {
 
 // Sends the chunk of each number that is asked for.
 void serve_raw(std::uint16_t port, const std::vector<std::vector<std::byte>>& chunks) {
-  const Result<net::TcpListener> listener = net::TcpListener::open({"0.0.0.0", port}, "raw");
+  const Result<base::TcpListener> listener = base::listen_tcp("0.0.0.0", port, "raw");
   for (;;) {
-    std::optional<net::TcpListener::Accepted> accepted = listener->accept();
-    if (!accepted) {
+    base::Accepted accepted = base::accept_next(listener->socket.get());
+    if (!accepted.socket.valid()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       continue;
     }
-    const Fd socket = std::move(accepted->socket);
+    const Fd socket = std::move(accepted.socket);
     ::fcntl(socket.get(), F_SETFL, 0);
     std::uint32_t number = 0;
     while (::recv(socket.get(), &number, sizeof(number), MSG_WAITALL) == sizeof(number)) {

@@ -19,18 +19,18 @@ constexpr int kAcceptsAtOnce = 64;
 
 }  // namespace
 
-PeerServer::PeerServer(const base::Clock& clock, const ServerOptions& options, net::TcpListener listener)
+PeerServer::PeerServer(const base::Clock& clock, const ServerOptions& options, base::TcpListener listener)
     : clock_(clock), options_(options), listener_(std::move(listener)), budget_(options.bytes_per_s) {}
 
 Result<std::unique_ptr<PeerServer>> PeerServer::start(const base::Clock& clock, const ServerOptions& options) {
   if (options.tls.enabled)
     if (Status status = net::check_tls_files(options.tls); !status.ok()) return status;
-  Result<net::TcpListener> listener = net::TcpListener::open(options.listen, "peers.listen");
+  Result<base::TcpListener> listener = base::listen_tcp(options.listen.host, options.listen.port, "peers.listen");
   if (!listener.ok()) return listener.status();
   std::unique_ptr<PeerServer> server(new PeerServer(clock, options, *std::move(listener)));
   if (Status status = server->exchange_.open(); !status.ok()) return status;
   if (Status status = server->poller_.open(); !status.ok()) return status;
-  if (Status status = server->poller_.watch(server->listener_.fd(), EPOLLIN, true, server->accept_ready_); !status.ok())
+  if (Status status = server->poller_.watch(server->listener_.socket.get(), EPOLLIN, true, server->accept_ready_); !status.ok())
     return status;
   server->exchange_.set_wake([raw = server.get()] { raw->poller_.wake(); });
   server->thread_ = std::thread([raw = server.get()] { raw->run(); });
@@ -69,21 +69,21 @@ void PeerServer::run() {
 
 void PeerServer::accept(std::uint64_t now_ns) {
   for (int i = 0; i < kAcceptsAtOnce; ++i) {
-    std::optional<net::TcpListener::Accepted> accepted = listener_.accept();
-    if (!accepted) return;
+    base::Accepted accepted = base::accept_next(listener_.socket.get());
+    if (!accepted.socket.valid()) return;
     ++counting_.accepted;
     if (connections_.size() >= options_.connections && !make_room()) {
       ++counting_.refused;
       continue;
     }
-    std::unique_ptr<net::Stream> stream = net::stream_over(std::move(accepted->socket));
+    std::unique_ptr<net::Stream> stream = net::stream_over(std::move(accepted.socket));
     if (options_.tls.enabled) {
       Result<std::unique_ptr<net::Stream>> tls = net::accept_tls_stream(std::move(stream), options_.tls);
       if (!tls.ok()) continue;
       stream = *std::move(tls);
     }
     const std::uint64_t number = ++last_number_;
-    auto connection = std::make_unique<ServerConnection>(services_, number, std::move(stream), std::move(accepted->peer), now_ns);
+    auto connection = std::make_unique<ServerConnection>(services_, number, std::move(stream), std::move(accepted.peer), now_ns);
     connection->ready = true;
     connections_.emplace(number, std::move(connection));
   }

@@ -12,8 +12,8 @@
 
 #include "sidecar/base/byte_budget.h"
 #include "sidecar/base/clock.h"
+#include "sidecar/base/tcp_listener.h"
 #include "sidecar/net/poller.h"
-#include "sidecar/net/tcp_listener.h"
 #include "sidecar/tiers/peer/hold_exchange.h"
 #include "sidecar/tiers/peer/options.h"
 #include "sidecar/tiers/peer/server_connection.h"
@@ -31,11 +31,11 @@ class PeerServer {
   void stop();
 
   HoldExchange& exchange() { return exchange_; }
-  const std::string& address() const { return listener_.address(); }  // with the real port
-  ServerCounters counters() const;                                    // thread-safe
+  const std::string& address() const { return listener_.address; }  // with the real port
+  ServerCounters counters() const;                                  // thread-safe
 
  private:
-  PeerServer(const base::Clock& clock, const ServerOptions& options, net::TcpListener listener);
+  PeerServer(const base::Clock& clock, const ServerOptions& options, base::TcpListener listener);
 
   using Connections = std::map<std::uint64_t, std::unique_ptr<ServerConnection>>;
   void run();
@@ -51,7 +51,7 @@ class PeerServer {
   const base::Clock& clock_;
   const ServerOptions options_;
   HoldExchange exchange_;
-  net::TcpListener listener_;
+  base::TcpListener listener_;
   net::Poller poller_;
   base::ByteBudget budget_;
   ServerCounters counting_;  // of the thread

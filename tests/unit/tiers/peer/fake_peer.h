@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "sidecar/net/tcp_listener.h"
+#include "sidecar/base/tcp_listener.h"
 #include "tests/unit/tiers/peer/peer_fixture.h"
 
 namespace larder::peer::testing_support {
@@ -20,16 +20,16 @@ class FakePeer {
   using Answer = std::function<std::string(const Request& request)>;
 
   explicit FakePeer(Answer answer, Instance self = make_instance("chat", 9))
-      : self_(std::move(self)), answer_(std::move(answer)), listener_(*net::TcpListener::open({"127.0.0.1", 0}, "test")) {
+      : self_(std::move(self)), answer_(std::move(answer)), listener_(*base::listen_tcp("127.0.0.1", 0, "test")) {
     accepting_ = std::jthread([this](const std::stop_token& stop) {
       while (!stop.stop_requested()) {
-        pollfd waiting{listener_.fd(), POLLIN, 0};
+        pollfd waiting{listener_.socket.get(), POLLIN, 0};
         ::poll(&waiting, 1, 10);
-        std::optional<net::TcpListener::Accepted> accepted = listener_.accept();
-        if (!accepted) continue;
+        base::Accepted accepted = base::accept_next(listener_.socket.get());
+        if (!accepted.socket.valid()) continue;
         const std::lock_guard lock(mutex_);
         serving_.emplace_back(
-            [this, fd = std::make_shared<Fd>(std::move(accepted->socket))](const std::stop_token& ended) { serve(*fd, ended); });
+            [this, fd = std::make_shared<Fd>(std::move(accepted.socket))](const std::stop_token& ended) { serve(*fd, ended); });
       }
     });
   }
@@ -38,7 +38,7 @@ class FakePeer {
     const std::lock_guard lock(mutex_);
     serving_.clear();
   }
-  net::Endpoint endpoint() const { return {"127.0.0.1", port_of(listener_.address())}; }
+  net::Endpoint endpoint() const { return {"127.0.0.1", port_of(listener_.address)}; }
   std::size_t asked(Request::Kind kind) const { return asked_[static_cast<std::size_t>(kind)]; }
 
  private:
@@ -83,7 +83,7 @@ class FakePeer {
 
   const Instance self_;
   const Answer answer_;
-  net::TcpListener listener_;
+  base::TcpListener listener_;
   std::array<std::atomic<std::size_t>, 5> asked_{};
   std::mutex mutex_;
   std::vector<std::jthread> serving_;
